@@ -47,7 +47,7 @@ struct buddy {
     char name[64];
 };
 
-static uint64_t clock_ns(void)
+static uint64_t buddy_clock_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -67,7 +67,7 @@ static void list_push(struct buddy *b, uint32_t order, uint32_t unit)
     b->states[unit] = (uint8_t)(order + 1);
 }
 
-static void list_remove(struct buddy *b, uint32_t order, uint32_t unit)
+static void buddy_list_remove(struct buddy *b, uint32_t order, uint32_t unit)
 {
     const uint32_t next = b->links[unit].list.next, previous = b->links[unit].list.previous;
     if (next != NONE) b->links[next].list.previous = previous;
@@ -184,13 +184,13 @@ static uint32_t request_order(const struct buddy *b, uint64_t bytes)
     return order;
 }
 
-static uint32_t block_take(struct buddy *b, uint32_t order)
+static uint32_t buddy_block_take(struct buddy *b, uint32_t order)
 {
     const uint32_t fitting = order < ORDERS ? b->orders & ~((1u << order) - 1) : 0;
     if (!fitting) return NONE;
     uint32_t from = (uint32_t)__builtin_ctz(fitting);
     const uint32_t unit = b->heads[from];
-    list_remove(b, from, unit);
+    buddy_list_remove(b, from, unit);
     while (from > order) { /* the upper half is free, the lower one is cut further */
         from--;
         list_push(b, from, unit + (1u << from));
@@ -206,10 +206,10 @@ void buddy_prefer_huge_pages(struct buddy *b)
 
 void *buddy_alloc(struct buddy *b, uint64_t bytes)
 {
-    const uint64_t begin = clock_ns();
+    const uint64_t begin = buddy_clock_ns();
     pthread_mutex_lock(&b->lock);
     const uint32_t order = request_order(b, bytes);
-    const uint32_t unit = block_take(b, order);
+    const uint32_t unit = buddy_block_take(b, order);
     struct buddy_stats *s = &b->stats;
     if (unit == NONE) {
         s->failures++;
@@ -226,7 +226,7 @@ void *buddy_alloc(struct buddy *b, uint64_t bytes)
         sonde_gauge_set(b->told.free_block, (double)largest_free(b));
         sonde_gauge_set(b->told.peak, (double)b->stats.used_bytes_max);
     }
-    const uint64_t ns = clock_ns() - begin;
+    const uint64_t ns = buddy_clock_ns() - begin;
     s->allocation_ns += ns;
     pthread_mutex_unlock(&b->lock);
     sonde_hist_record(b->told.allocation, ns);
@@ -240,7 +240,7 @@ static void block_give_back(struct buddy *b, uint32_t unit, uint32_t order)
     while (order + 1 < ORDERS) {
         const uint32_t size = 1u << order, buddy = unit ^ size;
         if ((uint64_t)buddy + size > b->units || b->states[buddy] != order + 1) break;
-        list_remove(b, order, buddy);
+        buddy_list_remove(b, order, buddy);
         unit &= ~size;
         order++;
     }
@@ -262,7 +262,7 @@ static void block_check(const struct buddy *b, uint64_t offset)
 void buddy_free(struct buddy *b, void *block)
 {
     if (!block) return;
-    const uint64_t begin = clock_ns();
+    const uint64_t begin = buddy_clock_ns();
     const uint64_t offset = (uint64_t)((unsigned char *)block - b->base);
     pthread_mutex_lock(&b->lock);
     block_check(b, offset);
@@ -277,7 +277,7 @@ void buddy_free(struct buddy *b, void *block)
     sonde_pool_add(b->told.used, -(int64_t)order_bytes(b, order));
     sonde_gauge_add(b->told.requested, -(double)asked);
     sonde_gauge_set(b->told.free_block, (double)largest_free(b));
-    const uint64_t ns = clock_ns() - begin;
+    const uint64_t ns = buddy_clock_ns() - begin;
     s->free_ns += ns;
     pthread_mutex_unlock(&b->lock);
     sonde_hist_record(b->told.release, ns);

@@ -127,7 +127,7 @@ static void operations_print(const struct bench *b)
     }
 }
 
-static void operations_json(const struct bench *b)
+static void engine_cmd_bench_operations_json(const struct bench *b)
 {
     printf(",\"operations\":{");
     for (int op = 0; op < FORWARD_OPS; op++) {
@@ -152,7 +152,7 @@ static void bench_print(struct bench *b)
         figure_json("prefill", o->prompt, b->prefill_s, o->rounds);
         putchar(',');
         figure_json("decode", o->answer, b->decode_s, o->rounds);
-        if (o->operations) operations_json(b);
+        if (o->operations) engine_cmd_bench_operations_json(b);
         puts("}");
         return;
     }

@@ -52,7 +52,7 @@ static int options_apply(struct make_options *o)
     return command_bad(name, "%s is there already; --force replaces it", o->output);
 }
 
-static int options_read(struct make_options *o, int argc, char **argv)
+static int engine_cmd_make_model_options_read(struct make_options *o, int argc, char **argv)
 {
     const struct option_row rows[] = {
         { .name = "--size", .kind = OPTION_TEXT, .to = &o->size },
@@ -108,7 +108,7 @@ static int make_model_run(int argc, char **argv)
 {
     struct make_options o = { .arch = "llama", .type = "F16", .tokenizer = "bpe",
                               .model = { .seed = 1 } };
-    int rc = options_read(&o, argc, argv);
+    int rc = engine_cmd_make_model_options_read(&o, argc, argv);
     if (rc) return rc;
     char *text = NULL;
     size_t bytes;

@@ -30,7 +30,7 @@ static uint64_t bytes_parse(const char *text)
     return *end || n > UINT64_MAX >> shift ? 0 : (uint64_t)n << shift;
 }
 
-static int options_read(struct serve_options *s, int argc, char **argv)
+static int engine_cmd_serve_options_read(struct serve_options *s, int argc, char **argv)
 {
     struct engine_options *e = &s->engine;
     struct http_options *h = &s->http;
@@ -106,7 +106,7 @@ static int command_serve_run(int argc, char **argv)
     struct engine *e;
     struct fail why;
     sigset_t signals;
-    const int bad = options_read(&s, argc, argv);
+    const int bad = engine_cmd_serve_options_read(&s, argc, argv);
     if (bad) return bad;
     /* Before there are threads: all of them leave these to sigwait(). */
     sigemptyset(&signals);

@@ -20,7 +20,7 @@ struct tokenize {
     size_t capacity;
 };
 
-static int out_of_memory(void)
+static int engine_cmd_tokenize_out_of_memory(void)
 {
     fputs("sonde-engine tokenize: out of memory\n", stderr);
     return 1;
@@ -29,14 +29,15 @@ static int out_of_memory(void)
 /* ---- Output -------------------------------------------------------------------------------- */
 
 /* The bytes of a token, which stay until the next call. */
-static const char *piece_of(const struct tokenize *z, int32_t token, size_t *bytes)
+static const char *engine_cmd_tokenize_piece_of(const struct tokenize *z, int32_t token,
+                                                size_t *bytes)
 {
     static char *room;
     static size_t size;
     *bytes = tokenizer_piece(z->tokenizer, token, 1, room, size);
     if (*bytes > size) {
         char *larger = realloc(room, *bytes);
-        if (!larger) exit(out_of_memory());
+        if (!larger) exit(engine_cmd_tokenize_out_of_memory());
         room = larger;
         size = *bytes;
         tokenizer_piece(z->tokenizer, token, 1, room, size);
@@ -102,7 +103,7 @@ static void tokens_json(const struct tokenize *z, size_t count)
     printf("{\"count\": %zu, \"tokens\": [", count);
     for (size_t i = 0; i < count; i++) {
         size_t bytes;
-        const char *piece = piece_of(z, z->tokens[i], &bytes);
+        const char *piece = engine_cmd_tokenize_piece_of(z, z->tokens[i], &bytes);
         printf("%s{\"id\": %d, \"piece\": ", i ? ", " : "", z->tokens[i]);
         piece_json((const unsigned char *)piece, bytes);
         putchar('}');
@@ -118,7 +119,8 @@ static void tokens_print(const struct tokenize *z, size_t count)
     }
     for (size_t i = 0; i < count; i++) {
         size_t bytes = 0;
-        const char *piece = z->form == FORM_IDS ? NULL : piece_of(z, z->tokens[i], &bytes);
+        const char *piece =
+            z->form == FORM_IDS ? NULL : engine_cmd_tokenize_piece_of(z, z->tokens[i], &bytes);
         if (z->form == FORM_IDS) {
             printf("%s%d", i ? " " : "", z->tokens[i]);
         } else if (z->form == FORM_TEXT) {
@@ -138,7 +140,7 @@ static void vocab_print(const struct tokenize *z)
 {
     for (uint32_t i = 0; i < tokenizer_size(z->tokenizer); i++) {
         size_t bytes;
-        const char *piece = piece_of(z, (int32_t)i, &bytes);
+        const char *piece = engine_cmd_tokenize_piece_of(z, (int32_t)i, &bytes);
         printf("%u %s ", i, tokenizer_is_end(z->tokenizer, (int32_t)i) ? "end" : "-");
         piece_quote((const unsigned char *)piece, bytes, 1);
         putchar('\n');
@@ -180,10 +182,10 @@ static int text_tokenize(struct tokenize *z, const char *text, size_t bytes)
         free(z->tokens);
         z->capacity = most;
         z->tokens = malloc(most * sizeof(*z->tokens));
-        if (!z->tokens) return out_of_memory();
+        if (!z->tokens) return engine_cmd_tokenize_out_of_memory();
     }
     if (tokenizer_encode(z->tokenizer, text, bytes, flags, z->tokens, z->capacity, &count)) {
-        return out_of_memory();
+        return engine_cmd_tokenize_out_of_memory();
     }
     tokens_print(z, count);
     return 0;
@@ -213,7 +215,7 @@ static int stdin_tokenize(struct tokenize *z)
             char *larger = realloc(text, size);
             if (!larger) {
                 free(text);
-                return out_of_memory();
+                return engine_cmd_tokenize_out_of_memory();
             }
             text = larger;
         }
@@ -239,7 +241,7 @@ static int input_tokenize(struct tokenize *z)
 }
 
 /* The text is the one argument that is not an option or its value; behind "--" it may look like one. */
-static int text_take(int *argc, char **argv, struct tokenize *z)
+static int engine_cmd_tokenize_text_take(int *argc, char **argv, struct tokenize *z)
 {
     int kept = 1;
     for (int i = 1; i < *argc; i++) {
@@ -274,7 +276,7 @@ static int tokenize_run(int argc, char **argv)
         { "--profile", NULL, OPTION_FLAG, &z.profile, 0, 0, NULL },
         { "--vocab", NULL, OPTION_FLAG, &z.vocab, 0, 0, NULL },
     };
-    int bad = text_take(&argc, argv, &z);
+    int bad = engine_cmd_tokenize_text_take(&argc, argv, &z);
     if (!bad) bad = option_read(argc, argv, rows, sizeof(rows) / sizeof(rows[0]));
     if (bad) return bad;
     if (!z.model) return command_bad("tokenize", "-m FILE is missing");

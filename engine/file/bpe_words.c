@@ -16,7 +16,7 @@ static enum char_class char_class_of(char c)
 }
 
 /* Where the word that begins at `at` ends. */
-static const char *word_end(const char *at, const char *end)
+static const char *bpe_words_word_end(const char *at, const char *end)
 {
     const char *p = at;
     if (char_class_of(*p) == SPACE) {
@@ -86,7 +86,7 @@ int bpe_words(const char *text, size_t bytes, struct bpe_text_word **out, size_t
     int rc = bytes < UINT32_MAX ? table_grow(&t) : -1;
     const char *end = text + bytes;
     for (const char *at = text; at < end && !rc;) {
-        const char *next = word_end(at, end);
+        const char *next = bpe_words_word_end(at, end);
         rc = table_count(&t, at, (uint32_t)(next - at));
         at = next;
     }

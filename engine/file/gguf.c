@@ -200,8 +200,8 @@ static int pairs_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
-static int tensor_fail(const struct gguf *g, const struct gguf_tensor *t, struct fail *why,
-                       const char *what)
+static int gguf_tensor_fail(const struct gguf *g, const struct gguf_tensor *t, struct fail *why,
+                            const char *what)
 {
     char shown[64];
     return fail_set(why, "%s: tensor %s %s", g->name, text_print(&t->name, shown), what);
@@ -213,16 +213,18 @@ static int tensor_measure(const struct gguf *g, struct gguf_tensor *t, struct fa
     uint64_t numbers = 1;
     for (uint32_t d = 0; d < t->dims_count; d++) {
         if (!t->dims[d] || t->dims[d] > DIM_MAX) {
-            return tensor_fail(g, t, why, "has a dimension of 0, or one that is far too large");
+            return gguf_tensor_fail(g, t, why,
+                                    "has a dimension of 0, or one that is far too large");
         }
         if (__builtin_mul_overflow(numbers, t->dims[d], &numbers) || numbers > INT64_MAX / 8) {
-            return tensor_fail(g, t, why, "has dimensions that are far too large");
+            return gguf_tensor_fail(g, t, why, "has dimensions that are far too large");
         }
     }
     const struct weight_kind *kind = weight_kind(t->type);
     if (!kind) return 0; /* whoever wants it says so */
     if (t->dims[0] % kind->block) {
-        return tensor_fail(g, t, why, "has rows that are not a multiple of the block of its type");
+        return gguf_tensor_fail(g, t, why,
+                                "has rows that are not a multiple of the block of its type");
     }
     t->bytes = weight_bytes(kind->type, t->dims[0], numbers / t->dims[0]);
     return 0;
@@ -240,7 +242,7 @@ static int tensor_read(struct gguf *g, struct gguf_cursor *c, uint64_t i, uint64
     }
     if (cursor_read(c, &t->dims_count, sizeof(t->dims_count))) goto truncated;
     if (!t->dims_count || t->dims_count > DIMS_MAX) {
-        return tensor_fail(g, t, why, "does not have 1 to 4 dimensions");
+        return gguf_tensor_fail(g, t, why, "does not have 1 to 4 dimensions");
     }
     for (uint32_t d = 0; d < DIMS_MAX; d++) t->dims[d] = 1;
     if (cursor_read(c, t->dims, t->dims_count * sizeof(t->dims[0])) ||
@@ -275,9 +277,9 @@ static int tensors_place(struct gguf *g, uint64_t header_bytes, const uint64_t *
     const uint64_t room = begin < g->bytes ? g->bytes - begin : 0;
     for (uint64_t i = 0; i < g->tensor_count; i++) {
         struct gguf_tensor *t = &g->tensors[i];
-        if (offsets[i] % alignment) return tensor_fail(g, t, why, "is not aligned");
+        if (offsets[i] % alignment) return gguf_tensor_fail(g, t, why, "is not aligned");
         if (offsets[i] > room || t->bytes > room - offsets[i]) {
-            return tensor_fail(g, t, why, "reaches beyond the end of the file: truncated?");
+            return gguf_tensor_fail(g, t, why, "reaches beyond the end of the file: truncated?");
         }
         t->data = g->data + (begin < g->bytes ? begin + offsets[i] : g->bytes);
     }
@@ -287,7 +289,7 @@ static int tensors_place(struct gguf *g, uint64_t header_bytes, const uint64_t *
     for (uint64_t i = 1; i < g->tensor_count && !rc; i++) {
         const struct gguf_tensor *a = &g->tensors[order[i - 1]], *b = &g->tensors[order[i]];
         const uint64_t apart = (uint64_t)((const char *)b->data - (const char *)a->data);
-        if (apart < a->bytes) rc = tensor_fail(g, b, why, "lies in another one");
+        if (apart < a->bytes) rc = gguf_tensor_fail(g, b, why, "lies in another one");
     }
     free(order);
     return rc;
@@ -313,14 +315,14 @@ static int tensors_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
     for (uint64_t i = 1; i < g->tensor_count; i++) {
         const struct gguf_tensor *t = &g->tensors[g->tensor_order[i]];
         if (gguf_text_compare(&g->tensors[g->tensor_order[i - 1]].name, &t->name)) continue;
-        return tensor_fail(g, t, why, "is there twice");
+        return gguf_tensor_fail(g, t, why, "is there twice");
     }
     return 0;
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-static int header_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
+static int gguf_header_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
 {
     unsigned char magic[4] = { 0 };
     uint32_t version;
@@ -344,7 +346,7 @@ truncated:
 static int gguf_parse(struct gguf *g, struct fail *why)
 {
     struct gguf_cursor c = { g->data, g->data + g->bytes };
-    if (header_read(g, &c, why)) {
+    if (gguf_header_read(g, &c, why)) {
         g->tensor_count = g->pair_count = 0;
         return -1;
     }

@@ -40,7 +40,8 @@ static void writer_fail(struct gguf_writer *w, const char *what)
     w->failed = 1;
 }
 
-static void part_add(struct gguf_writer *w, struct gguf_part *p, const void *data, size_t bytes)
+static void gguf_write_part_add(struct gguf_writer *w, struct gguf_part *p, const void *data,
+                                size_t bytes)
 {
     if (w->failed) return;
     if (bytes > HEADER_BYTES_MAX - p->bytes) {
@@ -63,18 +64,18 @@ static void part_add(struct gguf_writer *w, struct gguf_part *p, const void *dat
 
 static void part_add_u32(struct gguf_writer *w, struct gguf_part *p, uint32_t v)
 {
-    part_add(w, p, &v, sizeof(v));
+    gguf_write_part_add(w, p, &v, sizeof(v));
 }
 
 static void part_add_u64(struct gguf_writer *w, struct gguf_part *p, uint64_t v)
 {
-    part_add(w, p, &v, sizeof(v));
+    gguf_write_part_add(w, p, &v, sizeof(v));
 }
 
 static void part_add_text(struct gguf_writer *w, struct gguf_part *p, const char *text, size_t bytes)
 {
     part_add_u64(w, p, bytes);
-    part_add(w, p, text, bytes);
+    gguf_write_part_add(w, p, text, bytes);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
@@ -142,14 +143,14 @@ void gguf_write_u32(struct gguf_writer *w, const char *key, uint32_t value)
 void gguf_write_f32(struct gguf_writer *w, const char *key, float value)
 {
     pair_begin(w, key, GGUF_F32);
-    part_add(w, &w->pairs, &value, sizeof(value));
+    gguf_write_part_add(w, &w->pairs, &value, sizeof(value));
 }
 
 void gguf_write_bool(struct gguf_writer *w, const char *key, int value)
 {
     const unsigned char byte = value != 0;
     pair_begin(w, key, GGUF_BOOL);
-    part_add(w, &w->pairs, &byte, 1);
+    gguf_write_part_add(w, &w->pairs, &byte, 1);
 }
 
 void gguf_write_text(struct gguf_writer *w, const char *key, const char *value)
@@ -174,18 +175,18 @@ void gguf_write_numbers(struct gguf_writer *w, const char *key, enum gguf_type o
     pair_begin(w, key, GGUF_ARRAY);
     part_add_u32(w, &w->pairs, of);
     part_add_u64(w, &w->pairs, count);
-    part_add(w, &w->pairs, items, count * 4);
+    gguf_write_part_add(w, &w->pairs, items, count * 4);
 }
 
 void gguf_write_pair(struct gguf_writer *w, struct gguf_text key, const void *raw, size_t raw_bytes)
 {
     assert(!w->header_written);
     part_add_text(w, &w->pairs, key.at, key.bytes);
-    part_add(w, &w->pairs, raw, raw_bytes);
+    gguf_write_part_add(w, &w->pairs, raw, raw_bytes);
     w->pair_count++;
 }
 
-static uint64_t aligned(uint64_t bytes)
+static uint64_t gguf_write_aligned(uint64_t bytes)
 {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -206,11 +207,11 @@ void gguf_write_tensor(struct gguf_writer *w, struct gguf_text name, uint32_t ty
     }
     part_add_text(w, &w->tensors, name.at, name.bytes);
     part_add_u32(w, &w->tensors, dims_count);
-    part_add(w, &w->tensors, dims, dims_count * sizeof(*dims));
+    gguf_write_part_add(w, &w->tensors, dims, dims_count * sizeof(*dims));
     part_add_u32(w, &w->tensors, type);
     part_add_u64(w, &w->tensors, w->offset);
     w->sizes[w->tensor_count++] = bytes;
-    w->offset += aligned(bytes);
+    w->offset += gguf_write_aligned(bytes);
 }
 
 /* ---- To the file --------------------------------------------------------------------------- */
@@ -224,7 +225,7 @@ static void file_put(struct gguf_writer *w, const void *data, uint64_t bytes)
 static void file_pad(struct gguf_writer *w, uint64_t bytes)
 {
     static const unsigned char zeros[ALIGNMENT];
-    file_put(w, zeros, aligned(bytes) - bytes);
+    file_put(w, zeros, gguf_write_aligned(bytes) - bytes);
 }
 
 static void header_put(struct gguf_writer *w)
@@ -253,7 +254,7 @@ void gguf_write_data(struct gguf_writer *w, const void *data, uint64_t bytes)
     w->current_bytes = 0;
 }
 
-static void writer_release(struct gguf_writer *w)
+static void gguf_write_writer_release(struct gguf_writer *w)
 {
     free(w->pairs.data);
     free(w->tensors.data);
@@ -274,7 +275,7 @@ int gguf_write_finish(struct gguf_writer *w, struct fail *why)
         unlink(w->part_path);
         if (why) *why = w->why;
     }
-    writer_release(w);
+    gguf_write_writer_release(w);
     return failed ? -1 : 0;
 }
 
@@ -283,5 +284,5 @@ void gguf_write_abandon(struct gguf_writer *w)
     if (!w) return;
     fclose(w->file);
     unlink(w->part_path);
-    writer_release(w);
+    gguf_write_writer_release(w);
 }

@@ -20,14 +20,14 @@ struct quantize {
     struct fail *why;
 };
 
-static uint64_t clock_ns(void)
+static uint64_t quantize_clock_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static int text_is(struct gguf_text t, const char *is)
+static int quantize_text_is(struct gguf_text t, const char *is)
 {
     return t.bytes == strlen(is) && !memcmp(t.at, is, t.bytes);
 }
@@ -38,7 +38,8 @@ static int text_ends(struct gguf_text t, const char *with)
     return t.bytes >= n && !memcmp(t.at + t.bytes - n, with, n);
 }
 
-static int tensor_fail(const struct quantize *q, const struct gguf_tensor *t, const char *what)
+static int quantize_tensor_fail(const struct quantize *q, const struct gguf_tensor *t,
+                                const char *what)
 {
     return fail_set(q->why, "%s: tensor %.*s %s", gguf_name(q->in), (int)t->name.bytes, t->name.at,
                     what);
@@ -46,7 +47,7 @@ static int tensor_fail(const struct quantize *q, const struct gguf_tensor *t, co
 
 /* ---- Which tensor becomes what ------------------------------------------------------------- */
 
-static int type_is_ternary(enum weight_type type)
+static int quantize_type_is_ternary(enum weight_type type)
 {
     return type == WEIGHT_TQ2_0 || type == WEIGHT_I2_S;
 }
@@ -58,8 +59,9 @@ static enum weight_type tensor_type(const struct quantize *q, const struct gguf_
     if (t->dims_count < 2 || !text_ends(t->name, ".weight") || text_ends(t->name, "_norm.weight")) {
         return (enum weight_type)t->type;
     }
-    const int both_ends = text_is(t->name, "token_embd.weight") || text_is(t->name, "output.weight");
-    if (both_ends && type_is_ternary(q->kind->type)) return WEIGHT_F16;
+    const int both_ends = quantize_text_is(t->name, "token_embd.weight") ||
+                          quantize_text_is(t->name, "output.weight");
+    if (both_ends && quantize_type_is_ternary(q->kind->type)) return WEIGHT_F16;
     if (t->dims[0] % q->kind->block == 0) return q->kind->type;
     *fallback = 1;
     return WEIGHT_F16;
@@ -72,7 +74,7 @@ static uint64_t tensor_rows(const struct gguf_tensor *t)
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
 
-static struct weight tensor_weight(const struct gguf_tensor *t)
+static struct weight quantize_tensor_weight(const struct gguf_tensor *t)
 {
     struct weight w = { .type = (enum weight_type)t->type, .cols = (uint32_t)t->dims[0],
                         .data = t->data, .scale = 1 };
@@ -87,7 +89,7 @@ static int row_check(const struct quantize *q, const struct gguf_tensor *t, cons
 {
     for (uint64_t i = 0; i < t->dims[0]; i++) {
         if (isfinite(x[i])) continue;
-        return tensor_fail(q, t, "has a number that is infinite or none");
+        return quantize_tensor_fail(q, t, "has a number that is infinite or none");
     }
     return 0;
 }
@@ -95,11 +97,11 @@ static int row_check(const struct quantize *q, const struct gguf_tensor *t, cons
 /* One scale for all: the rows are needed twice, so they are kept. */
 static int tensor_to_i2_s(const struct quantize *q, const struct gguf_tensor *t)
 {
-    const struct weight w = tensor_weight(t);
+    const struct weight w = quantize_tensor_weight(t);
     const uint64_t rows = tensor_rows(t), row_bytes = weight_row_bytes(WEIGHT_I2_S, w.cols);
     float *x = reallocarray(NULL, rows, w.cols * sizeof(*x));
     unsigned char *row = malloc(row_bytes);
-    int rc = x && row ? 0 : tensor_fail(q, t, "does not fit into memory");
+    int rc = x && row ? 0 : quantize_tensor_fail(q, t, "does not fit into memory");
     for (uint64_t i = 0; i < rows && !rc; i++) {
         weight_row_to_floats(&w, (uint32_t)i, x + i * w.cols);
         rc = row_check(q, t, x + i * w.cols);
@@ -118,11 +120,11 @@ static int tensor_to_i2_s(const struct quantize *q, const struct gguf_tensor *t)
 
 static int tensor_by_rows(const struct quantize *q, const struct gguf_tensor *t, enum weight_type type)
 {
-    const struct weight w = tensor_weight(t);
+    const struct weight w = quantize_tensor_weight(t);
     const uint64_t rows = tensor_rows(t), row_bytes = weight_row_bytes(type, w.cols);
     float *x = malloc(w.cols * sizeof(*x));
     unsigned char *row = malloc(row_bytes);
-    int rc = x && row ? 0 : tensor_fail(q, t, "does not fit into memory");
+    int rc = x && row ? 0 : quantize_tensor_fail(q, t, "does not fit into memory");
     for (uint64_t i = 0; i < rows && !rc; i++) {
         weight_row_to_floats(&w, (uint32_t)i, x);
         rc = row_check(q, t, x);
@@ -139,7 +141,7 @@ static int tensor_convert(const struct quantize *q, const struct gguf_tensor *t)
 {
     int fallback;
     const enum weight_type type = tensor_type(q, t, &fallback);
-    const uint64_t begin = clock_ns();
+    const uint64_t begin = quantize_clock_ns();
     struct quantize_report *r = q->report;
     int rc = 0;
     if (q->watch) q->watch->before(q->watch->arg, r, t, type, fallback);
@@ -148,7 +150,7 @@ static int tensor_convert(const struct quantize *q, const struct gguf_tensor *t)
     } else {
         rc = type == WEIGHT_I2_S ? tensor_to_i2_s(q, t) : tensor_by_rows(q, t, type);
         r->converted++;
-        sonde_device_op_record(q->op, clock_ns() - begin);
+        sonde_device_op_record(q->op, quantize_clock_ns() - begin);
     }
     if (fallback) {
         r->fallbacks++;
@@ -171,7 +173,10 @@ static void pairs_copy(const struct quantize *q)
         size_t bytes;
         gguf_pair(q->in, i, &key, &raw, &bytes);
         /* The writer aligns as it does by default. */
-        if (text_is(key, "general.file_type") || text_is(key, "general.alignment")) continue;
+        if (quantize_text_is(key, "general.file_type") ||
+            quantize_text_is(key, "general.alignment")) {
+            continue;
+        }
         gguf_write_pair(q->writer, key, raw, bytes);
     }
     gguf_write_u32(q->writer, "general.file_type", q->kind->file_type);
@@ -190,7 +195,7 @@ static int tensors_declare(const struct quantize *q)
                             gguf_name(q->in), (int)t->name.bytes, t->name.at, t->type);
         }
         if (tensor_rows(t) > UINT32_MAX) {
-            return tensor_fail(q, t, "has more rows than this engine can count");
+            return quantize_tensor_fail(q, t, "has more rows than this engine can count");
         }
         const enum weight_type type = tensor_type(q, t, &fallback);
         gguf_write_tensor(q->writer, t->name, type, t->dims, t->dims_count,

@@ -91,12 +91,13 @@ struct model_list {
 #define NO_TOKEN UINT32_MAX
 enum { SUCCESSOR_LOGIT = 22 };
 
-static void list_add(struct model_list *l, enum weight_type type, enum tensor_fill fill, uint32_t cols,
-                     uint32_t rows, float size, const char *format, ...)
-    __attribute__((format(printf, 7, 8)));
+static void random_model_list_add(struct model_list *l, enum weight_type type,
+                                  enum tensor_fill fill, uint32_t cols, uint32_t rows, float size,
+                                  const char *format, ...) __attribute__((format(printf, 7, 8)));
 
-static void list_add(struct model_list *l, enum weight_type type, enum tensor_fill fill, uint32_t cols,
-                     uint32_t rows, float size, const char *format, ...)
+static void random_model_list_add(struct model_list *l, enum weight_type type,
+                                  enum tensor_fill fill, uint32_t cols, uint32_t rows, float size,
+                                  const char *format, ...)
 {
     struct model_tensor *t = &l->tensors[l->count++];
     va_list args;
@@ -111,7 +112,7 @@ static void list_add(struct model_list *l, enum weight_type type, enum tensor_fi
     t->deviation = size / sqrtf((float)cols);
 }
 
-static int type_is_ternary(enum weight_type type)
+static int random_model_type_is_ternary(enum weight_type type)
 {
     return type == WEIGHT_TQ2_0 || type == WEIGHT_I2_S;
 }
@@ -122,22 +123,27 @@ static void layer_add(struct model_list *l, const struct random_model *m, unsign
     const uint32_t n = s->embd, kv = s->embd / s->heads * s->heads_kv, ff = s->ff;
     const int bitnet = m->arch == RANDOM_MODEL_BITNET;
     const enum weight_type t = m->type;
-    const enum tensor_fill f = bitnet || type_is_ternary(t) ? FILL_TERNARY : FILL_NORMAL;
+    const enum tensor_fill f =
+        bitnet || random_model_type_is_ternary(t) ? FILL_TERNARY : FILL_NORMAL;
     /* BitNet's embeddings are its output too: its layers have to be louder than they are, or every
      * token would predict itself. */
     const float loud = bitnet ? 3 : 1;
-    list_add(l, WEIGHT_F32, FILL_NORM, n, 1, 0, "blk.%u.attn_norm.weight", i);
-    list_add(l, t, f, n, n, 1.5f, "blk.%u.attn_q.weight", i);
-    list_add(l, t, f, n, kv, 1.5f, "blk.%u.attn_k.weight", i);
-    list_add(l, t, f, n, kv, 1, "blk.%u.attn_v.weight", i);
-    if (bitnet) list_add(l, WEIGHT_F32, FILL_NORM, n, 1, 0, "blk.%u.attn_sub_norm.weight", i);
-    list_add(l, t, f, n, n, bitnet ? loud : 1.5f, "blk.%u.attn_output.weight", i);
-    list_add(l, WEIGHT_F32, FILL_NORM, n, 1, 0, "blk.%u.ffn_norm.weight", i);
-    list_add(l, t, f, n, ff, 1, "blk.%u.ffn_gate.weight", i);
-    list_add(l, t, f, n, ff, 1, "blk.%u.ffn_up.weight", i);
-    if (bitnet) list_add(l, WEIGHT_F32, FILL_NORM, ff, 1, 0, "blk.%u.ffn_sub_norm.weight", i);
+    random_model_list_add(l, WEIGHT_F32, FILL_NORM, n, 1, 0, "blk.%u.attn_norm.weight", i);
+    random_model_list_add(l, t, f, n, n, 1.5f, "blk.%u.attn_q.weight", i);
+    random_model_list_add(l, t, f, n, kv, 1.5f, "blk.%u.attn_k.weight", i);
+    random_model_list_add(l, t, f, n, kv, 1, "blk.%u.attn_v.weight", i);
+    if (bitnet) {
+        random_model_list_add(l, WEIGHT_F32, FILL_NORM, n, 1, 0, "blk.%u.attn_sub_norm.weight", i);
+    }
+    random_model_list_add(l, t, f, n, n, bitnet ? loud : 1.5f, "blk.%u.attn_output.weight", i);
+    random_model_list_add(l, WEIGHT_F32, FILL_NORM, n, 1, 0, "blk.%u.ffn_norm.weight", i);
+    random_model_list_add(l, t, f, n, ff, 1, "blk.%u.ffn_gate.weight", i);
+    random_model_list_add(l, t, f, n, ff, 1, "blk.%u.ffn_up.weight", i);
+    if (bitnet) {
+        random_model_list_add(l, WEIGHT_F32, FILL_NORM, ff, 1, 0, "blk.%u.ffn_sub_norm.weight", i);
+    }
     /* silu(gate)·up of normal numbers has size 0.6 */
-    list_add(l, t, f, ff, n, bitnet ? loud : 1 / 0.6f, "blk.%u.ffn_down.weight", i);
+    random_model_list_add(l, t, f, ff, n, bitnet ? loud : 1 / 0.6f, "blk.%u.ffn_down.weight", i);
 }
 
 static void model_add(struct model_list *l, const struct random_model *m)
@@ -145,12 +151,12 @@ static void model_add(struct model_list *l, const struct random_model *m)
     const struct random_model_size *s = m->size;
     const uint32_t vocab = random_vocab_size(m->vocab);
     const int bitnet = m->arch == RANDOM_MODEL_BITNET;
-    const enum weight_type t = type_is_ternary(m->type) ? WEIGHT_F16 : m->type;
-    list_add(l, t, bitnet ? FILL_EMBEDDING : FILL_NORMAL, s->embd, vocab,
-             bitnet ? 4 : sqrtf((float)s->embd), "token_embd.weight");
+    const enum weight_type t = random_model_type_is_ternary(m->type) ? WEIGHT_F16 : m->type;
+    random_model_list_add(l, t, bitnet ? FILL_EMBEDDING : FILL_NORMAL, s->embd, vocab,
+                          bitnet ? 4 : sqrtf((float)s->embd), "token_embd.weight");
     for (unsigned i = 0; i < s->layers; i++) layer_add(l, m, i);
-    list_add(l, WEIGHT_F32, FILL_NORM, s->embd, 1, 0, "output_norm.weight");
-    if (!bitnet) list_add(l, t, FILL_OUTPUT, s->embd, vocab, 3, "output.weight");
+    random_model_list_add(l, WEIGHT_F32, FILL_NORM, s->embd, 1, 0, "output_norm.weight");
+    if (!bitnet) random_model_list_add(l, t, FILL_OUTPUT, s->embd, vocab, 3, "output.weight");
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
@@ -163,7 +169,7 @@ static float token_length(const struct random_model *m, uint32_t token, uint64_t
 }
 
 /* The largest of the three values: what has this deviation if all are as likely, as F16 has it. */
-static float ternary_magnitude(const struct model_tensor *t)
+static float random_model_ternary_magnitude(const struct model_tensor *t)
 {
     return weight_f16_to_float(weight_f16_from_float(t->deviation * 1.2247449f)); /* √(3/2) */
 }
@@ -172,7 +178,7 @@ static void row_fill(const struct random_model *m, const struct model_tensor *t,
                      float *out)
 {
     uint64_t state = random_state(m->seed, t->name) + row * 0xd1342543de82ef95u;
-    const float magnitude = ternary_magnitude(t);
+    const float magnitude = random_model_ternary_magnitude(t);
     float deviation = t->deviation;
     if (t->fill == FILL_EMBEDDING || t->fill == FILL_OUTPUT) deviation *= token_length(m, row, &state);
     for (uint32_t i = 0; i < t->cols; i++) {
@@ -230,7 +236,7 @@ static int tensor_write(const struct random_model *m, const struct model_list *l
     float *numbers = malloc(t->cols * sizeof(*numbers));
     unsigned char *row = malloc(row_bytes);
     const int rc = numbers && row ? 0 : -1;
-    const float scale = ternary_magnitude(t);
+    const float scale = random_model_ternary_magnitude(t);
     for (uint32_t i = 0; i < t->rows && !rc; i++) {
         row_fill(m, t, i, numbers);
         if (t->fill == FILL_OUTPUT) row_succeed(m, l, i, numbers);

@@ -44,7 +44,7 @@ static uint64_t text_hash(const char *at, size_t bytes)
 }
 
 /* The slot of this text, or the one where it would be. */
-static uint32_t *slot_of(const struct random_vocab *v, const char *text, size_t bytes)
+static uint32_t *random_vocab_slot_of(const struct random_vocab *v, const char *text, size_t bytes)
 {
     uint64_t at = text_hash(text, bytes) & v->slots_mask;
     for (; v->slots[at]; at = (at + 1) & v->slots_mask) {
@@ -61,7 +61,7 @@ static uint32_t token_add(struct random_vocab *v, const char *text, size_t bytes
     t->bytes = (uint8_t)bytes;
     t->type = (uint8_t)type;
     t->odd = (uint8_t)odd;
-    uint32_t *slot = slot_of(v, text, bytes);
+    uint32_t *slot = random_vocab_slot_of(v, text, bytes);
     *slot = ++v->count;
     return v->count - 1;
 }
@@ -74,7 +74,7 @@ static void control_add(struct random_vocab *v, const char *text, int type)
 /* ---- UTF-8 --------------------------------------------------------------------------------- */
 
 /* Bytes of the character at p, 0 if it is none. */
-static uint32_t char_bytes(const char *p, const char *end)
+static uint32_t random_vocab_char_bytes(const char *p, const char *end)
 {
     const unsigned char c = (unsigned char)*p;
     const uint32_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3
@@ -133,11 +133,11 @@ static int bpe_token_odd(const char *text, size_t bytes)
 {
     char raw[TEXT_MAX];
     size_t n = 0;
-    for (const char *p = text; p < text + bytes; p += char_bytes(p, text + bytes)) {
+    for (const char *p = text; p < text + bytes; p += random_vocab_char_bytes(p, text + bytes)) {
         raw[n++] = (char)char_byte(p);
     }
     for (const char *p = raw; p < raw + n;) {
-        const uint32_t length = char_bytes(p, raw + n);
+        const uint32_t length = random_vocab_char_bytes(p, raw + n);
         if (!length || ((unsigned char)*p < ' ' && *p != '\n' && *p != '\t') || *p == 127) return 1;
         p += length;
     }
@@ -180,7 +180,7 @@ static int char_times_compare(const void *a, const void *b)
  * left to the bytes, and so is what is not UTF-8. 0: not one to learn. */
 static uint32_t spm_char(const char *p, const char *end, const char **text, uint32_t *bytes)
 {
-    const uint32_t n = char_bytes(p, end);
+    const uint32_t n = random_vocab_char_bytes(p, end);
     *text = *p == ' ' ? space_mark : p;
     *bytes = *p == ' ' ? 3 : n;
     return n == 1 && (unsigned char)*p < ' ' ? 0 : n;
@@ -255,7 +255,7 @@ static uint32_t spm_symbols(const struct random_vocab *v, const struct bpe_text_
         const char *text;
         uint32_t bytes;
         const uint32_t n = spm_char(p, end, &text, &bytes);
-        const uint32_t slot = n ? *slot_of(v, text, bytes) : 0;
+        const uint32_t slot = n ? *random_vocab_slot_of(v, text, bytes) : 0;
         out[count++] = slot ? slot - 1 : BPE_BARRIER;
         p += n ? n : 1;
     }
@@ -304,7 +304,7 @@ static uint32_t vocab_merged(void *arg, uint32_t left, uint32_t right)
     const size_t bytes = (size_t)a->bytes + b->bytes;
     memcpy(text, a->text, a->bytes);
     memcpy(text + a->bytes, b->text, b->bytes);
-    const uint32_t slot = *slot_of(v, text, bytes);
+    const uint32_t slot = *random_vocab_slot_of(v, text, bytes);
     /* Long ones are lines of tables and the like: left as the two halves that they are. */
     if (!slot && bytes > PIECE_MAX) return BPE_SKIP;
     if (!slot && v->count == v->size) return BPE_BARRIER;

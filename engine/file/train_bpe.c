@@ -60,7 +60,7 @@ static uint64_t hash_u64(uint64_t x)
 
 /* ---- Pairs --------------------------------------------------------------------------------- */
 
-static int slots_grow(struct bpe_training *t)
+static int bpe_train_slots_grow(struct bpe_training *t)
 {
     const uint32_t size = t->slots ? (t->slots_mask + 1) * 2 : 1024;
     uint32_t *slots = malloc(size * sizeof(*slots));
@@ -84,7 +84,7 @@ static int slots_grow(struct bpe_training *t)
 static struct bpe_pair *pair_of(struct bpe_training *t, uint32_t left, uint32_t right)
 {
     const uint64_t key = (uint64_t)left << 32 | right;
-    if ((!t->slots || t->pair_count * 2 > t->slots_mask) && !slots_grow(t)) return NULL;
+    if ((!t->slots || t->pair_count * 2 > t->slots_mask) && !bpe_train_slots_grow(t)) return NULL;
     uint64_t at = hash_u64(key) & t->slots_mask;
     for (; t->slots[at] != NONE; at = (at + 1) & t->slots_mask) {
         if (t->pairs[t->slots[at]].key == key) return &t->pairs[t->slots[at]];
@@ -139,7 +139,7 @@ static int heap_before(const struct bpe_training *t, struct bpe_heap_entry a, st
     return t->pairs[a.pair].key < t->pairs[b.pair].key;
 }
 
-static void heap_push(struct bpe_training *t, uint32_t pair)
+static void bpe_train_heap_push(struct bpe_training *t, uint32_t pair)
 {
     struct bpe_heap_entry *heap = array_room(t, t->heap, sizeof(*heap), t->heap_count, &t->heap_room);
     if (!heap) return;
@@ -153,7 +153,7 @@ static void heap_push(struct bpe_training *t, uint32_t pair)
     t->heap[at] = e;
 }
 
-static struct bpe_heap_entry heap_pop(struct bpe_training *t)
+static struct bpe_heap_entry bpe_train_heap_pop(struct bpe_training *t)
 {
     const struct bpe_heap_entry top = t->heap[0], last = t->heap[--t->heap_count];
     size_t at = 0;
@@ -173,7 +173,7 @@ static void touched_to_heap(struct bpe_training *t)
 {
     for (size_t i = 0; i < t->touched_count; i++) {
         t->pairs[t->touched[i]].touched = 0;
-        if (t->pairs[t->touched[i]].times > 1) heap_push(t, t->touched[i]);
+        if (t->pairs[t->touched[i]].times > 1) bpe_train_heap_push(t, t->touched[i]);
     }
     t->touched_count = 0;
 }
@@ -181,10 +181,10 @@ static void touched_to_heap(struct bpe_training *t)
 static uint32_t pair_best(struct bpe_training *t)
 {
     while (t->heap_count) {
-        const struct bpe_heap_entry e = heap_pop(t);
+        const struct bpe_heap_entry e = bpe_train_heap_pop(t);
         const int64_t times = t->pairs[e.pair].times;
         if (e.times == times) return e.pair;
-        if (times > 1) heap_push(t, e.pair);
+        if (times > 1) bpe_train_heap_push(t, e.pair);
     }
     return NONE;
 }

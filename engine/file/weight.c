@@ -98,12 +98,12 @@ static int int_limited(float x, int low, int high)
     return x < (float)high ? (int)x : high;
 }
 
-static float inverse(float d)
+static float weight_inverse(float d)
 {
     return d != 0 ? 1.0f / d : 0.0f;
 }
 
-static float magnitude_max(const float *x, int n)
+static float weight_magnitude_max(const float *x, int n)
 {
     float max = 0;
     for (int i = 0; i < n; i++) {
@@ -120,7 +120,7 @@ static void half_put(unsigned char *to, float d)
 
 static void q8_0_block(const float *x, unsigned char *out)
 {
-    const float d = magnitude_max(x, Q_BLOCK) / 127, by = inverse(d);
+    const float d = weight_magnitude_max(x, Q_BLOCK) / 127, by = weight_inverse(d);
     half_put(out, d);
     for (int i = 0; i < Q_BLOCK; i++) {
         out[2 + i] = (unsigned char)(int8_t)int_limited(roundf(x[i] * by), -128, 127);
@@ -134,7 +134,7 @@ static void q4_0_block(const float *x, unsigned char *out)
     for (int i = 0; i < Q_BLOCK; i++) {
         if (fabsf(x[i]) > fabsf(extreme)) extreme = x[i];
     }
-    const float d = extreme / -8, by = inverse(d);
+    const float d = extreme / -8, by = weight_inverse(d);
     half_put(out, d);
     for (int i = 0; i < Q_BLOCK / 2; i++) {
         const int low = int_limited(x[i] * by + 8.5f, 0, 15);
@@ -145,7 +145,7 @@ static void q4_0_block(const float *x, unsigned char *out)
 
 static void tq2_0_block(const float *x, unsigned char *out)
 {
-    const float d = magnitude_max(x, TQ2_BLOCK), by = inverse(d);
+    const float d = weight_magnitude_max(x, TQ2_BLOCK), by = weight_inverse(d);
     for (int half = 0; half < 2; half++, x += TQ2_HALF, out += CODES) {
         for (int i = 0; i < CODES; i++) {
             int codes = 0;
@@ -178,13 +178,13 @@ void weight_row_from_floats(enum weight_type type, const float *x, uint64_t n, f
         case WEIGHT_Q8_0: q8_0_block(x + i, to); break;
         case WEIGHT_Q4_0: q4_0_block(x + i, to); break;
         case WEIGHT_TQ2_0: tq2_0_block(x + i, to); break;
-        case WEIGHT_I2_S: i2_s_block(x + i, inverse(scale), to); break;
+        case WEIGHT_I2_S: i2_s_block(x + i, weight_inverse(scale), to); break;
         }
     }
 }
 
 /* Their magnitude, if all of them are 0 or that; else 0. */
-static float ternary_magnitude(const float *x, uint64_t n)
+static float weight_ternary_magnitude(const float *x, uint64_t n)
 {
     float magnitude = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -197,7 +197,7 @@ static float ternary_magnitude(const float *x, uint64_t n)
 
 float weight_ternary_scale(const float *x, uint64_t n)
 {
-    const float magnitude = ternary_magnitude(x, n);
+    const float magnitude = weight_ternary_magnitude(x, n);
     if (magnitude != 0) return magnitude;
     double sum = 0;
     for (uint64_t i = 0; i < n; i++) sum += fabs((double)x[i]);

@@ -13,7 +13,7 @@ static const char *finish_name(enum engine_finish f)
     return f == ENGINE_LENGTH ? "length" : f == ENGINE_STOP ? "stop" : "error";
 }
 
-static double by(double value, double count) { return count > 0 ? value / count : 0; }
+static double http_answer_by(double value, double count) { return count > 0 ? value / count : 0; }
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
@@ -33,12 +33,12 @@ static json_t *timings_json(const struct http_call *c)
                      "cache_n", (int)t->cache_n,
                      "prompt_n", (int)t->prompt_n,
                      "prompt_ms", t->prompt_ms,
-                     "prompt_per_token_ms", by(t->prompt_ms, t->prompt_n),
-                     "prompt_per_second", by(1e3 * t->prompt_n, t->prompt_ms),
+                     "prompt_per_token_ms", http_answer_by(t->prompt_ms, t->prompt_n),
+                     "prompt_per_second", http_answer_by(1e3 * t->prompt_n, t->prompt_ms),
                      "predicted_n", (int)t->predicted_n,
                      "predicted_ms", t->predicted_ms,
-                     "predicted_per_token_ms", by(t->predicted_ms, t->predicted_n),
-                     "predicted_per_second", by(1e3 * t->predicted_n, t->predicted_ms));
+                     "predicted_per_token_ms", http_answer_by(t->predicted_ms, t->predicted_n),
+                     "predicted_per_second", http_answer_by(1e3 * t->predicted_n, t->predicted_ms));
 }
 
 /* Times of one layer by operation, in ms; those that were not called are left out. */
@@ -57,7 +57,7 @@ static json_t *layer_json(const struct engine_profile *p, uint32_t layer)
     return json_pack("{s:o,s:f,s:o}", "layer", number, "ms", all, "operations_ms", operations);
 }
 
-static json_t *operations_json(const struct engine_profile *p)
+static json_t *http_answer_operations_json(const struct engine_profile *p)
 {
     json_t *list = json_array();
     for (uint32_t op = 0; op < FORWARD_OPS; op++) {
@@ -90,8 +90,9 @@ json_t *http_answer_profile(const struct http_call *c, const struct engine_timin
                      p->prefill_ms, "decode_ms", p->decode_ms, "sample_ms", p->sample_ms,
                      "detokenize_ms", p->detokenize_ms, "total_ms", t->total_ms + c->encode_ms,
                      "passes", "count", (int)p->passes, "ms", p->passes_ms, "others_mean",
-                     by((double)p->others, p->passes), "others_max", (int)p->others_max, "put_back",
-                     (int)p->preempted, "operations", operations_json(p), "layers", layers);
+                     http_answer_by((double)p->others, p->passes), "others_max", (int)p->others_max,
+                     "put_back", (int)p->preempted, "operations", http_answer_operations_json(p),
+                     "layers", layers);
 }
 
 /* ---- Whole ---------------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ static void call_event(struct http_call *c, struct engine_event event)
     event_log_put(log, &event, 1);
 }
 
-static void request_begin(struct http_call *c)
+static void http_completion_request_begin(struct http_call *c)
 {
     struct http_server *s = c->server;
     const char *parent = http_header(c, "traceparent"), *profile = http_header(c, "X-Profile");
@@ -92,8 +92,8 @@ static int on_token(void *context, int32_t token, const char *piece, size_t byte
     return enough;
 }
 
-static void on_end(void *context, enum engine_finish finish, const char *why,
-                   const struct engine_timings *timings)
+static void http_completion_on_end(void *context, enum engine_finish finish, const char *why,
+                                   const struct engine_timings *timings)
 {
     struct http_call *c = context;
     const char *text;
@@ -172,7 +172,7 @@ static enum MHD_Result call_submit(struct http_call *c, const int32_t *tokens, u
         .prompt = tokens, .prompt_count = count, .tokens_max = c->ask.tokens_max,
         .sampler = c->ask.sampler, .seed_set = c->ask.seed_set, .ignore_end = c->ask.ignore_eos,
         .profile = c->profiled, .sonde = c->sonde, .name = c->id, .on_token = on_token,
-        .on_end = on_end, .context = c };
+        .on_end = http_completion_on_end, .context = c };
     text_stream_init(&c->text, c->ask.stops, c->ask.stops_count);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -204,7 +204,7 @@ static enum MHD_Result call_start(struct http_call *c, int chat)
     const int wrong = ask_parse(&c->ask, chat, c->body.at, c->body.bytes, &error);
     const uint32_t context = engine_context(c->server->engine);
     c->ask.chat = chat;
-    request_begin(c);
+    http_completion_request_begin(c);
     if (wrong) {
         return request_refuse(c, MHD_HTTP_BAD_REQUEST, error.param, "invalid_request", NULL,
                               error.why.text);

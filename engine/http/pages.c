@@ -52,7 +52,7 @@ static json_t *body_object(struct http_call *c, enum MHD_Result *sent)
     return NULL;
 }
 
-static int flag(const json_t *root, const char *name, int otherwise)
+static int http_pages_flag(const json_t *root, const char *name, int otherwise)
 {
     const json_t *v = json_object_get(root, name);
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
@@ -65,8 +65,8 @@ enum MHD_Result http_tokenize(struct http_call *c)
     json_t *root = body_object(c, &result);
     if (!root) return result;
     const json_t *content = json_object_get(root, "content");
-    const unsigned flags = (flag(root, "add_special", 0) ? TOKENIZE_BOS : 0u) |
-                           (flag(root, "parse_special", 1) ? TOKENIZE_SPECIAL : 0u);
+    const unsigned flags = (http_pages_flag(root, "add_special", 0) ? TOKENIZE_BOS : 0u) |
+                           (http_pages_flag(root, "parse_special", 1) ? TOKENIZE_SPECIAL : 0u);
     const size_t bytes = json_string_length(content), room = bytes + 16;
     if (!json_is_string(content)) {
         json_decref(root);

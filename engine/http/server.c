@@ -86,9 +86,10 @@ static enum MHD_Result body_add(struct http_call *c, const char *data, size_t *b
     return MHD_YES;
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
-                                  const char *method, const char *version, const char *data,
-                                  size_t *bytes, void **state)
+static enum MHD_Result http_server_on_request(void *arg, struct MHD_Connection *connection,
+                                              const char *path, const char *method,
+                                              const char *version, const char *data, size_t *bytes,
+                                              void **state)
 {
     struct http_server *s = arg;
     struct http_call *c = *state;
@@ -121,7 +122,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
 }
 
 /* libmicrohttpd's remarks are about clients that go away in the midst of things. */
-static void on_log(void *arg, const char *format, va_list args)
+static void http_server_on_log(void *arg, const char *format, va_list args)
 {
     (void)arg;
     (void)format;
@@ -139,11 +140,12 @@ static int server_open(struct http_server *s, struct fail *why)
                      MHD_USE_ITC;
     if (strchr(s->url, '[')) flags |= MHD_USE_IPv6;
     s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_LISTEN_SOCKET, s->fd,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        s->o.connections_max, MHD_OPTION_CONNECTION_TIMEOUT, s->o.client_timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_END);
+        flags, 0, NULL, NULL, http_server_on_request, s, MHD_OPTION_EXTERNAL_LOGGER,
+        http_server_on_log, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_LISTEN_SOCKET, s->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, s->o.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        s->o.client_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES,
+        MHD_OPTION_END);
     return s->daemon ? 0 : fail_set(why, "cannot start the HTTP server: %s", strerror(errno));
 }
 

@@ -14,8 +14,8 @@ static int usable(void)
            __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
-static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,
-                     uint32_t count, float *out, size_t out_stride)
+static void kernel_avx2_multiply(const struct weight *w, uint32_t begin, uint32_t end,
+                                 const void *acts, uint32_t count, float *out, size_t out_stride)
 {
     if (w->type == WEIGHT_F32 || w->type == WEIGHT_F16) {
         matmul_float_avx2(w, begin, end, acts, count, out, out_stride);
@@ -24,4 +24,4 @@ static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const
     }
 }
 
-const struct kernel_ops kernel_avx2 = KERNEL_OPS(avx2, multiply);
+const struct kernel_ops kernel_avx2 = KERNEL_OPS(avx2, kernel_avx2_multiply);

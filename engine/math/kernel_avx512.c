@@ -12,8 +12,8 @@ static int usable(void)
            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma");
 }
 
-static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,
-                     uint32_t count, float *out, size_t out_stride)
+static void kernel_avx512_multiply(const struct weight *w, uint32_t begin, uint32_t end,
+                                   const void *acts, uint32_t count, float *out, size_t out_stride)
 {
     if (w->type == WEIGHT_F32 || w->type == WEIGHT_F16) {
         matmul_float_avx512(w, begin, end, acts, count, out, out_stride);
@@ -22,4 +22,4 @@ static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const
     }
 }
 
-const struct kernel_ops kernel_avx512 = KERNEL_OPS(avx512, multiply);
+const struct kernel_ops kernel_avx512 = KERNEL_OPS(avx512, kernel_avx512_multiply);

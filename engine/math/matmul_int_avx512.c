@@ -298,8 +298,8 @@ static void panel_multiply(struct panel *p, const struct weight *w, const void *
 
 /* The group of row r, and which rows of it come before `end`: how many from r on. ahead: in rows.
  * */
-static uint32_t group_of(const struct weight *w, uint32_t r, uint32_t end, uint32_t ahead,
-                         float *out, struct row_group *g)
+static uint32_t matmul_int_avx512_group_of(const struct weight *w, uint32_t r, uint32_t end,
+                                           uint32_t ahead, float *out, struct row_group *g)
 {
     const unsigned char *data = w->data;
     if (w->rows < GROUP_ROWS) {
@@ -321,13 +321,13 @@ void matmul_int_avx512(const struct weight *w, uint32_t begin, uint32_t end, con
     struct panel p;
     const uint32_t ahead = count <= FEW_TOKENS ? GROUP_ROWS : PANEL_GROUPS * GROUP_ROWS;
     for (uint32_t r = begin; r < end;) {
-        r += group_of(w, r, end, ahead, out, &p.group[0]);
+        r += matmul_int_avx512_group_of(w, r, end, ahead, out, &p.group[0]);
         if (count <= FEW_TOKENS) {
             group_multiply(&p.group[0], w, acts, count, out_stride);
             continue;
         }
         if (r < end) {
-            r += group_of(w, r, end, ahead, out, &p.group[1]);
+            r += matmul_int_avx512_group_of(w, r, end, ahead, out, &p.group[1]);
         } else {
             p.group[1] = p.group[0];
             p.group[1].mask = 0;

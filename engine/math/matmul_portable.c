@@ -8,7 +8,7 @@
 
 enum { LANES = 8 };
 
-static float lanes_sum(const float s[LANES])
+static float matmul_portable_lanes_sum(const float s[LANES])
 {
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
@@ -22,15 +22,15 @@ static float dot_f32(const void *row, const float *x, uint32_t n)
         for (uint32_t j = 0; j < LANES; j++) s[j] += w[i + j] * x[i + j];
     }
     for (uint32_t j = 0; i + j < n; j++) s[j] += w[i + j] * x[i + j];
-    return lanes_sum(s);
+    return matmul_portable_lanes_sum(s);
 }
 
-static float dot_f16(const void *row, const float *x, uint32_t n)
+static float matmul_portable_dot_f16(const void *row, const float *x, uint32_t n)
 {
     const uint16_t *w = row;
     float s[LANES] = { 0 };
     for (uint32_t i = 0; i < n; i++) s[i % LANES] += weight_f16_to_float(w[i]) * x[i];
-    return lanes_sum(s);
+    return matmul_portable_lanes_sum(s);
 }
 
 static float block_scale(const unsigned char *at)
@@ -115,7 +115,7 @@ void matmul_portable(const struct weight *w, uint32_t begin, uint32_t end, const
             const void *x = (const char *)acts + t * acts_bytes;
             float *at = &out[t * out_stride + r];
             if (w->type == WEIGHT_F32) *at = dot_f32(row, x, w->cols);
-            else if (w->type == WEIGHT_F16) *at = dot_f16(row, x, w->cols);
+            else if (w->type == WEIGHT_F16) *at = matmul_portable_dot_f16(row, x, w->cols);
             else *at = dot_quantized(w, row, x);
         }
     }

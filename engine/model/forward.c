@@ -76,7 +76,7 @@ static uint32_t logits_max_for(uint32_t slots, uint32_t batch_max)
     return max < batch_max ? max : batch_max;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t forward_larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* The most that activations of one token take for any product. */
 static uint64_t acts_bytes_for(const struct model *m, const struct kernel_ops *ops)
@@ -86,7 +86,7 @@ static uint64_t acts_bytes_for(const struct model *m, const struct kernel_ops *o
         const struct model_layer *y = &m->layer[i];
         const struct weight *ws[] = { &y->q, &y->k, &y->v, &y->o, &y->gate, &y->up, &y->down };
         for (size_t n = 0; n < sizeof(ws) / sizeof(ws[0]); n++) {
-            most = larger(most, ops->acts_bytes(ws[n]->type, ws[n]->cols));
+            most = forward_larger(most, ops->acts_bytes(ws[n]->type, ws[n]->cols));
         }
     }
     return most;
@@ -97,7 +97,7 @@ static void part_bytes(const struct model *m, uint32_t slots, uint32_t context, 
 {
     const uint64_t q = (uint64_t)m->heads * m->head_dim, kv = (uint64_t)m->heads_kv * m->head_dim;
     bytes[PART_X] = batch * (uint64_t)m->embd * sizeof(float);
-    bytes[PART_H] = batch * larger(m->embd, q) * sizeof(float);
+    bytes[PART_H] = batch * forward_larger(m->embd, q) * sizeof(float);
     bytes[PART_Q] = batch * q * sizeof(float);
     bytes[PART_Q16] = batch * q * sizeof(uint16_t);
     bytes[PART_K] = bytes[PART_V] = batch * kv * sizeof(float);
@@ -380,7 +380,7 @@ static void row_add_ffn(void *arg, uint32_t row, uint32_t thread)
 
 /* ---- Layers ----------------------------------------------------------------------------------- */
 
-static void product(struct forward *f, const struct weight *w, const float *x, float *out)
+static void forward_product(struct forward *f, const struct weight *w, const float *x, float *out)
 {
     const struct matmul_product p = { w, out, w->rows };
     matmul_run(f->matmul, x, w->cols, f->count, &p, 1);
@@ -421,7 +421,7 @@ static void layer_attention(struct forward *f)
         rows_close_up(f);
         if (!f->count) return;
         op_done(f, FORWARD_ROPE);
-        product(f, &y->q, f->h, f->q);
+        forward_product(f, &y->q, f->h, f->q);
         op_done(f, FORWARD_QKV);
     }
     rows_run(f, row_query);
@@ -438,7 +438,7 @@ static void layer_attention(struct forward *f)
         rows_run(f, row_attn_sub_norm);
         op_done(f, FORWARD_NORM);
     }
-    product(f, &y->o, f->q, f->h);
+    forward_product(f, &y->o, f->q, f->h);
     rows_run(f, row_add_attention);
     op_done(f, FORWARD_ATTN_OUT);
 }
@@ -454,7 +454,7 @@ static void layer_feed_forward(struct forward *f)
     op_done(f, FORWARD_FFN_UP);
     rows_run(f, row_activate);
     op_done(f, FORWARD_ACTIVATION);
-    product(f, &y->down, f->gate, f->h);
+    forward_product(f, &y->down, f->gate, f->h);
     rows_run(f, row_add_ffn);
     op_done(f, FORWARD_FFN_DOWN);
 }
@@ -485,7 +485,7 @@ void forward_run(struct forward *f, const struct forward_token *tokens, uint32_t
         assert(f->count <= f->logits_max);
         rows_run(f, row_output_norm);
         op_done(f, FORWARD_NORM);
-        product(f, &m->output, f->h, f->logits);
+        forward_product(f, &m->output, f->h, f->logits);
         op_done(f, FORWARD_LOGITS);
     }
     pass_end(f);

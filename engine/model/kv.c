@@ -30,7 +30,7 @@ struct kv {
     struct kv_slot *slot;
 };
 
-static uint32_t pages_for(uint32_t length) { return (length + KV_PAGE - 1) / KV_PAGE; }
+static uint32_t kv_pages_for(uint32_t length) { return (length + KV_PAGE - 1) / KV_PAGE; }
 
 uint64_t kv_page_bytes_of(const struct model *m)
 {
@@ -71,7 +71,7 @@ int kv_create(const struct model *m, uint32_t slots, uint32_t context, struct bu
     int failed = !kv->slot;
     for (uint32_t i = 0; !failed && i < slots; i++) {
         kv->slot[i].tokens = malloc(context * sizeof(*kv->slot[i].tokens));
-        kv->slot[i].pages = calloc(pages_for(context), sizeof(*kv->slot[i].pages));
+        kv->slot[i].pages = calloc(kv_pages_for(context), sizeof(*kv->slot[i].pages));
         failed = !kv->slot[i].tokens || !kv->slot[i].pages;
     }
     if (failed) {
@@ -112,7 +112,7 @@ static void slot_set_length(struct kv *kv, struct kv_slot *s, uint32_t length)
 
 static void slot_cut(struct kv *kv, struct kv_slot *s, uint32_t length)
 {
-    while (s->pages_count > pages_for(length)) buddy_free(kv->pool, s->pages[--s->pages_count]);
+    while (s->pages_count > kv_pages_for(length)) buddy_free(kv->pool, s->pages[--s->pages_count]);
     if (length < s->length) slot_set_length(kv, s, length);
 }
 
@@ -172,7 +172,7 @@ int kv_slot_reserve(struct kv *kv, uint32_t slot, uint32_t length)
 {
     struct kv_slot *s = slot_busy(kv, slot);
     if (length > kv->context) return -1;
-    while (s->pages_count < pages_for(length)) {
+    while (s->pages_count < kv_pages_for(length)) {
         void *page = buddy_alloc(kv->pool, kv->page_bytes);
         if (page) {
             s->pages[s->pages_count++] = page;
@@ -193,7 +193,7 @@ void kv_slot_cut(struct kv *kv, uint32_t slot, uint32_t length)
 void kv_slot_append(struct kv *kv, uint32_t slot, const int32_t *tokens, uint32_t count)
 {
     struct kv_slot *s = slot_busy(kv, slot);
-    assert(pages_for(s->length + count) <= s->pages_count);
+    assert(kv_pages_for(s->length + count) <= s->pages_count);
     memcpy(s->tokens + s->length, tokens, count * sizeof(*tokens));
     slot_set_length(kv, s, s->length + count);
 }
@@ -206,7 +206,8 @@ uint32_t kv_slot_length(const struct kv *kv, uint32_t slot)
 
 /* ---- Cells ------------------------------------------------------------------------------------ */
 
-static uint16_t *cell(struct kv *kv, uint32_t slot, uint32_t layer, uint32_t row, uint32_t position)
+static uint16_t *kv_cell(struct kv *kv, uint32_t slot, uint32_t layer, uint32_t row,
+                         uint32_t position)
 {
     assert(slot < kv->slots && layer < kv->layers);
     assert(position / KV_PAGE < kv->slot[slot].pages_count);
@@ -216,12 +217,12 @@ static uint16_t *cell(struct kv *kv, uint32_t slot, uint32_t layer, uint32_t row
 
 uint16_t *kv_key(struct kv *kv, uint32_t slot, uint32_t layer, uint32_t head, uint32_t position)
 {
-    return cell(kv, slot, layer, head, position);
+    return kv_cell(kv, slot, layer, head, position);
 }
 
 uint16_t *kv_value(struct kv *kv, uint32_t slot, uint32_t layer, uint32_t head, uint32_t position)
 {
-    return cell(kv, slot, layer, kv->heads + head, position);
+    return kv_cell(kv, slot, layer, kv->heads + head, position);
 }
 
 uint64_t kv_page_bytes(const struct kv *kv) { return kv->page_bytes; }

@@ -75,7 +75,7 @@ static int tensor_find(const struct model_loader *l, const char *name, uint64_t 
                     (unsigned long long)cols, (unsigned long long)rows);
 }
 
-static void piece_add(struct model_loader *l, struct model_piece piece)
+static void model_loader_piece_add(struct model_loader *l, struct model_piece piece)
 {
     if (l->count < l->max) l->pieces[l->count++] = piece;
 }
@@ -92,12 +92,12 @@ static int tensor_floats(struct model_loader *l, const char *name, uint64_t coun
         return fail_set(l->why, "the tensor %s is %s, but should be F32", name,
                         tensor_type_name(t, text));
     }
-    piece_add(l, (struct model_piece){ t, NULL, out });
+    model_loader_piece_add(l, (struct model_piece){ t, NULL, out });
     return 0;
 }
 
-static int tensor_weight(struct model_loader *l, const char *name, uint32_t cols, uint32_t rows,
-                         int required, struct weight *out)
+static int model_loader_tensor_weight(struct model_loader *l, const char *name, uint32_t cols,
+                                      uint32_t rows, int required, struct weight *out)
 {
     const struct gguf_tensor *t;
     if (tensor_find(l, name, cols, rows, required, &t)) return -1;
@@ -114,7 +114,7 @@ static int tensor_weight(struct model_loader *l, const char *name, uint32_t cols
     }
     *out = (struct weight){ .type = kind->type, .cols = cols, .rows = rows,
                             .row_bytes = weight_row_bytes(kind->type, cols), .scale = 1 };
-    piece_add(l, (struct model_piece){ t, out, NULL });
+    model_loader_piece_add(l, (struct model_piece){ t, out, NULL });
     return 0;
 }
 
@@ -125,7 +125,7 @@ static int layer_weight(struct model_loader *l, uint32_t i, const char *name, ui
     char full[64];
     const struct gguf_tensor *t = NULL;
     snprintf(full, sizeof(full), "blk.%u.%s.weight", i, name);
-    if (tensor_weight(l, full, cols, rows, 1, w)) return -1;
+    if (model_loader_tensor_weight(l, full, cols, rows, 1, w)) return -1;
     *scale = 1;
     if (l->m->arch != MODEL_BITNET) return 0;
     snprintf(full, sizeof(full), "blk.%u.%s.scale", i, name);
@@ -134,7 +134,7 @@ static int layer_weight(struct model_loader *l, uint32_t i, const char *name, ui
     if (t->type != WEIGHT_F32) return fail_set(l->why, "the tensor %s is not F32", full);
     memcpy(scale, t->data, sizeof(*scale));
     if (!isfinite(*scale)) return fail_set(l->why, "the tensor %s is not a finite number", full);
-    piece_add(l, (struct model_piece){ .tensor = t });
+    model_loader_piece_add(l, (struct model_piece){ .tensor = t });
     return 0;
 }
 
@@ -183,10 +183,10 @@ static int loader_check_rest(const struct model_loader *l)
 static int loader_plan(struct model_loader *l)
 {
     struct model *m = l->m;
-    if (tensor_weight(l, "token_embd.weight", m->embd, m->vocab, 1, &m->tok_embd) ||
+    if (model_loader_tensor_weight(l, "token_embd.weight", m->embd, m->vocab, 1, &m->tok_embd) ||
         tensor_floats(l, "output_norm.weight", m->embd, 1, &m->output_norm) ||
         (!m->form->tied &&
-         tensor_weight(l, "output.weight", m->embd, m->vocab, 0, &m->output)) ||
+         model_loader_tensor_weight(l, "output.weight", m->embd, m->vocab, 0, &m->output)) ||
         (m->arch == MODEL_LLAMA &&
          tensor_floats(l, "rope_freqs.weight", m->rope_dims / 2, 0, &m->rope_factors))) return -1;
     for (uint32_t i = 0; i < m->layers; i++) {

@@ -14,7 +14,7 @@
 
 enum { MEMORY_POSITIONS_MIN = 256, MEMORY_BATCH_MIN = 16, MEMORY_UNIT = 4096 };
 
-static double megabytes(uint64_t bytes) { return (double)bytes / (1 << 20); }
+static double engine_memory_megabytes(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
 int engine_weights_create(struct engine *e, const struct gguf *g, struct fail *why)
 {
@@ -23,7 +23,8 @@ int engine_weights_create(struct engine *e, const struct gguf *g, struct fail *w
         return fail_set(why,
                         "the weights of %s take %.1f MB, and the memory limit is %.1f MB: raise "
                         "it, or quantize the model",
-                        e->o.model_path, megabytes(bytes), megabytes(limit));
+                        e->o.model_path, engine_memory_megabytes(bytes),
+                        engine_memory_megabytes(limit));
     }
     return buddy_create("weights", model_pool_bytes(g), MEMORY_UNIT, &e->pools.weights, why);
 }
@@ -34,13 +35,16 @@ struct memory_plan {
     uint32_t batch, context;
 };
 
-static uint64_t pages_for(uint64_t positions) { return (positions + KV_PAGE - 1) / KV_PAGE; }
+static uint64_t engine_memory_pages_for(uint64_t positions)
+{
+    return (positions + KV_PAGE - 1) / KV_PAGE;
+}
 
 /* 0, or -1 when nothing of use fits. */
 static int plan_make(const struct engine *e, struct memory_plan *p)
 {
     const uint64_t page = kv_page_bytes_of(e->model);
-    const uint64_t wanted = e->o.slots * pages_for(e->context);
+    const uint64_t wanted = e->o.slots * engine_memory_pages_for(e->context);
     const uint32_t positions_min =
         e->context < MEMORY_POSITIONS_MIN ? e->context : MEMORY_POSITIONS_MIN;
     const uint32_t batch_min = e->o.slots > MEMORY_BATCH_MIN ? e->o.slots : MEMORY_BATCH_MIN;
@@ -54,7 +58,7 @@ static int plan_make(const struct engine *e, struct memory_plan *p)
         if (!e->o.memory_limit) break;
         p->pages = e->o.memory_limit > taken ? (e->o.memory_limit - taken) / page : 0;
         if (p->pages > wanted) p->pages = wanted;
-        if (p->pages >= pages_for(positions_min)) break;
+        if (p->pages >= engine_memory_pages_for(positions_min)) break;
         if (p->batch <= batch_min) return -1;
         p->batch = p->batch / 2 > batch_min ? p->batch / 2 : batch_min;
     }
@@ -66,7 +70,7 @@ static int plan_make(const struct engine *e, struct memory_plan *p)
 /* In words: what the limit changed. */
 static void plan_notice(struct engine *e, const struct memory_plan *p)
 {
-    const uint64_t wanted = e->o.slots * pages_for(e->context);
+    const uint64_t wanted = e->o.slots * engine_memory_pages_for(e->context);
     char batch[64] = "";
     if (p->pages == wanted && p->batch == e->o.batch_tokens) return;
     if (p->batch != e->o.batch_tokens) {
@@ -76,8 +80,9 @@ static void plan_notice(struct engine *e, const struct memory_plan *p)
     snprintf(e->notice, sizeof(e->notice),
              "the memory limit of %.1f MB leaves %.1f MB for the KV cache (weights take %.1f MB, "
              "activations %.1f MB): it has %llu positions, not %llu, a request %u at most%s",
-             megabytes(e->o.memory_limit), megabytes(p->kv), megabytes(e->model->weight_bytes),
-             megabytes(p->activations), (unsigned long long)(p->pages * KV_PAGE),
+             engine_memory_megabytes(e->o.memory_limit), engine_memory_megabytes(p->kv),
+             engine_memory_megabytes(e->model->weight_bytes),
+             engine_memory_megabytes(p->activations), (unsigned long long)(p->pages * KV_PAGE),
              (unsigned long long)(wanted * KV_PAGE), p->context, batch);
 }
 
@@ -85,11 +90,14 @@ int engine_memory_create(struct engine *e, struct fail *why)
 {
     struct memory_plan p;
     if (plan_make(e, &p)) {
-        return fail_set(why, "the memory limit of %.1f MB is too small: weights take %.1f MB, "
+        return fail_set(why,
+                        "the memory limit of %.1f MB is too small: weights take %.1f MB, "
                         "activations %.1f MB, and a KV cache of %u positions %.1f MB",
-                        megabytes(e->o.memory_limit), megabytes(e->model->weight_bytes),
-                        megabytes(p.activations), MEMORY_POSITIONS_MIN,
-                        megabytes(pages_for(MEMORY_POSITIONS_MIN) * kv_page_bytes_of(e->model)));
+                        engine_memory_megabytes(e->o.memory_limit),
+                        engine_memory_megabytes(e->model->weight_bytes),
+                        engine_memory_megabytes(p.activations), MEMORY_POSITIONS_MIN,
+                        engine_memory_megabytes(engine_memory_pages_for(MEMORY_POSITIONS_MIN) *
+                                                kv_page_bytes_of(e->model)));
     }
     plan_notice(e, &p);
     e->o.batch_tokens = p.batch;

@@ -97,8 +97,8 @@ static void pass_log(struct engine *e, uint64_t begin, uint64_t end)
     event_log_put(e->log, e->events, n);
 }
 
-static void profile_add(const struct engine *e, const struct engine_job *j, uint64_t ticks,
-                        uint32_t tokens, uint32_t others)
+static void engine_pass_profile_add(const struct engine *e, const struct engine_job *j,
+                                    uint64_t ticks, uint32_t tokens, uint32_t others)
 {
     struct job_profile *p = j->profile;
     const uint64_t share = ticks * j->chunk / tokens;
@@ -222,7 +222,7 @@ void engine_pass_run(struct engine *e)
     pass_log(e, begin, end);
     for (uint32_t i = 0; profiled && i < e->running_count; i++) {
         const struct engine_job *j = e->running[i];
-        if (j->profile && j->chunk) profile_add(e, j, end - begin, tokens, members - 1);
+        if (j->profile && j->chunk) engine_pass_profile_add(e, j, end - begin, tokens, members - 1);
     }
     if (e->op_seconds) operations_tell(e);
     if (timed) forward_times_enable(e->forward, 0);

@@ -107,7 +107,7 @@ static void running_sweep(struct engine *e)
 /* ---- Taking in ------------------------------------------------------------------------------ */
 
 /* Its slot, and room for all that is known of it. -1: not now. */
-static int slot_take(struct engine *e, struct engine_job *j)
+static int engine_running_slot_take(struct engine *e, struct engine_job *j)
 {
     uint32_t reused = 0;
     const int32_t slot = kv_slot_take(e->kv, j->tokens, j->count, &reused);
@@ -145,7 +145,7 @@ static void waiting_take_in(struct engine *e)
         const int held = e->held && e->running_count;
         pthread_mutex_unlock(&e->lock);
         if (!j || held) return;
-        const int fits = slot_take(e, j) == 0;
+        const int fits = engine_running_slot_take(e, j) == 0;
         if (!fits && e->running_count) return;
         pthread_mutex_lock(&e->lock);
         waiting_take(e, NULL);

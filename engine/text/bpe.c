@@ -71,7 +71,7 @@ no_memory:
     return fail_set(why, "tokenizer: out of memory");
 }
 
-static int word_symbols(struct encode *e, const char *word, size_t bytes)
+static int bpe_word_symbols(struct encode *e, const char *word, size_t bytes)
 {
     const struct tokenizer *t = e->t;
     if (t->split->ignore_merges) {
@@ -92,7 +92,7 @@ static int word_symbols(struct encode *e, const char *word, size_t bytes)
 
 /* llama.cpp looks for the bytes of the characters that stand for the bytes: those of ASCII are
  * found. */
-static void word_fallback(struct encode *e, const char *text, size_t bytes)
+static void bpe_word_fallback(struct encode *e, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
         const unsigned char byte = (unsigned char)text[i];
@@ -104,7 +104,7 @@ static void word_fallback(struct encode *e, const char *text, size_t bytes)
 
 static int word_encode(void *context, const uint32_t *units, size_t count)
 {
-    static const struct encode_word how = { NULL, word_symbols, word_fallback };
+    static const struct encode_word how = { NULL, bpe_word_symbols, bpe_word_fallback };
     struct encode *e = context;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += unit_bytes(units[i]);

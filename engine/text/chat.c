@@ -30,7 +30,7 @@ static const struct chat_format plain = { .before = "", .between = ": ", .after 
 
 static int template_has(const char *text, const char *mark) { return !mark || strstr(text, mark); }
 
-static const struct chat_format *format_of(const char *text)
+static const struct chat_format *tokenizer_chat_format_of(const char *text)
 {
     for (size_t i = 0; text && i < sizeof(formats) / sizeof(formats[0]); i++) {
         const struct chat_format *f = &formats[i];
@@ -48,16 +48,16 @@ static int template_is_llama2(const char *text)
            !strstr(text, "[AVAILABLE_TOOLS]");
 }
 
-static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static int tokenizer_chat_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static void content_write(FILE *out, const char *content, int trims)
 {
     size_t bytes = strlen(content);
-    while (trims && bytes && is_space(content[0])) {
+    while (trims && bytes && tokenizer_chat_is_space(content[0])) {
         content++;
         bytes--;
     }
-    while (trims && bytes && is_space(content[bytes - 1])) bytes--;
+    while (trims && bytes && tokenizer_chat_is_space(content[bytes - 1])) bytes--;
     fwrite(content, 1, bytes, out);
 }
 
@@ -107,7 +107,7 @@ char *tokenizer_chat(const struct tokenizer *t, const struct chat_message *messa
     if (template_is_llama2(t->chat_template)) {
         llama2_write(out, t->chat_template, messages, count);
     } else {
-        format_write(out, format_of(t->chat_template), messages, count);
+        format_write(out, tokenizer_chat_format_of(t->chat_template), messages, count);
     }
     const int failed = ferror(out);
     if (fclose(out) || failed) {

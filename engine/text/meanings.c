@@ -52,7 +52,7 @@ static const char *const ends[] = {
 /* Parts of a message that are shown, whatever the file says. */
 static const char *const shown[] = { "<|channel|>", "<|message|>", "<|start|>", "<|constrain|>" };
 
-static int text_is(const struct vocab *v, uint32_t token, const char *text)
+static int vocab_meanings_text_is(const struct vocab *v, uint32_t token, const char *text)
 {
     const struct vocab_token *t = &v->tokens[token];
     return t->text_bytes == strlen(text) && !memcmp(v->texts + t->text, text, t->text_bytes);
@@ -61,7 +61,7 @@ static int text_is(const struct vocab *v, uint32_t token, const char *text)
 int32_t vocab_token_of_text(const struct vocab *v, const char *text)
 {
     for (uint32_t i = 0; i < v->count; i++) {
-        if (text_is(v, i, text)) return (int32_t)i;
+        if (vocab_meanings_text_is(v, i, text)) return (int32_t)i;
     }
     return -1;
 }
@@ -87,7 +87,7 @@ static void ids_find(struct vocab *v, const struct gguf *g, int32_t ids[MEANINGS
         if (!may_mean(vocab_text(v, i))) continue;
         for (size_t k = 0; k < sizeof(meanings) / sizeof(meanings[0]); k++) {
             int32_t *id = &ids[meanings[k].meaning];
-            if (*id >= 0 || !text_is(v, i, meanings[k].text)) continue;
+            if (*id >= 0 || !vocab_meanings_text_is(v, i, meanings[k].text)) continue;
             *id = (int32_t)i;
             v->tokens[i].kind |= TOKEN_CONTROL;
         }
@@ -104,10 +104,12 @@ static void ends_find(struct vocab *v)
     for (uint32_t i = 0; i < v->count; i++) {
         if (!may_mean(vocab_text(v, i))) continue;
         for (size_t k = 0; k < sizeof(ends) / sizeof(ends[0]); k++) {
-            if (text_is(v, i, ends[k])) v->tokens[i].kind |= TOKEN_END | TOKEN_CONTROL;
+            if (vocab_meanings_text_is(v, i, ends[k])) {
+                v->tokens[i].kind |= TOKEN_END | TOKEN_CONTROL;
+            }
         }
         for (size_t k = 0; k < sizeof(shown) / sizeof(shown[0]); k++) {
-            if (text_is(v, i, shown[k])) v->tokens[i].kind = TOKEN_USER_DEFINED;
+            if (vocab_meanings_text_is(v, i, shown[k])) v->tokens[i].kind = TOKEN_USER_DEFINED;
         }
     }
 }

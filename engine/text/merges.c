@@ -92,7 +92,7 @@ void merge_work_release(struct merge_work *w)
     memset(w, 0, sizeof(*w));
 }
 
-static void heap_push(struct merge_candidate *heap, size_t count, struct merge_candidate c)
+static void merges_heap_push(struct merge_candidate *heap, size_t count, struct merge_candidate c)
 {
     size_t at = count;
     while (at > 0 && heap[(at - 1) / 2].order > c.order) {
@@ -103,7 +103,7 @@ static void heap_push(struct merge_candidate *heap, size_t count, struct merge_c
 }
 
 /* The first of count; the heap is one shorter afterwards. */
-static struct merge_candidate heap_pop(struct merge_candidate *heap, size_t count)
+static struct merge_candidate merges_heap_pop(struct merge_candidate *heap, size_t count)
 {
     const struct merge_candidate first = heap[0], moved = heap[--count];
     size_t at = 0;
@@ -127,7 +127,7 @@ static size_t candidate_push(const struct merges *m, struct merge_work *w, size_
     w->lookups++;
     const struct merge_pair *pair = merges_find(m, l->symbol, r->symbol);
     if (!pair) return count;
-    heap_push(w->heap, count, (struct merge_candidate){
+    merges_heap_push(w->heap, count, (struct merge_candidate){
         .order = (uint64_t)pair->rank << 32 | (uint32_t)left,
         .right = (uint32_t)right, .bytes = l->bytes + r->bytes, .merged = pair->merged });
     return count + 1;
@@ -143,7 +143,7 @@ void merges_apply(const struct merges *m, struct merge_work *w)
     }
     for (int32_t i = 1; i < nodes; i++) heap = candidate_push(m, w, heap, i - 1, i);
     while (heap > 0) {
-        const struct merge_candidate c = heap_pop(w->heap, heap--);
+        const struct merge_candidate c = merges_heap_pop(w->heap, heap--);
         const int32_t at = (int32_t)(uint32_t)c.order;
         struct merge_node *left = &w->nodes[at], *right = &w->nodes[c.right];
         /* A node only ever grows, so the same bytes are the same two symbols. */

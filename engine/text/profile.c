@@ -27,12 +27,12 @@ static void slow_insert(struct profile *p, const struct tokenizer_slow *slow)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void add(_Atomic uint64_t *to, uint64_t n)
+static void tokenizer_profile_add(_Atomic uint64_t *to, uint64_t n)
 {
     if (n) atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-static uint64_t get(const _Atomic uint64_t *from)
+static uint64_t tokenizer_profile_get(const _Atomic uint64_t *from)
 {
     return atomic_load_explicit(from, memory_order_relaxed);
 }
@@ -43,11 +43,11 @@ static uint64_t get(const _Atomic uint64_t *from)
 
 void profile_add(struct profile *p, const struct tokenizer_counts *one)
 {
-    add(&p->encodes, 1);
-#define PROFILE_ADD(field) add(&p->field, one->field);
+    tokenizer_profile_add(&p->encodes, 1);
+#define PROFILE_ADD(field) tokenizer_profile_add(&p->field, one->field);
     PROFILE_COUNTS(PROFILE_ADD)
 #undef PROFILE_ADD
-    if (one->ns <= get(&p->slow_ns)) return;
+    if (one->ns <= tokenizer_profile_get(&p->slow_ns)) return;
     slow_insert(p, &(struct tokenizer_slow){ .bytes = one->bytes, .tokens = one->tokens,
                                              .ns = one->ns, .merges = one->merges });
 }
@@ -55,8 +55,8 @@ void profile_add(struct profile *p, const struct tokenizer_counts *one)
 void tokenizer_counts(const struct tokenizer *t, struct tokenizer_counts *out)
 {
     memset(out, 0, sizeof(*out));
-    out->encodes = get(&t->profile.encodes);
-#define PROFILE_GET(field) out->field = get(&t->profile.field);
+    out->encodes = tokenizer_profile_get(&t->profile.encodes);
+#define PROFILE_GET(field) out->field = tokenizer_profile_get(&t->profile.field);
     PROFILE_COUNTS(PROFILE_GET)
 #undef PROFILE_GET
     out->cache_slots = WORD_CACHE_SLOTS;

@@ -15,7 +15,7 @@
 
 static const char space_text[3] = { '\xE2', '\x96', '\x81' };
 
-static size_t char_bytes(const char *text, size_t bytes)
+static size_t sentencepiece_char_bytes(const char *text, size_t bytes)
 {
     const size_t length = unicode_lead_bytes(text[0]);
     return length < bytes ? length : bytes;
@@ -31,7 +31,7 @@ static int chars_add(struct tokenizer *t, const char *text, size_t bytes)
 {
     int after_space = 1;
     for (size_t i = 0; i < bytes;) {
-        const size_t length = char_bytes(text + i, bytes - i);
+        const size_t length = sentencepiece_char_bytes(text + i, bytes - i);
         const int is_space = char_is_space(text + i, length);
         if (symbols_add(&t->vocab.symbols, text + i, length) == SYMBOL_NONE) return -1;
         if (is_space && !after_space) t->glue[(unsigned char)text[i - 1]] = 1;
@@ -46,8 +46,8 @@ static int pairs_add(struct tokenizer *t, uint32_t token, uint32_t rank)
 {
     const struct vocab_token *v = &t->vocab.tokens[token];
     const char *text = vocab_text(&t->vocab, token);
-    for (size_t i = char_bytes(text, v->text_bytes); i < v->text_bytes;
-         i += char_bytes(text + i, v->text_bytes - i)) {
+    for (size_t i = sentencepiece_char_bytes(text, v->text_bytes); i < v->text_bytes;
+         i += sentencepiece_char_bytes(text + i, v->text_bytes - i)) {
         const struct merge_pair pair = {
             .left = symbols_find(&t->vocab.symbols, text, i),
             .right = symbols_find(&t->vocab.symbols, text + i, v->text_bytes - i),
@@ -126,11 +126,11 @@ static size_t word_pack(const char *word, size_t bytes, char out[WORD_CACHE_BYTE
     return to;
 }
 
-static int word_symbols(struct encode *e, const char *word, size_t bytes)
+static int sentencepiece_word_symbols(struct encode *e, const char *word, size_t bytes)
 {
     size_t count = 0;
     for (size_t i = 0; i < bytes;) {
-        const size_t length = char_bytes(word + i, bytes - i);
+        const size_t length = sentencepiece_char_bytes(word + i, bytes - i);
         uint32_t symbol;
         if (length == 1) {
             symbol = e->t->byte_symbols[(unsigned char)word[i]];
@@ -146,7 +146,7 @@ static int word_symbols(struct encode *e, const char *word, size_t bytes)
     return 0;
 }
 
-static void word_fallback(struct encode *e, const char *text, size_t bytes)
+static void sentencepiece_word_fallback(struct encode *e, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
         const int32_t token = e->t->byte_tokens[(unsigned char)text[i]];
@@ -155,7 +155,7 @@ static void word_fallback(struct encode *e, const char *text, size_t bytes)
     }
 }
 
-static size_t escape(const char *text, size_t bytes, int space, char *out)
+static size_t sentencepiece_escape(const char *text, size_t bytes, int space, char *out)
 {
     size_t to = 0;
     if (space) {
@@ -175,13 +175,14 @@ static size_t escape(const char *text, size_t bytes, int space, char *out)
 
 int sentencepiece_encode(struct encode *e, const char *text, size_t bytes, int space)
 {
-    static const struct encode_word how = { word_pack, word_symbols, word_fallback };
+    static const struct encode_word how = { word_pack, sentencepiece_word_symbols,
+                                            sentencepiece_word_fallback };
     if (encode_reserve(e, bytes)) return -1;
-    bytes = escape(text, bytes, space, e->text);
+    bytes = sentencepiece_escape(text, bytes, space, e->text);
     size_t word = 0;
     int after_space = 1; /* what is before the text does not matter */
     for (size_t at = 0; at < bytes;) {
-        const size_t length = char_bytes(e->text + at, bytes - at);
+        const size_t length = sentencepiece_char_bytes(e->text + at, bytes - at);
         const int is_space = char_is_space(e->text + at, length);
         if (is_space && !after_space && !e->t->glue[(unsigned char)e->text[at - 1]]) {
             if (encode_word(e, &how, e->text + word, at - word)) return -1;

@@ -103,7 +103,8 @@ static int32_t trie_find(const struct specials *s, const char *text, size_t byte
     return -1;
 }
 
-static int part_add(struct special_parts *p, size_t *count, size_t at, size_t end, int32_t token)
+static int specials_part_add(struct special_parts *p, size_t *count, size_t at, size_t end,
+                             int32_t token)
 {
     if (token < 0 && at == end) return 0;
     if (*count == p->capacity) {
@@ -120,7 +121,7 @@ static int part_add(struct special_parts *p, size_t *count, size_t at, size_t en
     return 0;
 }
 
-static int is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static int specials_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* One plain part, cut where a text of this length is, to the spare parts. */
 static int part_cut(const struct specials *s, const char *text, const struct special_part *part,
@@ -138,13 +139,17 @@ static int part_cut(const struct specials *s, const char *text, const struct spe
         }
         size_t left = at;
         const uint32_t kind = s->vocab->tokens[token].kind;
-        if (kind & TOKEN_STRIP_LEFT) while (left > from && is_space(text[left - 1])) left--;
+        if (kind & TOKEN_STRIP_LEFT)
+            while (left > from && specials_is_space(text[left - 1])) left--;
         at += length;
-        if (part_add(p, count, from, left, -1) || part_add(p, count, at, at, token)) return -1;
-        if (kind & TOKEN_STRIP_RIGHT) while (at < part->end && is_space(text[at])) at++;
+        if (specials_part_add(p, count, from, left, -1) ||
+            specials_part_add(p, count, at, at, token)) {
+            return -1;
+        }
+        if (kind & TOKEN_STRIP_RIGHT) while (at < part->end && specials_is_space(text[at])) at++;
         from = at;
     }
-    return part_add(p, count, from, part->end, -1);
+    return specials_part_add(p, count, from, part->end, -1);
 }
 
 static int length_cut(const struct specials *s, const char *text, uint32_t length,
@@ -153,7 +158,7 @@ static int length_cut(const struct specials *s, const char *text, uint32_t lengt
     size_t count = 0;
     for (size_t i = 0; i < p->count; i++) {
         const struct special_part part = p->items[i]; /* items may move */
-        const int rc = part.token >= 0 ? part_add(p, &count, part.at, part.end, part.token)
+        const int rc = part.token >= 0 ? specials_part_add(p, &count, part.at, part.end, part.token)
                                        : part_cut(s, text, &part, length, p, &count);
         if (rc) return -1;
     }
@@ -168,7 +173,7 @@ int specials_cut(const struct specials *s, const char *text, size_t bytes, struc
 {
     out->count = 0;
     size_t first = 0;
-    if (part_add(out, &first, 0, bytes, -1)) return -1;
+    if (specials_part_add(out, &first, 0, bytes, -1)) return -1;
     if (!bytes) return 0;
     out->items[0] = out->spare[0];
     out->count = 1;

@@ -3,16 +3,16 @@
 #include "text/split_rules.h"
 #include "text/unicode.h"
 
-static int is(uint32_t unit, uint32_t classes) { return (unit & classes) != 0; }
+static int split_rules_is(uint32_t unit, uint32_t classes) { return (unit & classes) != 0; }
 
 struct point_range { uint32_t first, last; };
 
 /* White space outside of ASCII is no character of a range: llama.cpp replaces it before it
  * matches. */
-static int is_in(uint32_t unit, const struct point_range *ranges, size_t count)
+static int split_rules_is_in(uint32_t unit, const struct point_range *ranges, size_t count)
 {
     const uint32_t point = unit_point(unit);
-    if (is(unit, UNIT_SPACE)) return 0;
+    if (split_rules_is(unit, UNIT_SPACE)) return 0;
     size_t low = 0, high = count; /* the first range that starts beyond point */
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -25,7 +25,7 @@ static int is_in(uint32_t unit, const struct point_range *ranges, size_t count)
 static size_t in_run(const uint32_t *u, size_t n, size_t from, const struct point_range *ranges,
                      size_t count)
 {
-    while (from < n && is_in(u[from], ranges, count)) from++;
+    while (from < n && split_rules_is_in(u[from], ranges, count)) from++;
     return from;
 }
 
@@ -33,7 +33,7 @@ static size_t in_run(const uint32_t *u, size_t n, size_t from, const struct poin
 
 static size_t class_run(const uint32_t *u, size_t n, size_t from, uint32_t classes)
 {
-    while (from < n && is(u[from], classes)) from++;
+    while (from < n && split_rules_is(u[from], classes)) from++;
     return from;
 }
 
@@ -41,7 +41,7 @@ static size_t class_run(const uint32_t *u, size_t n, size_t from, uint32_t class
 size_t split_number(const uint32_t *u, size_t n)
 {
     (void)n;
-    return is(u[0], UNIT_NUMBER) ? 1 : 0;
+    return split_rules_is(u[0], UNIT_NUMBER) ? 1 : 0;
 }
 
 /* \p{N}+ */
@@ -73,7 +73,7 @@ static size_t punctuation_and(const uint32_t *u, size_t n, const char *more)
 {
     size_t to = 0;
     for (; to < n; to++) {
-        int match = is(u[to], UNIT_PUNCTUATION);
+        int match = split_rules_is(u[to], UNIT_PUNCTUATION);
         for (const char *c = more; !match && *c; c++) {
             match = unit_point(u[to]) == (unsigned char)*c;
         }
@@ -93,15 +93,19 @@ size_t split_punctuation_falcon(const uint32_t *u, size_t n)
 }
 
 /* \s?\p{L}+ and \s?\p{P}+ */
-static size_t space_and(const uint32_t *u, size_t n, uint32_t classes)
+static size_t split_rules_space_and(const uint32_t *u, size_t n, uint32_t classes)
 {
-    const size_t from = is(u[0], UNIT_SPACE) ? 1 : 0, to = class_run(u, n, from, classes);
+    const size_t from = split_rules_is(u[0], UNIT_SPACE) ? 1 : 0,
+                 to = class_run(u, n, from, classes);
     return to > from ? to : 0;
 }
-size_t split_space_letters(const uint32_t *u, size_t n) { return space_and(u, n, UNIT_LETTER); }
+size_t split_space_letters(const uint32_t *u, size_t n)
+{
+    return split_rules_space_and(u, n, UNIT_LETTER);
+}
 size_t split_space_punctuation(const uint32_t *u, size_t n)
 {
-    return space_and(u, n, UNIT_PUNCTUATION);
+    return split_rules_space_and(u, n, UNIT_PUNCTUATION);
 }
 
 /* \s+$ */
@@ -135,7 +139,7 @@ size_t split_deepseek_letters(const uint32_t *u, size_t n)
         { 0xFF41, 0xFF5A }, { 0x10400, 0x1044F }, { 0x104B0, 0x104D3 }, { 0x104D8, 0x104FB },
         { 0x10C80, 0x10CB2 }, { 0x10CC0, 0x10CF2 }, { 0x118A0, 0x118DF }, { 0x1E900, 0x1E943 },
     };
-    const size_t from = is(u[0], UNIT_SPACE) ? 1 : 0, to = IN_RUN(u, n, from, cased);
+    const size_t from = split_rules_is(u[0], UNIT_SPACE) ? 1 : 0, to = IN_RUN(u, n, from, cased);
     return to > from ? to : 0;
 }
 
@@ -146,7 +150,7 @@ size_t split_deepseek_punctuation(const uint32_t *u, size_t n)
         { '!', '/' }, { ':', '~' }, { 0x2018, 0x201F }, { 0x3000, 0x3002 }, { 0xFF01, 0xFF0F },
         { 0xFF1A, 0xFF5E },
     };
-    const size_t from = is(u[0], UNIT_SPACE) ? 1 : 0, to = IN_RUN(u, n, from, marks);
+    const size_t from = split_rules_is(u[0], UNIT_SPACE) ? 1 : 0, to = IN_RUN(u, n, from, marks);
     return to > from ? to : 0;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t symbols_mix(uint64_t a, uint64_t b)
 {
     const unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -15,11 +15,11 @@ uint64_t symbols_hash(const char *key, size_t bytes)
     uint64_t hash = 0x9E3779B97F4A7C15u ^ bytes, word;
     for (; bytes >= 8; key += 8, bytes -= 8) {
         memcpy(&word, key, 8);
-        hash = mix(hash ^ word, 0xD6E8FEB86659FD93u);
+        hash = symbols_mix(hash ^ word, 0xD6E8FEB86659FD93u);
     }
     word = 0;
     memcpy(&word, key, bytes);
-    return mix(hash ^ word, 0xA0761D6478BD642Fu);
+    return symbols_mix(hash ^ word, 0xA0761D6478BD642Fu);
 }
 
 int symbols_init(struct symbols *s, uint32_t expected)
@@ -67,7 +67,7 @@ uint32_t symbols_find(const struct symbols *s, const char *key, size_t bytes)
     return s->slots[slot_find(s, key, bytes)] - 1; /* free is 0, and 0 - 1 is SYMBOL_NONE */
 }
 
-static int slots_grow(struct symbols *s)
+static int symbols_slots_grow(struct symbols *s)
 {
     const uint32_t before = s->mask + 1;
     if (s->count < before - before / 4) return 0;
@@ -111,7 +111,7 @@ uint32_t symbols_add(struct symbols *s, const char *key, size_t bytes)
 {
     uint32_t slot = slot_find(s, key, bytes);
     if (s->slots[slot]) return s->slots[slot] - 1;
-    if (keys_grow(s, bytes) || slots_grow(s)) return SYMBOL_NONE;
+    if (keys_grow(s, bytes) || symbols_slots_grow(s)) return SYMBOL_NONE;
     slot = slot_find(s, key, bytes); /* growing moves them */
     memcpy(s->pool + s->pool_bytes, key, bytes);
     s->keys[s->count] = (struct symbol_key){ (uint32_t)s->pool_bytes, (uint32_t)bytes };

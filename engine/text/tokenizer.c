@@ -13,7 +13,7 @@
 
 enum { ENCODE_BYTES_MAX = 1 << 29 }; /* positions of merges have 31 bits, spaces become three bytes */
 
-static int text_is(const struct gguf_text *text, const char *word)
+static int tokenizer_text_is(const struct gguf_text *text, const char *word)
 {
     return text->bytes == strlen(word) && !memcmp(text->at, word, text->bytes);
 }
@@ -37,14 +37,14 @@ static int kind_choose(struct tokenizer *t, const struct gguf *g, struct fail *w
     }
     struct vocab *v = &t->vocab;
     v->unknown = -1;
-    if (text_is(&model, "llama")) {
+    if (tokenizer_text_is(&model, "llama")) {
         v->bos = 1;
         v->eos = 2;
         v->unknown = 0;
         v->adds_bos = v->adds_space = 1;
         return 0;
     }
-    if (text_is(&model, "gpt2")) {
+    if (tokenizer_text_is(&model, "gpt2")) {
         if (split_choose(t, g, why)) return -1;
         v->byte_level = 1;
         v->eos = 11;
@@ -114,21 +114,21 @@ const char *tokenizer_model(const struct tokenizer *t)
     return t->vocab.byte_level ? "gpt2" : "llama";
 }
 
-static const struct vocab_token *token_at(const struct tokenizer *t, int32_t token)
+static const struct vocab_token *tokenizer_token_at(const struct tokenizer *t, int32_t token)
 {
     return token >= 0 && (uint32_t)token < t->vocab.count ? &t->vocab.tokens[token] : NULL;
 }
 
 int tokenizer_is_end(const struct tokenizer *t, int32_t token)
 {
-    const struct vocab_token *v = token_at(t, token);
+    const struct vocab_token *v = tokenizer_token_at(t, token);
     return v && (v->kind & TOKEN_END);
 }
 
 size_t tokenizer_piece(const struct tokenizer *t, int32_t token, int special, char *out, size_t size)
 {
     const uint64_t start = sonde_ticks();
-    const struct vocab_token *v = token_at(t, token);
+    const struct vocab_token *v = tokenizer_token_at(t, token);
     if (!v || (!special && (v->kind & (TOKEN_CONTROL | TOKEN_UNKNOWN)))) return 0;
     const size_t bytes = v->piece_bytes;
     if (size) memcpy(out, t->vocab.pieces + v->piece, bytes < size ? bytes : size);

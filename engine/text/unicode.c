@@ -54,7 +54,7 @@ static void blocks_fill(void)
     }
 }
 
-static uint32_t unit_of(uint32_t point)
+static uint32_t unicode_unit_of(uint32_t point)
 {
     return point << UNIT_SHIFT | blocks[block_of[point >> 8]][point & 0xFF] | space_bit(point);
 }
@@ -62,7 +62,7 @@ static uint32_t unit_of(uint32_t point)
 uint32_t unicode_unit(uint32_t point)
 {
     pthread_once(&blocks_once, blocks_fill);
-    return unit_of(point);
+    return unicode_unit_of(point);
 }
 
 static int is_tail(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
@@ -112,7 +112,7 @@ size_t unicode_units(const char *text, size_t bytes, uint32_t *units, char *vali
         uint32_t point;
         at += unicode_decode(text + at, bytes - at, &point);
         to += unicode_encode(point, valid + to);
-        units[count++] = unit_of(point);
+        units[count++] = unicode_unit_of(point);
     }
     units[count] = 0;
     *valid_bytes = to;

@@ -8,7 +8,7 @@
 
 #include "text/unicode.h"
 
-static uint32_t kind_of(int32_t type)
+static uint32_t vocab_kind_of(int32_t type)
 {
     switch (type) {
     case 1: return TOKEN_NORMAL;
@@ -156,7 +156,7 @@ static int kinds_read(struct vocab *v, const struct gguf *g, struct fail *why)
     for (uint32_t i = 0; i < v->count; i++) {
         int32_t number = 1; /* may not be aligned in the file */
         if (have_types) memcpy(&number, (const char *)types.items + 4 * (size_t)i, 4);
-        v->tokens[i].kind = kind_of(number);
+        v->tokens[i].kind = vocab_kind_of(number);
         if (have_floats) {
             memcpy(&v->tokens[i].score, (const char *)scores.items + 4 * (size_t)i, 4);
             if (isnan(v->tokens[i].score)) {

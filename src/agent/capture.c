@@ -21,7 +21,7 @@
 
 /* ---- Spans and requests (model's lock held) --------------------------------------------------- */
 
-static void on_span(const struct sonde_model_span *span, void *arg)
+static void capture_on_span(const struct sonde_model_span *span, void *arg)
 {
     struct sonde_capture *t = arg;
     if (sonde_model_span_add_to(span, t->spans)) t->dropped_spans++;
@@ -41,7 +41,7 @@ void profiler_take_on_request(struct sonde_profiler *p, const struct sonde_infer
 static void listen_begin(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
-    t->listener = (struct sonde_model_listener){ .on_span = on_span, .arg = t };
+    t->listener = (struct sonde_model_listener){ .on_span = capture_on_span, .arg = t };
     sonde_wrlock(&m->lock);
     sonde_model_listen(m, &t->listener);
     t->next_told = p->pool.told;
@@ -63,7 +63,8 @@ static void listen_end(struct sonde_profiler *p, struct sonde_capture *t)
 /* ---- The profile ------------------------------------------------------------------------------ */
 
 /* Spans, requests, models of a time that is over or goes on. */
-static int add_context(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_profile *to)
+static int capture_add_context(struct sonde_profiler *p, struct sonde_capture *t,
+                               struct sonde_profile *to)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     sonde_rdlock(&m->lock);
@@ -77,7 +78,7 @@ static int add_context(struct sonde_profiler *p, struct sonde_capture *t, struct
     return rc || told ? rc : profiler_requests(p, t->from_ns, to);
 }
 
-static int name(struct sonde_profiler *p, struct sonde_profile *profile)
+static int capture_name(struct sonde_profiler *p, struct sonde_profile *profile)
 {
     struct profiler_pool *q = &p->pool;
     sonde_lock(&q->naming);
@@ -89,16 +90,16 @@ static int name(struct sonde_profiler *p, struct sonde_profile *profile)
 }
 
 /* profile has the samples, heap what is left of a heap that is gone. */
-static int complete(struct sonde_profiler *p, struct sonde_capture *t, uint64_t dropped,
-                    const struct sonde_profile *heap, uint64_t to_ns,
-                    struct sonde_profile *profile, struct sonde_err *err)
+static int capture_complete(struct sonde_profiler *p, struct sonde_capture *t, uint64_t dropped,
+                            const struct sonde_profile *heap, uint64_t to_ns,
+                            struct sonde_profile *profile, struct sonde_err *err)
 {
     profile->bytes_max = WHOLE_BYTES_MAX;
     sonde_profile_cut(profile, t->from_ns, to_ns);
-    int rc = t->o.no_spans ? 0 : add_context(p, t, profile);
+    int rc = t->o.no_spans ? 0 : capture_add_context(p, t, profile);
     if (!rc && heap) rc = sonde_profile_merge(profile, heap);
     if (!rc && t->o.memory) rc = profiler_heap_add(p, t->from_ns, to_ns, profile);
-    if (!rc) rc = name(p, profile);
+    if (!rc) rc = capture_name(p, profile);
     profile->dropped_samples = dropped;
     profile->start_ns = t->from_ns;
     profile->end_ns = to_ns;
@@ -108,7 +109,7 @@ static int complete(struct sonde_profiler *p, struct sonde_capture *t, uint64_t 
 
 /* ---- From begin to end ------------------------------------------------------------------------ */
 
-static void destroy(struct sonde_capture *t)
+static void capture_destroy(struct sonde_capture *t)
 {
     sonde_profile_destroy(t->samples);
     sonde_profile_destroy(t->spans);
@@ -132,7 +133,7 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_capture_op
     if (rc) sonde_err_set(err, rc, "no memory for a profile");
     else rc = profiler_pool_add(p, t, err);
     if (rc) {
-        destroy(t);
+        capture_destroy(t);
         return rc;
     }
     if (t->o.memory) profiler_heap_watch(p);
@@ -150,18 +151,18 @@ int sonde_profiler_end(struct sonde_profiler *p, struct sonde_capture *t,
     profiler_pool_remove(p, t);
     if (!t->o.no_spans) listen_end(p, t);
     if (out) {
-        rc = complete(p, t, t->dropped, t->heap, to_ns, t->samples, err);
+        rc = capture_complete(p, t, t->dropped, t->heap, to_ns, t->samples, err);
         if (!rc) {
             *out = t->samples;
             t->samples = NULL;
         }
     }
-    destroy(t);
+    capture_destroy(t);
     return rc;
 }
 
 /* Lock held. */
-static int copy_profile(const struct sonde_profile *from, struct sonde_profile **out)
+static int capture_copy_profile(const struct sonde_profile *from, struct sonde_profile **out)
 {
     struct sonde_profile *copy = NULL;
     int rc = sonde_profile_create(WHOLE_BYTES_MAX, &copy);
@@ -180,11 +181,11 @@ int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_capture *t,
     sonde_lock(&q->lock);
     profiler_pool_drain(p);
     const uint64_t dropped = t->dropped;
-    int rc = copy_profile(t->samples, &copy);
-    if (!rc && t->heap) rc = copy_profile(t->heap, &heap);
+    int rc = capture_copy_profile(t->samples, &copy);
+    if (!rc && t->heap) rc = capture_copy_profile(t->heap, &heap);
     sonde_unlock(&q->lock);
     if (rc) sonde_err_set(err, rc, "no memory to copy the profile");
-    else rc = complete(p, t, dropped, heap, to_ns, copy, err);
+    else rc = capture_complete(p, t, dropped, heap, to_ns, copy, err);
     sonde_profile_destroy(heap);
     if (rc) sonde_profile_destroy(copy);
     else *out = copy;

@@ -25,17 +25,17 @@
 
 /* ---- What is wanted now -------------------------------------------------------------------------- */
 
-struct wanted {
+struct continuous_wanted {
     double hz;                 /* 0 = the CPU is not to be sampled */
     int heaps;
     double until_s;            /* unix time at which this may change */
 };
 
 /* lock held. */
-static struct wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
+static struct continuous_wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
 {
     const struct sonde_continuous_settings *s = &c->settings;
-    struct wanted w = { .heaps = s->enabled && s->memory, .until_s = unix_s + LOOK_S };
+    struct continuous_wanted w = { .heaps = s->enabled && s->memory, .until_s = unix_s + LOOK_S };
     if (!s->enabled || !s->cpu || c->worker.stopping) return w;
     const double mono_s = sonde_clock_s(CLOCK_MONOTONIC);
     const double phase_s = fmod(unix_s, s->interval_s);
@@ -72,7 +72,7 @@ static uint64_t since_of(struct sonde_continuous *c, struct sonde_capture *t)
 
 /* One is begun at this rate before the one that runs ends; 0 = none is. What that saw goes into
  * minutes: up to where the next one begins, so that nothing is missed nor there twice. */
-static void cut(struct sonde_continuous *c, double hz)
+static void continuous_cut(struct sonde_continuous *c, double hz)
 {
     struct sonde_err err = { "" };
     struct sonde_capture *old = c->capture, *next = NULL;
@@ -105,12 +105,13 @@ static double next_cut(const struct sonde_continuous *c, double unix_s)
     return (floor(unix_s / c->o.flush_s) + 1) * c->o.flush_s;
 }
 
-static void sample(struct sonde_continuous *c, const struct wanted *w, int asked, double unix_s)
+static void continuous_sample(struct sonde_continuous *c, const struct continuous_wanted *w, int asked,
+                              double unix_s)
 {
     /* The clock may have been set. */
     const int due = asked || unix_s >= c->cut_due_s || c->cut_due_s > unix_s + 2 * c->o.flush_s;
     if (c->capture ? !due && w->hz == c->capture_hz : !(w->hz > 0) || unix_s < c->cut_due_s) return;
-    cut(c, w->hz);
+    continuous_cut(c, w->hz);
     if (!c->capture && w->hz > 0) { /* it could not be begun */
         c->cut_due_s = unix_s + RETRY_S;
         return;
@@ -149,7 +150,7 @@ static void look_at_heaps(struct sonde_continuous *c, int wanted, double interva
 
 /* ---- The thread ------------------------------------------------------------------------------------ */
 
-static void tidy(struct sonde_continuous *c, double unix_s)
+static void continuous_tidy(struct sonde_continuous *c, double unix_s)
 {
     struct sonde_err err = { "" };
     if (unix_s < c->tidy_due_s && c->tidy_due_s <= unix_s + 2 * TIDY_S) return;
@@ -203,11 +204,11 @@ void sonde_continuous_flush(struct sonde_continuous *c)
 }
 
 /* Writes what there is, or lets go of it. */
-static void finish(struct sonde_continuous *c, int abandoned)
+static void continuous_finish(struct sonde_continuous *c, int abandoned)
 {
     struct sonde_err err = { "" };
     if (!abandoned) {
-        cut(c, 0);
+        continuous_cut(c, 0);
         look_at_heaps(c, 0, 1, sonde_clock_s(CLOCK_REALTIME));
         continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
     } else {
@@ -220,7 +221,7 @@ static void finish(struct sonde_continuous *c, int abandoned)
     continuous_parts_release(c);
 }
 
-static void *work(void *arg)
+static void *continuous_work(void *arg)
 {
     struct sonde_continuous *c = arg;
     c->started_s = sonde_clock_s(CLOCK_MONOTONIC);
@@ -229,7 +230,7 @@ static void *work(void *arg)
     sonde_lock(&c->lock);
     while (!c->worker.stopping) {
         const double unix_s = sonde_clock_s(CLOCK_REALTIME);
-        const struct wanted w = what_is_wanted(c, unix_s);
+        const struct continuous_wanted w = what_is_wanted(c, unix_s);
         const int on = c->settings.enabled;
         const double interval_s = c->settings.interval_s;
         const uint64_t asked = c->cut_asked;
@@ -238,10 +239,10 @@ static void *work(void *arg)
         if (w.hz > 0 && sonde_clock_s(CLOCK_MONOTONIC) >= c->started_s + c->o.cost_after_s) {
             continuous_cost_try(c);
         }
-        sample(c, &w, ask, unix_s);
+        continuous_sample(c, &w, ask, unix_s);
         if (ask) cut_tell(c, asked);
         look_at_heaps(c, w.heaps, interval_s, unix_s);
-        if (on) tidy(c, unix_s);
+        if (on) continuous_tidy(c, unix_s);
         continuous_cost_show(c);
         double until_s = w.until_s;
         if (c->capture) until_s = fmin(until_s, c->cut_due_s);
@@ -253,21 +254,21 @@ static void *work(void *arg)
     const int abandoned = c->abandoned;
     sonde_unlock(&c->lock);
     cut_tell(c, UINT64_MAX);
-    finish(c, abandoned);
+    continuous_finish(c, abandoned);
     return NULL;
 }
 
 /* lock held. */
-static int start_thread(struct sonde_continuous *c, struct sonde_err *err)
+static int continuous_start_thread(struct sonde_continuous *c, struct sonde_err *err)
 {
-    if (sonde_worker_start(&c->worker, "sonde-always", work, c) == 0) return 0;
+    if (sonde_worker_start(&c->worker, "sonde-always", continuous_work, c) == 0) return 0;
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread for continuous profiling");
 }
 
 /* ---- Settings -------------------------------------------------------------------------------------- */
 
-static int check(const struct sonde_continuous *c, const struct sonde_continuous_settings *s,
-                 struct sonde_err *err)
+static int continuous_check(const struct sonde_continuous *c,
+                            const struct sonde_continuous_settings *s, struct sonde_err *err)
 {
     if (!s->enabled) return 0;
     if (!c->o.profiler) return sonde_err_set(err, SONDE_EOFF, "this agent takes no profiles");
@@ -287,8 +288,8 @@ static int check(const struct sonde_continuous *c, const struct sonde_continuous
 }
 
 /* lock held. */
-static struct sonde_continuous_settings changed(const struct sonde_continuous *c,
-                                                const struct sonde_continuous_change *x)
+static struct sonde_continuous_settings continuous_changed(const struct sonde_continuous *c,
+                                                           const struct sonde_continuous_change *x)
 {
     struct sonde_continuous_settings s = c->settings;
 #define TAKE(id, field) if (x->has & 1u << CONTINUOUS_##id) s.field = x->settings.field
@@ -307,15 +308,15 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
                            struct sonde_err *err)
 {
     sonde_lock(&c->lock);
-    const struct sonde_continuous_settings s = changed(c, change);
+    const struct sonde_continuous_settings s = continuous_changed(c, change);
     const int burst = change->has >> CONTINUOUS_BURST & 1;
     int rc = c->worker.stopping ? sonde_err_set(err, SONDE_EOFF, "the agent ends")
-                                : check(c, &s, err);
+                                : continuous_check(c, &s, err);
     if (!rc && burst && (!s.enabled || !s.cpu)) {
         rc = sonde_err_set(err, SONDE_EBUSY, "a burst raises the rate of continuous profiling of "
                            "the CPU, which is off: send \"enabled\": true too");
     }
-    if (!rc && s.enabled) rc = start_thread(c, err);
+    if (!rc && s.enabled) rc = continuous_start_thread(c, err);
     if (!rc) {
         c->settings = s;
         if (burst) {
@@ -333,7 +334,7 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
 /* ---- Begin and end --------------------------------------------------------------------------------- */
 
 /* Its own limit is above ours, so that it is we who say what goes. */
-static int open_memory(struct sonde_continuous *c, struct sonde_err *err)
+static int continuous_open_memory(struct sonde_continuous *c, struct sonde_err *err)
 {
     if (!c->o.bytes_max || c->o.bytes_max > MEMORY_MAX) c->o.bytes_max = MEMORY_MAX;
     const struct sonde_store_options o = { .keep = { .profiles = MEMORY_PARTS,
@@ -363,12 +364,12 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     sonde_cond_init(&c->wake);
     sonde_cond_init(&c->written);
     sonde_lock_init(&c->lock, SONDE_RANK_CONTINUOUS);
-    int rc = o->store ? 0 : open_memory(c, err);
+    int rc = o->store ? 0 : continuous_open_memory(c, err);
     c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,
                                          .minutes_s = o->minutes_s, .hours_s = o->hours_s,
                                          .bytes_max = c->o.bytes_max };
-    if (!rc) rc = check(c, &c->settings, err);
-    if (!rc && c->settings.enabled) rc = start_thread(c, err);
+    if (!rc) rc = continuous_check(c, &c->settings, err);
+    if (!rc && c->settings.enabled) rc = continuous_start_thread(c, err);
     if (rc) {
         sonde_continuous_destroy(c);
         return rc;

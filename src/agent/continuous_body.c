@@ -10,7 +10,7 @@
 
 enum { SHOWN_MAX = 60 };
 
-static const struct member {
+static const struct continuous_body_member {
     const char *name;
     int is_bool;
     size_t offset;
@@ -28,7 +28,7 @@ static const struct member {
 #undef AT
 };
 
-static int unknown(const char *name, struct sonde_err *err)
+static int continuous_body_unknown(const char *name, struct sonde_err *err)
 {
     const char *best = NULL;
     unsigned best_cost = SONDE_NOT_NEAR;
@@ -48,8 +48,8 @@ static int unknown(const char *name, struct sonde_err *err)
                          SHOWN_MAX, name);
 }
 
-static int take(const struct member *m, const json_t *value, struct sonde_continuous_change *out,
-                struct sonde_err *err)
+static int continuous_body_take(const struct continuous_body_member *m, const json_t *value,
+                                struct sonde_continuous_change *out, struct sonde_err *err)
 {
     char *to = (char *)out + m->offset;
     if (m->is_bool) {
@@ -76,8 +76,8 @@ static int take_all(json_t *object, struct sonde_continuous_change *out, struct 
     json_object_foreach(object, name, value) {
         int i = 0;
         while (i < CONTINUOUS_MEMBERS && strcmp(members[i].name, name) != 0) i++;
-        if (i == CONTINUOUS_MEMBERS) return unknown(name, err);
-        const int rc = take(&members[i], value, out, err);
+        if (i == CONTINUOUS_MEMBERS) return continuous_body_unknown(name, err);
+        const int rc = continuous_body_take(&members[i], value, out, err);
         if (rc) return rc;
         out->has |= 1u << i;
     }

@@ -40,7 +40,7 @@ void continuous_cost_try(struct sonde_continuous *c)
 
 /* ---- The agent's --------------------------------------------------------------------------------- */
 
-static int read_file(const char *path, char *out, size_t size)
+static int continuous_cost_read_file(const char *path, char *out, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
@@ -49,11 +49,11 @@ static int read_file(const char *path, char *out, size_t size)
     return n > 0;
 }
 
-static int is_ours(const char *tid)
+static int continuous_cost_is_ours(const char *tid)
 {
     char path[64], name[32];
     snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", tid);
-    if (!read_file(path, name, sizeof(name))) return 0;
+    if (!continuous_cost_read_file(path, name, sizeof(name))) return 0;
     name[strcspn(name, "\n")] = '\0';
     for (size_t i = 0; i < SONDE_COUNT(thread_names); i++) {
         if (!strcmp(name, thread_names[i])) return 1;
@@ -69,7 +69,7 @@ static uint64_t used_by(const char *tid, const struct continuous_cost *before,
     char path[64], text[96];
     snprintf(path, sizeof(path), "/proc/self/task/%.16s/schedstat", tid);
     *out = (struct continuous_thread){ .tid = atoi(tid) };
-    if (read_file(path, text, sizeof(text))) out->cpu_ns = strtoull(text, NULL, 10);
+    if (continuous_cost_read_file(path, text, sizeof(text))) out->cpu_ns = strtoull(text, NULL, 10);
     for (size_t i = 0; i < before->thread_count; i++) {
         const struct continuous_thread *old = &before->threads[i];
         if (old->tid != out->tid || old->cpu_ns > out->cpu_ns) continue;
@@ -93,7 +93,7 @@ void continuous_cost_look(struct sonde_continuous *c)
     uint64_t used = 0;
     DIR *dir = opendir("/proc/self/task");
     for (struct dirent *e; dir && (e = readdir(dir)) && n < CONTINUOUS_THREADS_MAX;) {
-        if (e->d_name[0] == '.' || !is_ours(e->d_name)) continue;
+        if (e->d_name[0] == '.' || !continuous_cost_is_ours(e->d_name)) continue;
         used += used_by(e->d_name, &c->cost, &now[n++]);
     }
     if (dir) closedir(dir);
@@ -125,8 +125,9 @@ void continuous_cost_mark(struct sonde_continuous *c)
 }
 
 /* The oldest mark and the newest; 0 = there are no two. */
-static int span_of(const struct continuous_cost *cost, const struct continuous_mark **first,
-                   const struct continuous_mark **last)
+static int continuous_cost_span_of(const struct continuous_cost *cost,
+                                   const struct continuous_mark **first,
+                                   const struct continuous_mark **last)
 {
     if (cost->mark_count < 2) return 0;
     const uint64_t oldest = cost->mark_count < CONTINUOUS_MARKS ? 0 : cost->mark_count;
@@ -138,14 +139,15 @@ static int span_of(const struct continuous_cost *cost, const struct continuous_m
 double continuous_cost_agent(const struct continuous_cost *cost)
 {
     const struct continuous_mark *a, *b;
-    if (!span_of(cost, &a, &b)) return NAN;
+    if (!continuous_cost_span_of(cost, &a, &b)) return NAN;
     return (double)(b->agent_ns - a->agent_ns) / (double)(b->mono_ns - a->mono_ns);
 }
 
 double continuous_cost_target(const struct continuous_cost *cost)
 {
     const struct continuous_mark *a, *b;
-    if (!span_of(cost, &a, &b) || !(cost->sample_ns > 0) || b->weight_ns == a->weight_ns) {
+    if (!continuous_cost_span_of(cost, &a, &b) || !(cost->sample_ns > 0) ||
+        b->weight_ns == a->weight_ns) {
         return NAN;
     }
     return (double)(b->samples - a->samples) * cost->sample_ns /
@@ -181,7 +183,7 @@ static const struct sonde_model_family_spec families[SERIES] = {
                        .help = "Share of the CPU time of sampled processes that sampling takes." },
 };
 
-static struct sonde_model_series *define(struct sonde_model *m, int i)
+static struct sonde_model_series *continuous_cost_define(struct sonde_model *m, int i)
 {
     struct sonde_model_family_spec spec = families[i];
     spec.source = "sonde";
@@ -211,7 +213,7 @@ void continuous_cost_show(struct sonde_continuous *c)
     for (int i = 0; i < SERIES; i++) {
         struct sonde_model_series **s = &c->cost.series->at[i];
         if (isnan(gauges[i])) continue;
-        if (!*s) *s = define(m, i);
+        if (!*s) *s = continuous_cost_define(m, i);
         if (!*s) continue;
         if (families[i].type == SONDE_COUNTER) (*s)->counter = counters[i];
         else (*s)->gauge = gauges[i];

@@ -41,7 +41,7 @@ static void put_cpu(struct sonde_continuous *c, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_memory(const struct sonde_continuous *c, struct sonde_buf *out)
+static void continuous_json_put_memory(const struct sonde_continuous *c, struct sonde_buf *out)
 {
     put_source(out, "memory", c->settings.enabled && c->settings.memory, c->sampled_heaps > 0,
                c->sampled_heaps < 0
@@ -90,7 +90,7 @@ static void put_overhead(const struct sonde_continuous *c, struct sonde_buf *out
 
 struct stored { uint64_t parts[SONDE_HISTORY_TIERS], bytes; double first_s, last_s; };
 
-static void count_part(const struct sonde_history_part *part, void *arg)
+static void continuous_json_count_part(const struct sonde_history_part *part, void *arg)
 {
     struct stored *s = arg;
     s->parts[part->tier]++;
@@ -103,14 +103,18 @@ static int count_stored(const struct sonde_continuous *c, struct stored *out, st
 {
     struct sonde_history_query q = { .heap = 0 };
     *out = (struct stored){ .bytes = 0 };
-    int rc = sonde_history_each(c->o.store_ops, c->o.store, &q, count_part, out, err);
+    int rc =
+        sonde_history_each(c->o.store_ops, c->o.store, &q, continuous_json_count_part, out, err);
     q.heap = 1;
-    if (!rc) rc = sonde_history_each(c->o.store_ops, c->o.store, &q, count_part, out, err);
+    if (!rc) {
+        rc = sonde_history_each(c->o.store_ops, c->o.store, &q, continuous_json_count_part, out,
+                                err);
+    }
     return rc;
 }
 
-static void put_history(const struct sonde_continuous *c, const struct stored *s,
-                        struct sonde_buf *out)
+static void continuous_json_put_history(const struct sonde_continuous *c, const struct stored *s,
+                                        struct sonde_buf *out)
 {
     sonde_json_key_open(out, "history", '{');
     sonde_json_str(out, "kept_in", c->memory ? "memory" : "store");
@@ -149,10 +153,10 @@ int sonde_continuous_json(struct sonde_continuous *c, struct sonde_buf *out, str
     sonde_json_num(out, "duty", always ? 1 : s->duration_s / s->interval_s);
     sonde_json_num(out, "flush_seconds", c->o.flush_s);
     put_cpu(c, out);
-    put_memory(c, out);
+    continuous_json_put_memory(c, out);
     put_gpu(c, out);
     put_burst(c, out);
-    put_history(c, &stored, out);
+    continuous_json_put_history(c, &stored, out);
     put_overhead(c, out);
     sonde_json_str(out, "problem", c->problem[0] ? c->problem : NULL);
     sonde_buf_puts(out, "}\n");

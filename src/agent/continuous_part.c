@@ -37,7 +37,7 @@ void continuous_problem(struct sonde_continuous *c, const char *format, ...)
     if (news && text[0]) sonde_log(SONDE_LOG_WARN, "continuous profiling: %s", text);
 }
 
-static void count(struct sonde_continuous *c, uint64_t *what, uint64_t n)
+static void continuous_part_count(struct sonde_continuous *c, uint64_t *what, uint64_t n)
 {
     sonde_lock(&c->lock);
     *what += n;
@@ -47,7 +47,7 @@ static void count(struct sonde_continuous *c, uint64_t *what, uint64_t n)
 /* ---- Minutes ------------------------------------------------------------------------------------- */
 
 /* It is over, or there is no room for it: nothing is added to it any more. */
-static void forget(struct sonde_continuous *c, size_t i)
+static void continuous_part_forget(struct sonde_continuous *c, size_t i)
 {
     struct continuous_parts *parts = &c->parts;
     struct sonde_profile *p = parts->minutes[i].profile;
@@ -59,15 +59,15 @@ static void forget(struct sonde_continuous *c, size_t i)
 
 void continuous_parts_release(struct sonde_continuous *c)
 {
-    while (c->parts.count) forget(c, 0);
+    while (c->parts.count) continuous_part_forget(c, 0);
 }
 
 /* The oldest makes room: it has been tried to be written all along. */
-static void make_room(struct sonde_continuous *c)
+static void continuous_part_make_room(struct sonde_continuous *c)
 {
     if (c->parts.count < CONTINUOUS_MINUTES_MAX) return;
-    if (c->parts.minutes[0].dirty) count(c, &c->parts.dropped, 1);
-    forget(c, 0);
+    if (c->parts.minutes[0].dirty) continuous_part_count(c, &c->parts.dropped, 1);
+    continuous_part_forget(c, 0);
 }
 
 static struct continuous_minute *find_minute(struct sonde_continuous *c, const char *program,
@@ -78,7 +78,7 @@ static struct continuous_minute *find_minute(struct sonde_continuous *c, const c
         struct continuous_minute *m = &parts->minutes[i];
         if (m->start_ns == start_ns && !strcmp(m->program, program)) return m;
     }
-    make_room(c);
+    continuous_part_make_room(c);
     struct continuous_minute *m = &parts->minutes[parts->count];
     *m = (struct continuous_minute){ .start_ns = start_ns };
     snprintf(m->program, sizeof(m->program), "%s", program);
@@ -103,8 +103,8 @@ static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile 
             m->dirty |= m->profile->samples_count > had;
             return 0;
         }
-        if (m->dirty) count(c, &c->parts.dropped, 1);
-        forget(c, (size_t)(m - c->parts.minutes));
+        if (m->dirty) continuous_part_count(c, &c->parts.dropped, 1);
+        continuous_part_forget(c, (size_t)(m - c->parts.minutes));
     }
     return SONDE_ENOMEM;
 }
@@ -112,7 +112,8 @@ static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile 
 /* ---- Programs ------------------------------------------------------------------------------------ */
 
 /* Processes that have samples of these kinds. */
-static size_t find_pids(const struct sonde_profile *p, uint32_t kinds, uint32_t *pids)
+static size_t continuous_part_find_pids(const struct sonde_profile *p, uint32_t kinds,
+                                        uint32_t *pids)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
@@ -142,8 +143,8 @@ static void program_of(const struct sonde_continuous *c, uint32_t pid, const cha
 
 /* ---- In ------------------------------------------------------------------------------------------ */
 
-static void count_samples(struct sonde_continuous *c, const struct sonde_profile *p,
-                          uint64_t from_ns, uint64_t to_ns)
+static void continuous_part_count_samples(struct sonde_continuous *c, const struct sonde_profile *p,
+                                          uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t samples = 0, weight = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
@@ -165,7 +166,7 @@ void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uin
 {
     uint32_t pids[PIDS_MAX];
     char program[64], other[64];
-    const size_t pid_count = find_pids(p, TIMED, pids);
+    const size_t pid_count = continuous_part_find_pids(p, TIMED, pids);
     const uint64_t end_ns = to_ns ? to_ns : p->end_ns + 1;
     snprintf(other, sizeof(other), "%s", sonde_profile_str(p, p->program));
     p->program = p->command = 0; /* of one process; parts have a name of their own */
@@ -177,24 +178,24 @@ void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uin
                 .from_ns = at, .to_ns = next < end_ns ? next : end_ns, .pid = pids[i],
                 .kinds = TIMED, .spans = 1 };
             if (add_to_minute(c, p, program, start, part) != 0) {
-                count(c, &c->parts.dropped, 1);
+                continuous_part_count(c, &c->parts.dropped, 1);
                 continuous_problem(c, "no memory for a minute of %s", program);
             }
             at = next;
         }
     }
-    count_samples(c, p, from_ns, to_ns);
+    continuous_part_count_samples(c, p, from_ns, to_ns);
 }
 
 /* ---- Heaps --------------------------------------------------------------------------------------- */
 
-static void put_heap(struct sonde_continuous *c, const struct sonde_profile *p)
+static void continuous_part_put_heap(struct sonde_continuous *c, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
     uint64_t id = 0;
     const int rc = sonde_history_put(&c->history, SONDE_HISTORY_HEAP, p, &id, &err);
     if (rc) continuous_problem(c, "%s", err.text);
-    else count(c, &c->parts.heaps, 1);
+    else continuous_part_count(c, &c->parts.heaps, 1);
 }
 
 /* Of several processes each has its own part. */
@@ -209,7 +210,7 @@ static void put_heap_of(struct sonde_continuous *c, uint32_t pid, const char *pr
         return;
     }
     one->program = sonde_profile_cstring(one, program);
-    put_heap(c, one);
+    continuous_part_put_heap(c, one);
     sonde_profile_destroy(one);
 }
 
@@ -218,7 +219,7 @@ void continuous_take_heaps(struct sonde_continuous *c, struct sonde_profile *p, 
 {
     uint32_t pids[PIDS_MAX];
     char program[64], other[64];
-    const size_t pid_count = find_pids(p, KIND(ALLOC), pids);
+    const size_t pid_count = continuous_part_find_pids(p, KIND(ALLOC), pids);
     const int standing = p->weights[SONDE_SAMPLE_LIVE] || p->weights[SONDE_SAMPLE_PEAK];
     sonde_lock(&c->lock);
     c->sampled_heaps = standing ? (int)(pid_count ? pid_count : 1) : 0;
@@ -227,7 +228,7 @@ void continuous_take_heaps(struct sonde_continuous *c, struct sonde_profile *p, 
     if (standing && pid_count <= 1) {
         program_of(c, pid_count ? pids[0] : 0, other, program, sizeof(program));
         p->program = sonde_profile_cstring(p, program);
-        put_heap(c, p);
+        continuous_part_put_heap(c, p);
     } else {
         for (size_t i = 0; standing && i < pid_count; i++) {
             program_of(c, pids[i], other, program, sizeof(program));
@@ -263,6 +264,6 @@ void continuous_write(struct sonde_continuous *c, uint64_t now_ns)
     if (!failed) continuous_problem(c, "%s", "");
     for (size_t i = parts->count; i-- > 0;) {
         const struct continuous_minute *m = &parts->minutes[i];
-        if (!m->dirty && m->start_ns + MINUTE_NS + OVER_NS < now_ns) forget(c, i);
+        if (!m->dirty && m->start_ns + MINUTE_NS + OVER_NS < now_ns) continuous_part_forget(c, i);
     }
 }

@@ -121,8 +121,8 @@ int profiler_contains(const uint32_t *pids, size_t count, uint32_t pid)
 
 /* ---- Spans and names -------------------------------------------------------------------------- */
 
-static int add_requests(const struct sonde_infer_tracker *x, uint64_t from_ns,
-                        struct sonde_profile *profile)
+static int profiler_add_requests(const struct sonde_infer_tracker *x, uint64_t from_ns,
+                                 struct sonde_profile *profile)
 {
     int rc = 0;
     for (size_t age = sonde_infer_done_count(x); !rc && age-- > 0;) {
@@ -153,7 +153,7 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = 0;
     sonde_rdlock(&m->lock);
-    if (sonde_infer_of(m)) rc = add_requests(sonde_infer_of(m), from_ns, profile);
+    if (sonde_infer_of(m)) rc = profiler_add_requests(sonde_infer_of(m), from_ns, profile);
     sonde_rwunlock(&m->lock);
     return rc;
 }

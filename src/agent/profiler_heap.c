@@ -13,7 +13,7 @@
 void profiler_heap_init(struct profiler_heap *h) { sonde_lock_init(&h->lock, SONDE_RANK_HEAP_PROFILER); }
 
 /* The watched process i is done with. */
-static void forget(struct profiler_heap *h, size_t i)
+static void profiler_heap_forget(struct profiler_heap *h, size_t i)
 {
     struct sonde_profile *unused = NULL;
     if (sonde_heap_reader_stop(h->watched[i].heap_reader, &unused) == 0) sonde_profile_destroy(unused);
@@ -22,7 +22,7 @@ static void forget(struct profiler_heap *h, size_t i)
 
 void profiler_heap_release(struct profiler_heap *h)
 {
-    while (h->count) forget(h, h->count - 1);
+    while (h->count) profiler_heap_forget(h, h->count - 1);
     sonde_symbolizer_destroy(h->symbolizer);
     sonde_lock_destroy(&h->lock);
 }
@@ -47,14 +47,14 @@ static int is_watched(const struct profiler_heap *h, uint32_t pid)
 }
 
 /* Watch what is profiled and not watched yet, forget what the model has forgotten. */
-static void look_around(struct sonde_profiler *p)
+static void profiler_heap_look_around(struct sonde_profiler *p)
 {
     struct profiler_heap *h = &p->heap;
     uint32_t pids[PROFILER_PROCESSES_MAX];
     if (p->o.no_heap) return;
     size_t count = profiler_processes(p, 1, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = h->count; i-- > 0;) {
-        if (!profiler_contains(pids, count, h->watched[i].pid)) forget(h, i);
+        if (!profiler_contains(pids, count, h->watched[i].pid)) profiler_heap_forget(h, i);
     }
     count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = 0; i < count && h->count < PROFILER_PROCESSES_MAX; i++) {
@@ -67,7 +67,8 @@ static void look_around(struct sonde_profiler *p)
 }
 
 /* Those that are asked for; pid 0 = all. */
-static size_t choose(const struct profiler_heap *h, uint32_t pid, struct profiler_watched *out)
+static size_t profiler_heap_choose(const struct profiler_heap *h, uint32_t pid,
+                                   struct profiler_watched *out)
 {
     size_t count = 0;
     if (h->running.heap_reader && (!pid || pid == h->running.pid)) out[count++] = h->running;
@@ -77,7 +78,7 @@ static size_t choose(const struct profiler_heap *h, uint32_t pid, struct profile
     return count;
 }
 
-static int none(const struct sonde_profiler *p, uint32_t pid, struct sonde_err *err)
+static int profiler_heap_none(const struct sonde_profiler *p, uint32_t pid, struct sonde_err *err)
 {
     if (p->o.no_heap) {
         return sonde_err_set(err, SONDE_ENOENT, "heaps are not profiled here: memory.enabled is "
@@ -92,7 +93,8 @@ static int none(const struct sonde_profiler *p, uint32_t pid, struct sonde_err *
                          "`sonde run`");
 }
 
-static int several(const struct profiler_watched *found, size_t count, struct sonde_err *err)
+static int profiler_heap_several(const struct profiler_watched *found, size_t count,
+                                 struct sonde_err *err)
 {
     char list[160] = "";
     size_t len = 0;
@@ -109,7 +111,7 @@ static int several(const struct profiler_watched *found, size_t count, struct so
 void profiler_heap_watch(struct sonde_profiler *p)
 {
     sonde_lock(&p->heap.lock);
-    look_around(p);
+    profiler_heap_look_around(p);
     sonde_unlock(&p->heap.lock);
 }
 
@@ -119,7 +121,7 @@ int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
     int rc = 0;
     sonde_lock(&p->heap.lock);
-    const size_t known = choose(&p->heap, 0, found);
+    const size_t known = profiler_heap_choose(&p->heap, 0, found);
     for (size_t i = 0; !rc && i < known; i++) {
         struct sonde_profile *one = NULL;
         rc = sonde_heap_reader_window(found[i].heap_reader, from_ns, to_ns, into->bytes_max, &one);
@@ -193,8 +195,8 @@ int profiler_heap_add(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns
     struct sonde_profile *now = NULL;
     int windows = 0;
     sonde_lock(&p->heap.lock);
-    look_around(p);
-    const size_t count = choose(&p->heap, 0, found);
+    profiler_heap_look_around(p);
+    const size_t count = profiler_heap_choose(&p->heap, 0, found);
     int rc = count ? snapshot_all(found, count, &now) : 0;
     sonde_unlock(&p->heap.lock);
     if (now && !rc) {
@@ -205,8 +207,8 @@ int profiler_heap_add(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns
     return rc ? rc : profiler_heap_window(p, from_ns, to_ns, into, &windows);
 }
 
-static int take(struct sonde_profiler *p, const struct profiler_watched *found, size_t count,
-                struct sonde_profile **out, struct sonde_err *err)
+static int profiler_heap_take(struct sonde_profiler *p, const struct profiler_watched *found,
+                              size_t count, struct sonde_profile **out, struct sonde_err *err)
 {
     struct profiler_heap *h = &p->heap;
     struct sonde_profile *profile = NULL;
@@ -228,12 +230,12 @@ int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
 {
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
     sonde_lock(&p->heap.lock);
-    look_around(p);
-    const size_t count = choose(&p->heap, pid, found);
+    profiler_heap_look_around(p);
+    const size_t count = profiler_heap_choose(&p->heap, pid, found);
     int rc;
-    if (!count) rc = none(p, pid, err);
-    else if (one && count > 1) rc = several(found, count, err);
-    else rc = take(p, found, count, out, err);
+    if (!count) rc = profiler_heap_none(p, pid, err);
+    else if (one && count > 1) rc = profiler_heap_several(found, count, err);
+    else rc = profiler_heap_take(p, found, count, out, err);
     sonde_unlock(&p->heap.lock);
     return rc;
 }
@@ -243,9 +245,9 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
 {
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
     sonde_lock(&p->heap.lock);
-    look_around(p);
-    *count = choose(&p->heap, pid, found);
+    profiler_heap_look_around(p);
+    *count = profiler_heap_choose(&p->heap, pid, found);
     for (size_t i = 0; i < *count; i++) sonde_heap_reader_mark(found[i].heap_reader);
     sonde_unlock(&p->heap.lock);
-    return *count ? 0 : none(p, pid, err);
+    return *count ? 0 : profiler_heap_none(p, pid, err);
 }

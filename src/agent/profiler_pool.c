@@ -29,7 +29,7 @@ void profiler_pool_init(struct profiler_pool *q)
 
 /* ---- Samples to captures (lock held) ----------------------------------------------------------- */
 
-static uint64_t count_samples(const struct sonde_profile *p)
+static uint64_t profiler_pool_count_samples(const struct sonde_profile *p)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) n += p->samples[i].count;
@@ -37,7 +37,7 @@ static uint64_t count_samples(const struct sonde_profile *p)
 }
 
 /* Ever longer slices, until half of the room is free or there is but one. */
-static void thin(struct sonde_capture *t)
+static void profiler_pool_thin(struct sonde_capture *t)
 {
     if (t->samples->samples_count < ROWS_MAX) return;
     const uint64_t all_ns = sonde_clock_ns(CLOCK_REALTIME) - t->from_ns;
@@ -50,12 +50,12 @@ static void thin(struct sonde_capture *t)
 }
 
 /* What of part is t's, added to it. */
-static void give(struct sonde_capture *t, const struct sonde_profile *part)
+static void profiler_pool_give(struct sonde_capture *t, const struct sonde_profile *part)
 {
     struct sonde_profile own = *part;
     own.samples = sonde__calloc(part->samples_count + 1u, sizeof(*own.samples));
     if (!own.samples) {
-        t->dropped += count_samples(part);
+        t->dropped += profiler_pool_count_samples(part);
         return;
     }
     if (part->samples_count) {
@@ -63,32 +63,36 @@ static void give(struct sonde_capture *t, const struct sonde_profile *part)
     }
     own.samples_count = sonde_samples_cut(own.samples, own.samples_count, t->from_ns, 0);
     if (own.start_ns < t->from_ns) own.start_ns = t->from_ns;
-    const uint64_t wanted = count_samples(&own), before = count_samples(t->samples);
+    const uint64_t wanted = profiler_pool_count_samples(&own),
+                   before = profiler_pool_count_samples(t->samples);
     t->dropped += own.dropped_samples;
     own.dropped_samples = 0; /* here they are counted once, whether or not they could be added */
     if (sonde_profile_merge(t->samples, &own)) {
-        t->dropped += wanted - (count_samples(t->samples) - before);
+        t->dropped += wanted - (profiler_pool_count_samples(t->samples) - before);
         t->samples->dropped_samples = 0;
     }
     sonde__free(own.samples);
-    thin(t);
+    profiler_pool_thin(t);
 }
 
 /* to_ns 0 = all; else what comes later is of the next source. */
-static void drain(struct profiler_pool *q, struct profiler_source *s, uint64_t to_ns)
+static void profiler_pool_drain_source(struct profiler_pool *q, struct profiler_source *s,
+                                       uint64_t to_ns)
 {
     struct sonde_profile *part;
     if (sonde_cpu_since(s->cpu, &s->cursor, s->pid != 0, &part) != 0) return;
     sonde_profile_cut(part, s->from_ns, to_ns);
     for (size_t i = 0; i < q->count; i++) {
-        if (!q->captures[i]->o.no_cpu) give(q->captures[i], part);
+        if (!q->captures[i]->o.no_cpu) profiler_pool_give(q->captures[i], part);
     }
     sonde_profile_destroy(part);
 }
 
 void profiler_pool_drain(struct sonde_profiler *p)
 {
-    for (size_t i = 0; i < p->pool.source_count; i++) drain(&p->pool, &p->pool.sources[i], 0);
+    for (size_t i = 0; i < p->pool.source_count; i++) {
+        profiler_pool_drain_source(&p->pool, &p->pool.sources[i], 0);
+    }
 }
 
 /* ---- Sources (lock held) ---------------------------------------------------------------------- */
@@ -99,7 +103,7 @@ static void remove_source(struct sonde_profiler *p, size_t i, uint64_t to_ns)
     struct profiler_pool *q = &p->pool;
     struct profiler_source *s = &q->sources[i];
     struct sonde_profile *unused = NULL;
-    drain(q, s, to_ns);
+    profiler_pool_drain_source(q, s, to_ns);
     if (!s->pid) profiler_cpu_give(p);
     else if (sonde_cpu_stop(s->cpu, &unused) == 0) sonde_profile_destroy(unused);
     q->sources[i] = q->sources[--q->source_count];
@@ -179,7 +183,7 @@ static size_t find_source(const struct profiler_pool *q, uint32_t pid)
 }
 
 /* Engines for what is wanted, and an end to those of what is not. */
-static void settle(struct sonde_profiler *p)
+static void profiler_pool_settle(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
     const double rate = wanted_hz(q);
@@ -204,7 +208,7 @@ static void settle(struct sonde_profiler *p)
 
 /* ---- The thread ------------------------------------------------------------------------------- */
 
-static void *work(void *arg)
+static void *profiler_pool_work(void *arg)
 {
     struct sonde_profiler *p = arg;
     struct profiler_pool *q = &p->pool;
@@ -217,18 +221,18 @@ static void *work(void *arg)
             continue;
         }
         if (sonde_cond_timedwait(&q->wake, &q->lock, &t) != ETIMEDOUT) continue;
-        settle(p);
+        profiler_pool_settle(p);
         if (round % DRAIN_ROUNDS == 0) profiler_pool_drain(p);
     }
     sonde_unlock(&q->lock);
     return NULL;
 }
 
-static int start_thread(struct sonde_profiler *p, struct sonde_err *err)
+static int profiler_pool_start_thread(struct sonde_profiler *p, struct sonde_err *err)
 {
     struct sonde_worker *w = &p->pool.worker;
     if (w->stopping) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
-    if (sonde_worker_start(w, "sonde-captures", work, p) == 0) return 0;
+    if (sonde_worker_start(w, "sonde-captures", profiler_pool_work, p) == 0) return 0;
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to sample with");
 }
 
@@ -255,7 +259,7 @@ int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct 
 {
     struct profiler_pool *q = &p->pool;
     sonde_lock(&q->lock);
-    int rc = start_thread(p, err);
+    int rc = profiler_pool_start_thread(p, err);
     if (!rc && q->count == SONDE_CAPTURES_MAX) {
         rc = sonde_err_set(err, SONDE_EBUSY, "%d profiles are being taken, which is the limit: try "
                            "again when one has ended", SONDE_CAPTURES_MAX);
@@ -267,12 +271,12 @@ int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct 
     q->captures[q->count++] = t;
     q->why_rc = SONDE_ENOENT;
     sonde_err_set(&q->why, SONDE_ENOENT, "there is no process to sample: none records now");
-    settle(p);
+    profiler_pool_settle(p);
     /* The model may not know yet that a process has ended: that there is none is the same. */
     if (!t->o.no_cpu && !q->source_count && !(t->o.wait && q->why_rc == SONDE_ENOENT)) {
         rc = sonde_err_set(err, q->why_rc, "%s", q->why.text);
         q->count--;
-        settle(p);
+        profiler_pool_settle(p);
     }
     t->from_ns = sonde_clock_ns(CLOCK_REALTIME);
     sonde_cond_broadcast(&q->wake);
@@ -289,7 +293,7 @@ void profiler_pool_remove(struct sonde_profiler *p, struct sonde_capture *t)
     profiler_pool_drain(p);
     while (i < q->count && q->captures[i] != t) i++;
     if (i < q->count) q->captures[i] = q->captures[--q->count];
-    settle(p);
+    profiler_pool_settle(p);
     sonde_unlock(&q->lock);
 }
 
@@ -304,6 +308,6 @@ void profiler_pool_use(struct sonde_profiler *p, struct sonde_cpu *cpu)
     p->cpu = cpu;
     while (p->in_use) sonde_cond_wait(&p->wake, &p->lock);
     sonde_unlock(&p->lock);
-    if (q->count) settle(p);
+    if (q->count) profiler_pool_settle(p);
     sonde_unlock(&q->lock);
 }

@@ -21,11 +21,11 @@
 #define SETTLE_NS 3000000000u    /* for events and spans, where nobody says that they are known */
 #define KEPT_BYTES_MAX ((size_t)64 << 20)
 
-enum state { WANTED, RUNNING, ENDED, TAKING, DONE };
+enum profiler_request_state { WANTED, RUNNING, ENDED, TAKING, DONE };
 
 struct profiler_request {
     struct sonde_request_profile r;  /* first: what is handed out */
-    enum state state;
+    enum profiler_request_state state;
     uint64_t sampled_ns;             /* unix time since when there is sampling, 1 = always; 0 = that
                                         has not been seen to */
     uint64_t due_ns;                 /* ENDED: CLOCK_MONOTONIC */
@@ -40,14 +40,14 @@ void profiler_requests_init(struct profiler_requests *q)
 /* ---- Entries (lock held) ---------------------------------------------------------------------- */
 
 /* refs counts the list and who looks at it. */
-static void drop(struct profiler_request *e)
+static void profiler_request_drop(struct profiler_request *e)
 {
     if (--e->r.refs > 0) return;
     sonde_profile_destroy(e->r.profile);
     sonde__free(e);
 }
 
-static void remove_at(struct profiler_requests *q, size_t i)
+static void profiler_request_remove_at(struct profiler_requests *q, size_t i)
 {
     struct profiler_request *e = q->list[i];
     if (e->state == DONE) {
@@ -55,10 +55,11 @@ static void remove_at(struct profiler_requests *q, size_t i)
         if (e->r.profile) q->bytes -= e->r.profile->bytes;
     }
     memmove(&q->list[i], &q->list[i + 1], (--q->count - i) * sizeof(q->list[0]));
-    drop(e);
+    profiler_request_drop(e);
 }
 
-static struct profiler_request *find(const struct profiler_requests *q, uint64_t id)
+static struct profiler_request *profiler_request_find(const struct profiler_requests *q,
+                                                      uint64_t id)
 {
     for (size_t i = q->count; i-- > 0;) {
         if (q->list[i]->r.request.id == id) return q->list[i];
@@ -67,24 +68,25 @@ static struct profiler_request *find(const struct profiler_requests *q, uint64_t
 }
 
 /* The oldest of those that are done go, until what is left is not too much. */
-static void make_room(struct profiler_requests *q)
+static void profiler_request_make_room(struct profiler_requests *q)
 {
     for (size_t i = 0; i < q->count;) {
         const int over = q->done > SONDE_REQUEST_PROFILES_MAX || q->bytes > KEPT_BYTES_MAX;
         if (!over) return;
-        if (q->list[i]->state == DONE && q->done > 1) remove_at(q, i);
+        if (q->list[i]->state == DONE && q->done > 1) profiler_request_remove_at(q, i);
         else i++;
     }
 }
 
 /* ---- Who tells -------------------------------------------------------------------------------- */
 
-static void *work(void *arg);
+static void *profiler_request_work(void *arg);
 
-static int start_worker(struct sonde_profiler *p)
+static int profiler_request_start_worker(struct sonde_profiler *p)
 {
     struct sonde_worker *w = &p->requests.worker;
-    return w->stopping ? SONDE_EFULL : sonde_worker_start(w, "sonde-requests", work, p);
+    return w->stopping ? SONDE_EFULL
+                       : sonde_worker_start(w, "sonde-requests", profiler_request_work, p);
 }
 
 int sonde_profiler_request_begin(struct sonde_profiler *p, const struct sonde_profiler_request *r,
@@ -97,8 +99,10 @@ int sonde_profiler_request_begin(struct sonde_profiler *p, const struct sonde_pr
     e->r.request = *r;
     e->r.refs = 1;
     sonde_lock(&q->lock);
-    int rc = q->count - q->done < SONDE_REQUEST_PROFILES_MAX && !find(q, r->id) ? 0 : SONDE_EFULL;
-    if (!rc) rc = start_worker(p);
+    int rc = q->count - q->done < SONDE_REQUEST_PROFILES_MAX && !profiler_request_find(q, r->id)
+                 ? 0
+                 : SONDE_EFULL;
+    if (!rc) rc = profiler_request_start_worker(p);
     if (!rc) {
         q->list[q->count++] = e;
         sonde_cond_broadcast(&q->wake);
@@ -113,7 +117,7 @@ int sonde_profiler_request_ready(struct sonde_profiler *p, uint64_t id)
 {
     struct profiler_requests *q = &p->requests;
     sonde_lock(&q->lock);
-    const struct profiler_request *e = find(q, id);
+    const struct profiler_request *e = profiler_request_find(q, id);
     const int ready = !e || e->state != WANTED;
     sonde_unlock(&q->lock);
     return ready;
@@ -123,7 +127,7 @@ void sonde_profiler_request_end(struct sonde_profiler *p, uint64_t id, uint64_t 
 {
     struct profiler_requests *q = &p->requests;
     sonde_lock(&q->lock);
-    struct profiler_request *e = find(q, id);
+    struct profiler_request *e = profiler_request_find(q, id);
     if (e && e->state < TAKING) {
         const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
         if (e->state != ENDED) {
@@ -143,7 +147,7 @@ void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_
     if (!(r->flags & SONDE_INFER_PROFILE) || r->source == SONDE_INFER_FRONT) return;
     struct profiler_requests *q = &p->requests;
     sonde_lock(&q->lock);
-    const int known = r->parent && find(q, r->parent) != NULL;
+    const int known = r->parent && profiler_request_find(q, r->parent) != NULL;
     sonde_unlock(&q->lock);
     char id[SONDE_REQUEST_PROFILE_ID];
     if (known) return;
@@ -175,7 +179,7 @@ void sonde_profiler_on_done(struct sonde_profiler *p, const struct sonde_infer_r
 /* ---- The thread ------------------------------------------------------------------------------- */
 
 /* Those that were there before sampling was seen to. */
-static void sampled(struct profiler_requests *q, size_t asked, uint64_t since_ns)
+static void profiler_request_sampled(struct profiler_requests *q, size_t asked, uint64_t since_ns)
 {
     for (size_t i = 0; i < q->count && asked; i++) {
         struct profiler_request *e = q->list[i];
@@ -187,7 +191,7 @@ static void sampled(struct profiler_requests *q, size_t asked, uint64_t since_ns
 }
 
 /* How many wait for it: those, and the ones that ended meanwhile. */
-static size_t unsampled(const struct profiler_requests *q)
+static size_t profiler_request_unsampled(const struct profiler_requests *q)
 {
     size_t n = 0;
     for (size_t i = 0; i < q->count; i++) {
@@ -208,35 +212,35 @@ static struct profiler_request *next_due(const struct profiler_requests *q, uint
     return NULL;
 }
 
-static void keep(struct profiler_requests *q, struct profiler_request *e)
+static void profiler_request_keep(struct profiler_requests *q, struct profiler_request *e)
 {
     e->state = DONE;
     q->done++;
     if (e->r.profile) q->bytes += e->r.profile->bytes;
-    make_room(q);
+    profiler_request_make_room(q);
 }
 
 /* One thing that is to be done, or a wait. */
-static void step(struct sonde_profiler *p)
+static void profiler_request_step(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
     const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     uint64_t until = now + IDLE_NS;
-    const size_t waiting = unsampled(q);
+    const size_t waiting = profiler_request_unsampled(q);
     struct profiler_request *e = waiting ? NULL : next_due(q, now, &until);
     if (waiting) {
         sonde_unlock(&q->lock);
         const uint64_t since_ns = profiler_cut_start(p);
         sonde_lock(&q->lock);
-        sampled(q, waiting, since_ns);
+        profiler_request_sampled(q, waiting, since_ns);
     } else if (e) {
         e->state = TAKING;
         e->r.refs++;
         sonde_unlock(&q->lock);
         profiler_cut(p, &e->r, e->sampled_ns);
         sonde_lock(&q->lock);
-        keep(q, e);
-        drop(e);
+        profiler_request_keep(q, e);
+        profiler_request_drop(e);
         q->idle_ns = sonde_clock_ns(CLOCK_MONOTONIC) + IDLE_NS;
     } else if (q->count == q->done && q->engine_count && now >= q->idle_ns) {
         sonde_unlock(&q->lock);
@@ -249,12 +253,12 @@ static void step(struct sonde_profiler *p)
     }
 }
 
-static void *work(void *arg)
+static void *profiler_request_work(void *arg)
 {
     struct sonde_profiler *p = arg;
     struct profiler_requests *q = &p->requests;
     sonde_lock(&q->lock);
-    while (!q->worker.stopping) step(p);
+    while (!q->worker.stopping) profiler_request_step(p);
     sonde_unlock(&q->lock);
     return NULL;
 }
@@ -270,7 +274,7 @@ void profiler_requests_release(struct sonde_profiler *p)
     struct profiler_requests *q = &p->requests;
     profiler_requests_stop(p);
     profiler_cut_stop(p);
-    while (q->count) remove_at(q, q->count - 1);
+    while (q->count) profiler_request_remove_at(q, q->count - 1);
     sonde_symbolizer_destroy(q->symbolizer);
     sonde_cond_destroy(&q->wake);
     sonde_lock_destroy(&q->lock);
@@ -286,14 +290,16 @@ static int not_done(const struct profiler_request *e, struct sonde_err *err)
                                "again in a second", e->r.request.id);
 }
 
-static int is_asked(const struct profiler_request *e, size_t digits, uint64_t hi, uint64_t lo)
+static int profiler_request_is_asked(const struct profiler_request *e, size_t digits, uint64_t hi,
+                                     uint64_t lo)
 {
     const struct sonde_profiler_request *r = &e->r.request;
     return digits == 16 ? r->id == lo : r->trace_hi == hi && r->trace_lo == lo;
 }
 
 /* 0 or SONDE_EINVAL. */
-static int parse(const char *text, size_t *digits, uint64_t *hi, uint64_t *lo, struct sonde_err *err)
+static int profiler_request_parse(const char *text, size_t *digits, uint64_t *hi, uint64_t *lo,
+                                  struct sonde_err *err)
 {
     *digits = 32;
     if (sonde_trace_id_parse(text, hi, lo)) return 0;
@@ -312,12 +318,12 @@ int sonde_profiler_request_get(struct sonde_profiler *p, const char *text,
     struct profiler_requests *q = &p->requests;
     size_t digits = 0;
     uint64_t hi = 0, lo = 0;
-    if (text && parse(text, &digits, &hi, &lo, err)) return SONDE_EINVAL;
+    if (text && profiler_request_parse(text, &digits, &hi, &lo, err)) return SONDE_EINVAL;
     struct profiler_request *found = NULL, *under_way = NULL;
     sonde_lock(&q->lock);
     for (size_t i = q->count; i-- > 0 && !found;) {
         struct profiler_request *e = q->list[i];
-        if (text && !is_asked(e, digits, hi, lo)) continue;
+        if (text && !profiler_request_is_asked(e, digits, hi, lo)) continue;
         if (e->state == DONE && e->r.profile) found = e;
         else if (!under_way) under_way = e;
     }
@@ -345,7 +351,7 @@ int sonde_profiler_request_get(struct sonde_profiler *p, const char *text,
 void sonde_profiler_request_put(struct sonde_profiler *p, struct sonde_request_profile *r)
 {
     sonde_lock(&p->requests.lock);
-    drop((struct profiler_request *)r);
+    profiler_request_drop((struct profiler_request *)r);
     sonde_unlock(&p->requests.lock);
 }
 

@@ -59,7 +59,7 @@ static void describe_host(struct sonde_profile *p)
     p->host = sonde_profile_cstring(p, text);
 }
 
-static int symbolize(struct sonde_profile *p)
+static int recording_symbolize(struct sonde_profile *p)
 {
     struct sonde_symbolizer *s;
     int rc = sonde_symbolizer_create(&s);
@@ -104,7 +104,7 @@ int sonde_recording_stop(struct sonde_recording *r)
 }
 
 /* Both kinds of samples in one profile: r->samples. */
-static int join(struct sonde_recording *r)
+static int recording_join(struct sonde_recording *r)
 {
     if (!r->samples) {
         r->samples = r->heap;
@@ -118,10 +118,10 @@ int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out
                            struct sonde_err *err)
 {
     int rc = sonde_recording_stop(r);
-    if (!rc) rc = join(r);
+    if (!rc) rc = recording_join(r);
     if (!rc && r->spans) rc = sonde_profile_merge(r->samples, r->spans);
     if (!rc) describe_host(r->samples); /* before names are found, which strips them if so asked */
-    if (!rc) rc = symbolize(r->samples);
+    if (!rc) rc = recording_symbolize(r->samples);
     if (!rc && r->leaks) rc = sonde_growth_judge_profile(r->samples);
     if (!rc) {
         *out = r->samples;

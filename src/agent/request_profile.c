@@ -21,7 +21,7 @@
 #define LATE_NS 2000000u                       /* is worth telling */
 
 __attribute__((format(printf, 2, 3)))
-static void note(struct sonde_request_profile *r, const char *format, ...)
+static void request_profile_note(struct sonde_request_profile *r, const char *format, ...)
 {
     va_list args;
     if (r->note_count == SONDE_REQUEST_PROFILE_NOTES) return;
@@ -141,8 +141,10 @@ static int has_child(const struct sonde_infer_tracker *x, uint64_t id)
 
 /* If it is of that time. exact: what was done for it is known by its parent. Others of the same
  * trace lose it here: by their traces they would be taken for this one. */
-static int add_request(const struct sonde_infer_request *d, const struct sonde_request_profile *r,
-                       int exact, const struct profiler_joined *joined, struct sonde_profile *into)
+static int request_profile_add_request(const struct sonde_infer_request *d,
+                                       const struct sonde_request_profile *r, int exact,
+                                       const struct profiler_joined *joined,
+                                       struct sonde_profile *into)
 {
     const uint64_t end_ns = d->arrived_ns + (uint64_t)(d->total_s * 1e9);
     if (end_ns < r->request.arrived_ns || d->arrived_ns > r->ended_ns) return 0;
@@ -177,17 +179,19 @@ static void join_spans(const struct profiler_joined *joined, struct sonde_reques
         s->trace_lo = r->request.trace_lo;
     }
     if (joined->others) {
-        note(r, "%s does not say which request it serves: this was found by time and tokens, and %u "
-             "other%s would fit about as well: samples may be those of another",
-             d->program[0] ? d->program : "the server", joined->others,
-             joined->others == 1 ? "" : "s");
+        request_profile_note(
+            r,
+            "%s does not say which request it serves: this was found by time and tokens, and %u "
+            "other%s would fit about as well: samples may be those of another",
+            d->program[0] ? d->program : "the server", joined->others,
+            joined->others == 1 ? "" : "s");
     }
 }
 
 /* The request itself, as whoever began it saw it and as the engine behind did; and all others of
  * that time, so that what is theirs is known; those that have not ended have spans already. */
-static int add_requests(const struct sonde_infer_tracker *x, struct sonde_request_profile *r,
-                        struct sonde_profile *into)
+static int request_profile_add_requests(const struct sonde_infer_tracker *x,
+                                        struct sonde_request_profile *r, struct sonde_profile *into)
 {
     const int exact = has_child(x, r->request.id);
     const size_t done = sonde_infer_done_count(x), running = sonde_infer_running(x, 0, NULL, 0);
@@ -203,7 +207,9 @@ static int add_requests(const struct sonde_infer_tracker *x, struct sonde_reques
         if (!exact && r->request.source == SONDE_INFER_FRONT) profiler_join(list, count, r, &joined);
         join_spans(&joined, r, into);
     }
-    for (size_t i = 0; !rc && i < count; i++) rc = add_request(list[i], r, exact, &joined, into);
+    for (size_t i = 0; !rc && i < count; i++) {
+        rc = request_profile_add_request(list[i], r, exact, &joined, into);
+    }
     sonde__free(list);
     sonde__free(run); /* what they point to is the model's */
     return rc;
@@ -223,14 +229,14 @@ static int add_plain(const struct sonde_request_profile *r, struct sonde_profile
         .total_s = (double)(r->ended_ns - r->request.arrived_ns) * 1e-9 });
 }
 
-static int add_context(struct sonde_profiler *p, struct sonde_request_profile *r,
-                       struct sonde_profile *into)
+static int request_profile_add_context(struct sonde_profiler *p, struct sonde_request_profile *r,
+                                       struct sonde_profile *into)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = profiler_spans(p, r->request.arrived_ns, into);
     sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
-    if (!rc && x) rc = add_requests(x, r, into);
+    if (!rc && x) rc = request_profile_add_requests(x, r, into);
     sonde_rwunlock(&m->lock);
     return rc ? rc : add_plain(r, into);
 }
@@ -243,7 +249,7 @@ struct copying {
     uint32_t *stack, *location, *module, *thread; /* owned; ids in to, by those in from */
 };
 
-static uint32_t copy_text(struct copying *c, uint32_t id)
+static uint32_t request_profile_copy_text(struct copying *c, uint32_t id)
 {
     return sonde_profile_cstring(c->to, sonde_profile_str(c->from, id));
 }
@@ -252,9 +258,9 @@ static uint32_t copy_module(struct copying *c, uint32_t id)
 {
     if (!id || c->module[id]) return c->module[id];
     struct sonde_profile_module m = c->from->modules[id];
-    m.path = copy_text(c, m.path);
-    m.build_id = copy_text(c, m.build_id);
-    m.open_path = copy_text(c, m.open_path);
+    m.path = request_profile_copy_text(c, m.path);
+    m.build_id = request_profile_copy_text(c, m.build_id);
+    m.open_path = request_profile_copy_text(c, m.open_path);
     return c->module[id] = sonde_profile_module(c->to, &m);
 }
 
@@ -318,7 +324,7 @@ static int copy_spans(struct copying *c, const struct sonde_profiler_request *r)
         struct sonde_profile_span s = c->from->spans[i];
         if (s.trace_hi != r->trace_hi || s.trace_lo != r->trace_lo) continue;
         s.thread = copy_thread(c, s.thread);
-        s.name = copy_text(c, s.name);
+        s.name = request_profile_copy_text(c, s.name);
         const int rc = sonde_profile_add_span(c->to, &s);
         if (rc) return rc;
     }
@@ -352,9 +358,9 @@ static int copy_all(struct copying *c, const struct sonde_profiler_request *r)
         c->to->achieved_hz = p->achieved_hz;
         c->to->lost_records = p->lost_records;
         c->to->dropped_samples = p->dropped_samples;
-        c->to->program = copy_text(c, p->program);
-        c->to->command = copy_text(c, p->command);
-        c->to->engine = copy_text(c, p->engine);
+        c->to->program = request_profile_copy_text(c, p->program);
+        c->to->command = request_profile_copy_text(c, p->command);
+        c->to->engine = request_profile_copy_text(c, p->engine);
     }
     sonde__free(c->stack);
     sonde__free(c->location);
@@ -376,8 +382,9 @@ static int select_own(struct sonde_request_profile *r, struct sonde_profile *all
     if (rc != SONDE_ENOENT) return rc;
     all->samples_count = 0;
     if (had) {
-        note(r, "no sample is of this request: what serves it must say so, by sonde_request_begin "
-             "and sonde_phase_begin with the traceparent it gets, or by spans of that trace");
+        request_profile_note(
+            r, "no sample is of this request: what serves it must say so, by sonde_request_begin "
+               "and sonde_phase_begin with the traceparent it gets, or by spans of that trace");
     }
     return 0;
 }
@@ -402,26 +409,33 @@ static void tell_late(struct sonde_request_profile *r, const struct sonde_profil
     const uint64_t until = sampled_ns < r->ended_ns ? sampled_ns : r->ended_ns;
     const double ms = (double)(until - r->request.arrived_ns) * 1e-6;
     if (sampled_ns <= begun_ns(r, all)) {
-        note(r, "the front held the request back for %.0f ms, until sampling had begun; those that "
-             "follow within half a minute need not wait", ms);
+        request_profile_note(
+            r,
+            "the front held the request back for %.0f ms, until sampling had begun; those that "
+            "follow within half a minute need not wait",
+            ms);
     } else {
-        note(r, "sampling began %.0f ms after the request: nothing was sampled before; those that "
-             "follow within half a minute are sampled from their beginning", ms);
+        request_profile_note(
+            r,
+            "sampling began %.0f ms after the request: nothing was sampled before; those that "
+            "follow within half a minute are sampled from their beginning",
+            ms);
     }
 }
 
-static int collect(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns,
-                   struct sonde_profile *all)
+static int request_profile_collect(struct sonde_profiler *p, struct sonde_request_profile *r,
+                                   uint64_t sampled_ns, struct sonde_profile *all)
 {
     int sampled = 0, heaps = 0;
     int rc = take_cpu(p, r->request.arrived_ns, all, &sampled);
     if (!rc) rc = profiler_heap_window(p, r->request.arrived_ns, r->ended_ns, all, &heaps);
-    if (!rc) rc = add_context(p, r, all);
+    if (!rc) rc = request_profile_add_context(p, r, all);
     if (rc) return rc;
-    if (!sampled) note(r, "the CPU was not sampled: %s", p->requests.why.text);
+    if (!sampled) request_profile_note(r, "the CPU was not sampled: %s", p->requests.why.text);
     else tell_late(r, all, sampled_ns);
     if (!heaps) {
-        note(r, "allocations are not known: no heap is profiled; start the server with `sonde run`");
+        request_profile_note(
+            r, "allocations are not known: no heap is profiled; start the server with `sonde run`");
     }
     return select_own(r, all);
 }
@@ -432,7 +446,7 @@ void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uin
     struct sonde_profile *all = NULL, *own = NULL;
     int rc = sonde_profile_create(WINDOW_BYTES_MAX, &all);
     if (!rc) rc = sonde_profile_create(KEPT_BYTES_MAX, &own);
-    if (!rc) rc = collect(p, r, sampled_ns, all);
+    if (!rc) rc = request_profile_collect(p, r, sampled_ns, all);
     struct copying c = { .from = all, .to = own };
     if (!rc) rc = copy_all(&c, &r->request);
     if (!rc && !q->symbolizer) rc = sonde_symbolizer_create(&q->symbolizer);

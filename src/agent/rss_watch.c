@@ -16,7 +16,7 @@
 enum { GROWN_MAX = 4 };
 #define GROWN_LEAST (64u << 10) /* bytes; less is noise */
 
-static int look(struct sonde_rss_watch *o)
+static int rss_watch_look(struct sonde_rss_watch *o)
 {
     uint64_t rss, peak;
     if (sonde_smaps_resident(o->pid, &rss, &peak) != 0) return -1;
@@ -38,12 +38,12 @@ void sonde_rss_watch_start(struct sonde_rss_watch *o, uint32_t pid, double now_s
 {
     *o = (struct sonde_rss_watch){ .pid = pid, .start_s = now_s, .next_s = now_s };
     look_closely(o, &o->first);
-    if (look(o) == 0) o->rss_first = o->rss_last;
+    if (rss_watch_look(o) == 0) o->rss_first = o->rss_last;
 }
 
 void sonde_rss_watch_look(struct sonde_rss_watch *o, double now_s)
 {
-    if (now_s < o->next_s || look(o) != 0) return;
+    if (now_s < o->next_s || rss_watch_look(o) != 0) return;
     /* Ticks that were missed had the value of now, as good as any. */
     for (; o->next_s <= now_s; o->next_s += SONDE_OUTSIDE_TICK_S) {
         sonde_curve_add(&o->rss, (double)o->rss_last);
@@ -78,7 +78,7 @@ static void put_resident(const struct sonde_rss_watch *o, double seconds, int as
 
 struct grown { const char *name; uint64_t bytes; };
 
-static int by_bytes(const void *a, const void *b)
+static int rss_watch_by_bytes(const void *a, const void *b)
 {
     const struct grown *x = a, *y = b;
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->name, y->name);
@@ -104,7 +104,7 @@ static void put_grown(const struct sonde_rss_watch *o, int ascii, struct sonde_b
         if (r->rss_bytes < before + GROWN_LEAST) continue;
         grown[count++] = (struct grown){ r->name, r->rss_bytes - before };
     }
-    qsort(grown, count, sizeof(*grown), by_bytes);
+    qsort(grown, count, sizeof(*grown), rss_watch_by_bytes);
     for (size_t i = 0; i < count && i < GROWN_MAX; i++) {
         char value[SONDE_VALUE_BYTES], name[1024];
         sonde_text_fit(name, sizeof(name), grown[i].name, sonde_text_cells(grown[i].name, ascii),

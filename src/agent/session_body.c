@@ -19,8 +19,8 @@ static int take_name(const json_t *v, struct sonde_session_ask *out, struct sond
     return rc;
 }
 
-static int take_number(const char *key, const json_t *v, double min, double max, double *out,
-                       struct sonde_err *err)
+static int session_body_take_number(const char *key, const json_t *v, double min, double max,
+                                    double *out, struct sonde_err *err)
 {
     const double number = json_number_value(v);
     if (!json_is_number(v) || !(number >= min && number <= max)) {
@@ -39,13 +39,16 @@ static int take_bool(const char *key, const json_t *v, int *out, struct sonde_er
     return 0;
 }
 
-static int take_key(const char *key, const json_t *v, int start, struct sonde_session_ask *out,
-                    struct sonde_err *err)
+static int session_body_take_key(const char *key, const json_t *v, int start,
+                                 struct sonde_session_ask *out, struct sonde_err *err)
 {
     if (!strcmp(key, "name")) return take_name(v, out, err);
-    if (start && !strcmp(key, "rate_hz")) return take_number(key, v, 1, RATE_MAX, &out->rate_hz, err);
+    if (start && !strcmp(key, "rate_hz")) {
+        return session_body_take_number(key, v, 1, RATE_MAX, &out->rate_hz, err);
+    }
     if (start && !strcmp(key, "duration_seconds")) {
-        return take_number(key, v, 0.1, SONDE_SESSION_SECONDS_MAX, &out->duration_s, err);
+        return session_body_take_number(key, v, 0.1, SONDE_SESSION_SECONDS_MAX, &out->duration_s,
+                                        err);
     }
     if (start && !strcmp(key, "cpu")) return take_bool(key, v, &out->cpu, err);
     if (start && !strcmp(key, "memory")) return take_bool(key, v, &out->memory, err);
@@ -64,7 +67,7 @@ static int take_object(json_t *root, int start, struct sonde_session_ask *out,
                              "{\"name\": \"baseline\"}");
     }
     json_object_foreach(root, key, v) {
-        const int rc = take_key(key, v, start, out, err);
+        const int rc = session_body_take_key(key, v, start, out, err);
         if (rc) return rc;
     }
     if (out->cpu || out->memory) return 0;

@@ -15,16 +15,16 @@ enum { ROWS_MAX = 10000 };
 #define PROFILE_BYTES_MAX ((size_t)512 << 20)
 #define TIME_MAX 1e10 /* unix seconds */
 
-struct row { uint64_t id; double start_s, end_s; };
+struct session_range_row { uint64_t id; double start_s, end_s; };
 
-struct rows {
+struct session_range_rows {
     double from_s, to_s;
-    struct row *list;
+    struct session_range_row *list;
     size_t count;
 };
 
 /* "1700000000.5": the end of it, or NULL. */
-static const char *read_time(const char *text, size_t len, double *out)
+static const char *session_range_read_time(const char *text, size_t len, double *out)
 {
     char copy[40], *end;
     if (!len || len >= sizeof(copy) || strspn(text, "0123456789.") < len) return NULL;
@@ -34,42 +34,42 @@ static const char *read_time(const char *text, size_t len, double *out)
     return *end || !(*out >= 0 && *out <= TIME_MAX) ? NULL : text + len;
 }
 
-static int parse(const char *text, double *from_s, double *to_s)
+static int session_range_parse(const char *text, double *from_s, double *to_s)
 {
     const char *dots = strstr(text, "..");
-    return dots && read_time(text, (size_t)(dots - text), from_s) &&
-           read_time(dots + 2, strlen(dots + 2), to_s);
+    return dots && session_range_read_time(text, (size_t)(dots - text), from_s) &&
+           session_range_read_time(dots + 2, strlen(dots + 2), to_s);
 }
 
 int sonde_sessions_is_range(const char *text)
 {
     double from_s, to_s;
-    return parse(text, &from_s, &to_s);
+    return session_range_parse(text, &from_s, &to_s);
 }
 
-static void look(const struct sonde_store_profile *p, void *arg)
+static void session_range_look(const struct sonde_store_profile *p, void *arg)
 {
-    struct rows *r = arg;
+    struct session_range_rows *r = arg;
     if (!strncmp(p->kind, "continuous", 10)) return; /* of the history */
     if (r->count == ROWS_MAX || p->end_s <= r->from_s || p->start_s >= r->to_s) return;
-    r->list[r->count++] = (struct row){ p->id, p->start_s, p->end_s };
+    r->list[r->count++] = (struct session_range_row){ p->id, p->start_s, p->end_s };
 }
 
 static int oldest_first(const void *x, const void *y)
 {
-    const struct row *a = x, *b = y;
+    const struct session_range_row *a = x, *b = y;
     if (a->start_s != b->start_s) return a->start_s < b->start_s ? -1 : 1;
     return a->end_s > b->end_s ? -1 : a->end_s < b->end_s;
 }
 
 /* Those that follow each other may overlap a little: the next is begun before one ends. */
-static int follows(const struct row *r, double end_s)
+static int session_range_follows(const struct session_range_row *r, double end_s)
 {
     return r->start_s >= end_s - fmin(1, 0.1 * (r->end_s - r->start_s));
 }
 
-static int add(struct sonde_sessions *s, const struct row *r, struct sonde_profile *into,
-               struct sonde_err *err)
+static int session_range_add(struct sonde_sessions *s, const struct session_range_row *r,
+                             struct sonde_profile *into, struct sonde_err *err)
 {
     struct sonde_session_found one;
     char id[24];
@@ -81,15 +81,15 @@ static int add(struct sonde_sessions *s, const struct row *r, struct sonde_profi
     return rc ? sonde_err_set(err, rc, "no memory for all profiles of that time") : 0;
 }
 
-static int merge(struct sonde_sessions *s, struct rows *r, struct sonde_profile *into,
-                 size_t *used, struct sonde_err *err)
+static int session_range_merge(struct sonde_sessions *s, struct session_range_rows *r, struct sonde_profile *into,
+                               size_t *used, struct sonde_err *err)
 {
     double end_s = 0;
     int rc = 0;
     qsort(r->list, r->count, sizeof(*r->list), oldest_first);
     for (size_t i = 0; !rc && i < r->count; i++) {
-        if (*used && !follows(&r->list[i], end_s)) continue;
-        rc = add(s, &r->list[i], into, err);
+        if (*used && !session_range_follows(&r->list[i], end_s)) continue;
+        rc = session_range_add(s, &r->list[i], into, err);
         end_s = r->list[i].end_s;
         ++*used;
     }
@@ -97,7 +97,7 @@ static int merge(struct sonde_sessions *s, struct rows *r, struct sonde_profile 
 }
 
 /* Of those that were taken for themselves. */
-static int merge_sessions(struct sonde_sessions *s, struct rows *r, const char *text,
+static int merge_sessions(struct sonde_sessions *s, struct session_range_rows *r, const char *text,
                           struct sonde_profile **out, struct sonde_err *err)
 {
     const struct sonde_store_ops *ops;
@@ -108,8 +108,8 @@ static int merge_sessions(struct sonde_sessions *s, struct rows *r, const char *
     r->list = sonde__calloc(ROWS_MAX, sizeof(*r->list));
     int rc = r->list ? sonde_profile_create(PROFILE_BYTES_MAX, &all) : SONDE_ENOMEM;
     if (rc) sonde_err_set(err, rc, "no memory for profiles");
-    if (!rc) rc = ops->profiles(store, NULL, look, r, err);
-    if (!rc) rc = merge(s, r, all, &used, err);
+    if (!rc) rc = ops->profiles(store, NULL, session_range_look, r, err);
+    if (!rc) rc = session_range_merge(s, r, all, &used, err);
     if (!rc && !used) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile of the time %.100s", text);
     }
@@ -125,10 +125,10 @@ int sonde_sessions_range(struct sonde_sessions *s, const char *text,
     const struct sonde_store_ops *ops;
     int memory;
     struct sonde_store *store = sonde_sessions_store(s, &ops, &memory);
-    struct rows r = { 0 };
+    struct session_range_rows r = { 0 };
     struct sonde_profile *all = NULL;
     *out = (struct sonde_session_range){ .from_ns = 0 };
-    if (!parse(text, &r.from_s, &r.to_s) || !(r.from_s < r.to_s)) {
+    if (!session_range_parse(text, &r.from_s, &r.to_s) || !(r.from_s < r.to_s)) {
         return sonde_err_set(err, SONDE_EINVAL, "\"%.100s\" is no stretch of time: FROM..TO in Unix "
                              "seconds, FROM before TO", text);
     }

@@ -96,7 +96,7 @@ uint64_t sonde_sessions_last(struct sonde_sessions *s)
 
 /* ---- The list (lock held) --------------------------------------------------------------------- */
 
-static struct session *find(const struct sonde_sessions *s, const char *name)
+static struct session *sessions_find(const struct sonde_sessions *s, const char *name)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (!strcmp(s->list[i]->ask.name, name)) return s->list[i];
@@ -104,7 +104,7 @@ static struct session *find(const struct sonde_sessions *s, const char *name)
     return NULL;
 }
 
-static void take_out(struct sonde_sessions *s, const struct session *x)
+static void sessions_take_out(struct sonde_sessions *s, const struct session *x)
 {
     size_t i = 0;
     while (s->list[i] != x) i++;
@@ -112,7 +112,7 @@ static void take_out(struct sonde_sessions *s, const struct session *x)
 }
 
 /* "a, b" of those that run. */
-static void list_names(const struct sonde_sessions *s, char *out, size_t size)
+static void sessions_list_names(const struct sonde_sessions *s, char *out, size_t size)
 {
     size_t len = 0;
     *out = '\0';
@@ -122,11 +122,11 @@ static void list_names(const struct sonde_sessions *s, char *out, size_t size)
 }
 
 /* The one that text says, with a user more; NULL = the newest. It cannot end before let_go. */
-static struct session *look_at(struct sonde_sessions *s, const char *text)
+static struct session *sessions_look_at(struct sonde_sessions *s, const char *text)
 {
     struct session *x = NULL;
     sonde_lock(&s->lock);
-    if (text) x = find(s, text);
+    if (text) x = sessions_find(s, text);
     else if (s->count) x = s->list[s->count - 1];
     if (x && !x->capture) x = NULL;
     if (x) x->users++;
@@ -134,7 +134,7 @@ static struct session *look_at(struct sonde_sessions *s, const char *text)
     return x;
 }
 
-static void let_go(struct sonde_sessions *s, struct session *x)
+static void sessions_let_go(struct sonde_sessions *s, struct session *x)
 {
     sonde_lock(&s->lock);
     x->users--;
@@ -145,7 +145,7 @@ static void let_go(struct sonde_sessions *s, struct session *x)
 /* ---- Ending ----------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3)))
-static void note(struct sonde_session_done *d, const char *format, ...)
+static void sessions_note(struct sonde_session_done *d, const char *format, ...)
 {
     va_list args;
     if (d->note_count == SONDE_SESSION_NOTES) return;
@@ -156,24 +156,28 @@ static void note(struct sonde_session_done *d, const char *format, ...)
 
 static void tell_limits(const struct sonde_capture_status *t, struct sonde_session_done *d)
 {
-    if (*t->note) note(d, "%.250s", t->note);
+    if (*t->note) sessions_note(d, "%.250s", t->note);
     if (t->slice_s > 0) {
-        note(d, "the session was long: samples are added up by stack in slices of %.0f s, so those "
-             "of single spans are not known", t->slice_s);
+        sessions_note(
+            d,
+            "the session was long: samples are added up by stack in slices of %.0f s, so those "
+            "of single spans are not known",
+            t->slice_s);
     }
     if (t->dropped_samples) {
-        note(d, "%llu samples were dropped: there were too many different stacks",
-             (unsigned long long)t->dropped_samples);
+        sessions_note(d, "%llu samples were dropped: there were too many different stacks",
+                      (unsigned long long)t->dropped_samples);
     }
     if (t->dropped_spans || t->dropped_requests) {
-        note(d, "%llu spans and %llu requests were dropped: only the first 64 MiB of them are kept",
-             (unsigned long long)t->dropped_spans, (unsigned long long)t->dropped_requests);
+        sessions_note(
+            d, "%llu spans and %llu requests were dropped: only the first 64 MiB of them are kept",
+            (unsigned long long)t->dropped_spans, (unsigned long long)t->dropped_requests);
     }
 }
 
 /* x is out of the list, and gone after this. */
-static int finish(struct sonde_sessions *s, struct session *x, struct sonde_session_done *out,
-                  struct sonde_err *err)
+static int sessions_finish(struct sonde_sessions *s, struct session *x,
+                           struct sonde_session_done *out, struct sonde_err *err)
 {
     struct sonde_capture_status status;
     struct sonde_err why = { "" };
@@ -185,39 +189,41 @@ static int finish(struct sonde_sessions *s, struct session *x, struct sonde_sess
     sonde__free(x);
     if (rc) return rc;
     if (sonde_sessions_keep(s, out->name, "session", out->profile, &out->id, &why) != 0) {
-        note(out, "it could not be kept: %.200s", why.text);
+        sessions_note(out, "it could not be kept: %.200s", why.text);
     } else if (s->memory) {
-        note(out, "it is kept until this agent ends: start sonde with --store FILE to keep sessions "
-             "for longer, or fetch it from /admin/profiles/%llu?format=run",
-             (unsigned long long)out->id);
+        sessions_note(
+            out,
+            "it is kept until this agent ends: start sonde with --store FILE to keep sessions "
+            "for longer, or fetch it from /admin/profiles/%llu?format=run",
+            (unsigned long long)out->id);
     }
     return 0;
 }
 
 /* Lock held: out of the list, once nobody looks at it. Its capture is the caller's from now on. */
-static void claim(struct sonde_sessions *s, struct session *x)
+static void sessions_claim(struct sonde_sessions *s, struct session *x)
 {
     struct sonde_capture *capture = x->capture;
     x->capture = NULL;
     while (x->users) sonde_cond_wait(&s->wake, &s->lock);
     x->capture = capture;
-    take_out(s, x);
+    sessions_take_out(s, x);
 }
 
 /* Lock held: 0 and which one is meant. */
-static int which(struct sonde_sessions *s, const char *name, struct session **out,
-                 struct sonde_err *err)
+static int sessions_which(struct sonde_sessions *s, const char *name, struct session **out,
+                          struct sonde_err *err)
 {
     char names[256];
     *out = NULL;
     if (name) {
-        *out = find(s, name);
+        *out = sessions_find(s, name);
         if (*out && (*out)->capture) return 0;
         return *out ? sonde_err_set(err, SONDE_EBUSY, "session \"%s\" is being started or stopped",
                                     name)
                     : SONDE_ENOENT;
     }
-    list_names(s, names, sizeof(names));
+    sessions_list_names(s, names, sizeof(names));
     if (s->count > 1) {
         return sonde_err_set(err, SONDE_EBUSY, "%zu sessions run (%s): say which is to be stopped, "
                              "{\"name\": \"%s\"}", s->count, names, s->list[0]->ask.name);
@@ -236,10 +242,10 @@ int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_
     struct sonde_store_found kept;
     struct session *x;
     sonde_lock(&s->lock);
-    const int rc = which(s, name, &x, err);
-    if (!rc) claim(s, x);
+    const int rc = sessions_which(s, name, &x, err);
+    if (!rc) sessions_claim(s, x);
     sonde_unlock(&s->lock);
-    if (!rc) return finish(s, x, out, err);
+    if (!rc) return sessions_finish(s, x, out, err);
     if (rc != SONDE_ENOENT) return rc;
     if (sonde_store_profile_find(s->ops, s->store, name, &kept, NULL) == 0) {
         return sonde_err_set(err, SONDE_EBUSY, "session \"%s\" has ended: it is at /admin/profiles/"
@@ -251,7 +257,7 @@ int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_
 /* ---- The thread ------------------------------------------------------------------------------- */
 
 /* Lock held: the first whose time is over; until: when that is for another. */
-static struct session *overdue(const struct sonde_sessions *s, uint64_t *until)
+static struct session *sessions_overdue(const struct sonde_sessions *s, uint64_t *until)
 {
     const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < s->count; i++) {
@@ -269,7 +275,7 @@ static void end_by_itself(struct sonde_sessions *s, struct session *x)
     struct sonde_err err = { "" };
     char name[SONDE_SESSION_NAME_BYTES];
     snprintf(name, sizeof(name), "%s", x->ask.name);
-    if (finish(s, x, &done, &err) != 0) {
+    if (sessions_finish(s, x, &done, &err) != 0) {
         sonde_log(SONDE_LOG_WARN, "session %s is lost: %s", name, err.text);
         return;
     }
@@ -277,15 +283,15 @@ static void end_by_itself(struct sonde_sessions *s, struct session *x)
     sonde_profile_destroy(done.profile);
 }
 
-static void *work(void *arg)
+static void *sessions_work(void *arg)
 {
     struct sonde_sessions *s = arg;
     sonde_lock(&s->lock);
     while (!s->worker.stopping) {
         uint64_t until = UINT64_MAX;
-        struct session *x = overdue(s, &until);
+        struct session *x = sessions_overdue(s, &until);
         if (x) {
-            claim(s, x);
+            sessions_claim(s, x);
             sonde_unlock(&s->lock);
             end_by_itself(s, x);
             sonde_lock(&s->lock);
@@ -301,9 +307,9 @@ static void *work(void *arg)
 }
 
 /* Lock held. */
-static int start_thread(struct sonde_sessions *s, struct sonde_err *err)
+static int sessions_start_thread(struct sonde_sessions *s, struct sonde_err *err)
 {
-    if (sonde_worker_start(&s->worker, "sonde-sessions", work, s) == 0) return 0;
+    if (sonde_worker_start(&s->worker, "sonde-sessions", sessions_work, s) == 0) return 0;
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to end the session with");
 }
 
@@ -317,28 +323,28 @@ static void make_name(const struct sonde_sessions *s, char out[SONDE_SESSION_NAM
     char when[32] = "";
     if (gmtime_r(&now, &tm)) strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
     snprintf(out, SONDE_SESSION_NAME_BYTES, "session-%s", when);
-    for (int i = 2; find(s, out); i++) {
+    for (int i = 2; sessions_find(s, out); i++) {
         snprintf(out, SONDE_SESSION_NAME_BYTES, "session-%s.%d", when, i);
     }
 }
 
 /* A place in the list, so that nobody else takes the name meanwhile. */
-static int reserve(struct sonde_sessions *s, struct sonde_session_ask *ask, struct session *x,
-                   struct sonde_err *err)
+static int sessions_reserve(struct sonde_sessions *s, struct sonde_session_ask *ask,
+                            struct session *x, struct sonde_err *err)
 {
     int rc = 0;
     sonde_lock(&s->lock);
     if (!*ask->name) make_name(s, ask->name);
     if (s->worker.stopping) {
         rc = sonde_err_set(err, SONDE_EOFF, "the agent ends");
-    } else if (find(s, ask->name)) {
+    } else if (sessions_find(s, ask->name)) {
         rc = sonde_err_set(err, SONDE_EEXIST, "session \"%s\" runs already: stop it, or give this "
                            "one another name", ask->name);
     } else if (s->count == SONDE_CAPTURES_MAX) {
         rc = sonde_err_set(err, SONDE_EBUSY, "%d sessions run, which is the limit: stop one",
                            SONDE_CAPTURES_MAX);
     } else if (ask->duration_s > 0) {
-        rc = start_thread(s, err);
+        rc = sessions_start_thread(s, err);
     }
     if (!rc) {
         x->ask = *ask;
@@ -355,7 +361,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
     struct sonde_capture *capture = NULL;
     if (!x) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a session");
     if (!sonde_profiler_has_cpu(s->profiler)) ask->cpu = 0;
-    int rc = reserve(s, ask, x, err);
+    int rc = sessions_reserve(s, ask, x, err);
     if (rc) {
         sonde__free(x);
         return rc;
@@ -365,7 +371,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
     rc = sonde_profiler_begin(s->profiler, &o, &capture, err);
     sonde_lock(&s->lock);
     if (rc) {
-        take_out(s, x);
+        sessions_take_out(s, x);
         sonde__free(x);
     } else {
         x->capture = capture;
@@ -380,8 +386,8 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
 
 /* ---- Looking ---------------------------------------------------------------------------------- */
 
-static int load(struct sonde_sessions *s, const char *text, struct sonde_session_found *out,
-                struct sonde_err *err)
+static int sessions_load(struct sonde_sessions *s, const char *text,
+                         struct sonde_session_found *out, struct sonde_err *err)
 {
     struct sonde_store_found row;
     struct sonde_buf data;
@@ -401,11 +407,11 @@ int sonde_sessions_find(struct sonde_sessions *s, const char *text,
 {
     char id[24];
     *out = (struct sonde_session_found){ 0 };
-    struct session *x = look_at(s, text);
+    struct session *x = sessions_look_at(s, text);
     if (x) {
         snprintf(out->label, sizeof(out->label), "%.64s, so far", x->ask.name);
         const int rc = sonde_profiler_peek(s->profiler, x->capture, &out->profile, err);
-        let_go(s, x);
+        sessions_let_go(s, x);
         return rc;
     }
     if (!text) {
@@ -414,7 +420,7 @@ int sonde_sessions_find(struct sonde_sessions *s, const char *text,
         snprintf(id, sizeof(id), "%llu", (unsigned long long)last);
         text = id;
     }
-    return load(s, text, out, err);
+    return sessions_load(s, text, out, err);
 }
 
 size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row *out, size_t max)
@@ -462,7 +468,7 @@ static void end_all(struct sonde_sessions *s)
 {
     while (s->count) {
         struct session *x = s->list[s->count - 1];
-        take_out(s, x);
+        sessions_take_out(s, x);
         if (!s->memory) {
             end_by_itself(s, x);
             continue;

@@ -37,7 +37,7 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k)
 
 /* ---- The list --------------------------------------------------------------------------------- */
 
-static char *copy_text(const char *s)
+static char *bottleneck_copy_text(const char *s)
 {
     const size_t n = strlen(s) + 1;
     char *copy = sonde__alloc(n);
@@ -45,8 +45,8 @@ static char *copy_text(const char *s)
 }
 
 /* Copies the texts of f, and says what was measured. sure: the share that it has at least. */
-__attribute__((format(printf, 4, 5)))
-static int add(struct looking *l, struct sonde_finding f, double sure, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int
+bottleneck_add(struct looking *l, struct sonde_finding f, double sure, const char *format, ...)
 {
     struct sonde_findings *all = l->out;
     va_list args;
@@ -60,8 +60,8 @@ static int add(struct looking *l, struct sonde_finding f, double sure, const cha
     va_start(args, format);
     vsnprintf(f.text, sizeof(f.text), format, args);
     va_end(args);
-    f.subject = copy_text(f.subject);
-    f.file = copy_text(f.file);
+    f.subject = bottleneck_copy_text(f.subject);
+    f.file = bottleneck_copy_text(f.file);
     if (!f.subject || !f.file) {
         sonde__free(f.subject);
         sonde__free(f.file);
@@ -107,8 +107,8 @@ static double at_least(double k, double n)
     return (middle - half) / (1 + z * z / n);
 }
 
-static int add_function(struct looking *l, const struct sonde_flat *row,
-                        const struct sonde_tree *tree, enum sonde_finding_kind kind)
+static int bottleneck_add_function(struct looking *l, const struct sonde_flat *row,
+                                   const struct sonde_tree *tree, enum sonde_finding_kind kind)
 {
     const double whole = (double)tree->nodes[0].total;
     const double self = (double)row->self * 1e-9, share = (double)row->self / whole;
@@ -117,13 +117,16 @@ static int add_function(struct looking *l, const struct sonde_flat *row,
         .file = (char *)(uintptr_t)row->file, .line = row->line, .share = share, .seconds = self,
         .bytes = NAN, .count = NAN, .avg_s = NAN };
     if (kind == SONDE_FINDING_KIND_BLOCKED) {
-        return add(l, f, share, "%.3f s of %.3f s blocked (%.1f %%) are in %.100s", self, whole * 1e-9,
-                   100 * share, row->name);
+        return bottleneck_add(l, f, share, "%.3f s of %.3f s blocked (%.1f %%) are in %.100s", self,
+                              whole * 1e-9, 100 * share, row->name);
     }
     const double sure = at_least((double)row->self_samples, (double)tree->nodes[0].samples);
-    return add(l, f, fmin(share, sure), "%.100s itself used %.3f s of %.3f s of CPU time (%.1f %%), in %llu samples; "
-               "with what it calls %.1f %%", row->name, self, whole * 1e-9, 100 * share,
-               (unsigned long long)row->self_samples, 100 * (double)row->total / whole);
+    return bottleneck_add(
+        l, f, fmin(share, sure),
+        "%.100s itself used %.3f s of %.3f s of CPU time (%.1f %%), in %llu samples; "
+        "with what it calls %.1f %%",
+        row->name, self, whole * 1e-9, 100 * share, (unsigned long long)row->self_samples,
+        100 * (double)row->total / whole);
 }
 
 static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
@@ -146,7 +149,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
             few++;
             continue;
         }
-        rc = add_function(l, &rows[i], tree, kind);
+        rc = bottleneck_add_function(l, &rows[i], tree, kind);
     }
     if (few) {
         snprintf(l->out->note, sizeof(l->out->note), "%zu functions with fewer than %d samples are "
@@ -172,7 +175,8 @@ static int most_own_first(const void *x, const void *y)
 }
 
 /* Spans of no thread are requests, whose phases are spans themselves. */
-static void sum_spans(const struct sonde_profile *p, const uint64_t *own_ns, struct by_name *rows)
+static void bottleneck_sum_spans(const struct sonde_profile *p, const uint64_t *own_ns,
+                                 struct by_name *rows)
 {
     for (uint32_t i = 0; i < p->spans_count; i++) {
         const struct sonde_profile_span *s = &p->spans[i];
@@ -185,7 +189,7 @@ static void sum_spans(const struct sonde_profile *p, const uint64_t *own_ns, str
     }
 }
 
-static int add_span(struct looking *l, const struct by_name *row, double all_s)
+static int bottleneck_add_span(struct looking *l, const struct by_name *row, double all_s)
 {
     const char *name = sonde_profile_str(l->p, row->name);
     const double own = (double)row->own_ns * 1e-9, total = (double)row->total_ns * 1e-9;
@@ -194,9 +198,11 @@ static int add_span(struct looking *l, const struct by_name *row, double all_s)
         .kind = SONDE_FINDING_KIND_SPAN, .subject = (char *)(uintptr_t)name, .file = (char *)"",
         .share = own / all_s, .seconds = own, .bytes = NAN, .count = (double)row->count,
         .avg_s = avg };
-    return add(l, f, f.share, "%.100s took %.3f s itself (%.1f %% of the time in spans): %llu times, %.3f ms "
-               "on average with what is inside", name, own, 100 * own / all_s,
-               (unsigned long long)row->count, avg * 1e3);
+    return bottleneck_add(
+        l, f, f.share,
+        "%.100s took %.3f s itself (%.1f %% of the time in spans): %llu times, %.3f ms "
+        "on average with what is inside",
+        name, own, 100 * own / all_s, (unsigned long long)row->count, avg * 1e3);
 }
 
 static int look_at_spans(struct looking *l)
@@ -208,14 +214,14 @@ static int look_at_spans(struct looking *l)
     int rc = rows ? sonde_span_own(p, &own_ns) : SONDE_ENOMEM;
     double all = 0;
     if (!rc) {
-        sum_spans(p, own_ns, rows);
+        bottleneck_sum_spans(p, own_ns, rows);
         qsort(rows, p->strings_count, sizeof(*rows), most_own_first);
         for (uint32_t i = 0; i < p->strings_count; i++) all += (double)rows[i].own_ns * 1e-9;
     }
     for (uint32_t i = 0; !rc && i < p->strings_count && i < l->o.limit; i++) {
         const double own = (double)rows[i].own_ns * 1e-9;
         if (!rows[i].count || own < l->o.share_min * all || own < l->o.seconds_min) break;
-        rc = add_span(l, &rows[i], all);
+        rc = bottleneck_add_span(l, &rows[i], all);
     }
     sonde__free(own_ns);
     sonde__free(rows);
@@ -241,8 +247,11 @@ static int look_at_requests(struct looking *l)
         .kind = SONDE_FINDING_KIND_QUEUE, .subject = (char *)"requests", .file = (char *)"",
         .share = waited / total, .seconds = waited, .bytes = NAN, .count = (double)count,
         .avg_s = waited / (double)count };
-    return add(l, f, f.share, "%zu requests waited for %.3f ms on average before work on them began, %.1f %% "
-               "of their time", count, 1e3 * waited / (double)count, 100 * waited / total);
+    return bottleneck_add(
+        l, f, f.share,
+        "%zu requests waited for %.3f ms on average before work on them began, %.1f %% "
+        "of their time",
+        count, 1e3 * waited / (double)count, 100 * waited / total);
 }
 
 /* ---- Leaks ------------------------------------------------------------------------------------ */
@@ -263,8 +272,11 @@ static int look_at_leaks(struct looking *l)
             .file = (char *)(uintptr_t)frame.file, .line = frame.line, .seconds = NAN,
             .share = h->live_bytes.value > 0 ? fmin(bytes / h->live_bytes.value, 1) : 0,
             .bytes = bytes, .count = s->live_count.value, .avg_s = NAN };
-        rc = add(l, f, f.share, "%.100s allocated %.1f MiB that are still in use and grow by %.0f bytes a "
-                 "second without slowing down", heap_frame_name(&frame), bytes / 1048576, s->slope);
+        rc = bottleneck_add(
+            l, f, f.share,
+            "%.100s allocated %.1f MiB that are still in use and grow by %.0f bytes a "
+            "second without slowing down",
+            heap_frame_name(&frame), bytes / 1048576, s->slope);
     }
     return rc;
 }

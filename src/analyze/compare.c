@@ -160,7 +160,7 @@ static void count_request(struct cmp *c, int side, size_t run, uint64_t end_ns)
 }
 
 /* Requests are those of inference, or, where the filter names spans, these. */
-static int count_requests(struct cmp *c, int side, size_t run)
+static int compare_count_requests(struct cmp *c, int side, size_t run)
 {
     const struct sonde_compare_run *r = &c->side[side].runs[run];
     const struct sonde_profile *p = r->profile;
@@ -190,14 +190,14 @@ static int count_all(struct cmp *c)
         for (size_t run = 0; !rc && run < c->side[side].run_count; run++) {
             rc = sum_time(c, side, run, SONDE_SAMPLE_CPU);
             if (!rc) rc = sum_time(c, side, run, SONDE_SAMPLE_OFFCPU);
-            if (!rc) rc = count_requests(c, side, run);
+            if (!rc) rc = compare_count_requests(c, side, run);
         }
         c->out->requests[side] = c->side[side].request_count;
     }
     return rc;
 }
 
-static int resolve_kind(const struct cmp *c)
+static int compare_resolve_kind(const struct cmp *c)
 {
     if (c->o->kind >= 0) return c->o->kind;
     uint32_t seen = 0;
@@ -244,17 +244,18 @@ const double *cmp_basis(const struct cmp *c, int side)
 
 /* ---- Judging --------------------------------------------------------------------------------- */
 
-static int is_memory(const struct sonde_comparison *c, const struct sonde_compare_measure *f)
+static int compare_is_memory(const struct sonde_comparison *c,
+                             const struct sonde_compare_measure *f)
 {
     return f->group == SONDE_MEASURE_MEMORY ||
            (f->group == SONDE_MEASURE_FUNCTIONS && c->kind >= SONDE_SAMPLE_LIVE &&
             c->kind <= SONDE_SAMPLE_TEMPORARY);
 }
 
-static int matters(const struct sonde_comparison *c, const struct sonde_compare_measure *f)
+static int compare_matters(const struct sonde_comparison *c, const struct sonde_compare_measure *f)
 {
-    const double least = is_memory(c, f) && !c->by_runs ? SONDE_COMPARE_EFFECT_SINGLE
-                                                        : SONDE_COMPARE_EFFECT;
+    const double least = compare_is_memory(c, f) && !c->by_runs ? SONDE_COMPARE_EFFECT_SINGLE
+                                                                : SONDE_COMPARE_EFFECT;
     if (fabs(f->d.relative) < least) return 0; /* NaN, of what was not there before, is not */
     return f->group != SONDE_MEASURE_FUNCTIONS ||
            fabs(f->d.change) >= SONDE_COMPARE_WEIGHT * fmax(c->whole[0], c->whole[1]);
@@ -269,18 +270,19 @@ static int is_vague(const struct sonde_compare_measure *f)
     return !(f->d.relative_low > -SONDE_COMPARE_VAGUE && f->d.relative_high < SONDE_COMPARE_VAGUE);
 }
 
-static enum sonde_verdict judge(const struct sonde_comparison *c, const struct sonde_compare_measure *f,
-                                enum sonde_verdict grown, enum sonde_verdict shrunk)
+static enum sonde_verdict compare_judge(const struct sonde_comparison *c,
+                                        const struct sonde_compare_measure *f,
+                                        enum sonde_verdict grown, enum sonde_verdict shrunk)
 {
     if (isnan(f->adjusted)) return SONDE_VERDICT_UNKNOWN;
     if (f->adjusted > SONDE_COMPARE_LEVEL) {
         return is_vague(f) ? SONDE_VERDICT_UNKNOWN : SONDE_VERDICT_SAME;
     }
-    if (!matters(c, f)) return SONDE_VERDICT_SAME;
+    if (!compare_matters(c, f)) return SONDE_VERDICT_SAME;
     return f->d.change > 0 ? grown : shrunk;
 }
 
-static int adjust(struct sonde_comparison *c)
+static int compare_adjust(struct sonde_comparison *c)
 {
     double *p = sonde__calloc(c->count ? c->count : 1, sizeof(*p));
     if (!p) return SONDE_ENOMEM;
@@ -346,13 +348,14 @@ static void find_headline(struct sonde_comparison *c)
 
 static int judge_all(struct sonde_comparison *c)
 {
-    const int rc = adjust(c);
+    const int rc = compare_adjust(c);
     if (rc) return rc;
     for (size_t i = 0; i < c->count; i++) {
         struct sonde_compare_measure *f = &c->figures[i];
-        f->verdict = f->amount ? judge(c, f, SONDE_VERDICT_MORE, SONDE_VERDICT_LESS)
-                     : f->better > 0 ? judge(c, f, SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER)
-                                     : judge(c, f, SONDE_VERDICT_SLOWER, SONDE_VERDICT_FASTER);
+        f->verdict = f->amount ? compare_judge(c, f, SONDE_VERDICT_MORE, SONDE_VERDICT_LESS)
+                     : f->better > 0
+                         ? compare_judge(c, f, SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER)
+                         : compare_judge(c, f, SONDE_VERDICT_SLOWER, SONDE_VERDICT_FASTER);
     }
     find_headline(c);
     return 0;
@@ -378,7 +381,7 @@ static int compare_init(struct cmp *c)
     out->texts = sonde__calloc(1, sizeof(*out->texts));
     if (!c->work || !out->texts) return SONDE_ENOMEM;
     c->budget = (struct sonde_budget){ .used = &out->texts->bytes, .max = CMP_BYTES_MAX };
-    out->kind = resolve_kind(c);
+    out->kind = compare_resolve_kind(c);
     c->request_is_span = c->side[0].runs[0].filter.span != NULL;
     return sonde_strings_init(&out->texts->pool, &c->budget);
 }

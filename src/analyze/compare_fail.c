@@ -48,7 +48,7 @@ static const struct { const char *measure; enum named named; const char *kind; }
 };
 #define MEASURES SONDE_COUNT(measures)
 
-static int bad(struct sonde_err *err, const char *text, const char *why)
+static int compare_fail_bad(struct sonde_err *err, const char *text, const char *why)
 {
     return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s' %s, for example 'p95>5%%', "
                          "'cpu:handle>3%%', 'tokens<50' or 'rss>1GB'", text, why);
@@ -157,19 +157,20 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
     for (const char *s = text; *s; s++) {
         if (*s == '<' || *s == '>') op = s;
     }
-    if (!op) return bad(err, text, "has neither > nor <");
+    if (!op) return compare_fail_bad(err, text, "has neither > nor <");
     f.sign = *op == '>' ? 1 : -1;
     const size_t before = (size_t)(op - text);
     const char *colon = memchr(text, ':', before);
     const size_t name = colon ? (size_t)(colon - text) : before;
     if (copy_trimmed(f.measure, sizeof(f.measure), text, name) || !*f.measure) {
-        return bad(err, text, "does not start with the name of a figure");
+        return compare_fail_bad(err, text, "does not start with the name of a figure");
     }
     if (colon && (copy_trimmed(f.glob, sizeof(f.glob), colon + 1, before - name - 1) || !*f.glob)) {
-        return bad(err, text, "has no name, or too long a one, after the colon");
+        return compare_fail_bad(err, text, "has no name, or too long a one, after the colon");
     }
     if (parse_limit(op + 1, &f)) {
-        return bad(err, text, "does not end in a number of per cent, or one with a unit that there is");
+        return compare_fail_bad(
+            err, text, "does not end in a number of per cent, or one with a unit that there is");
     }
     for (size_t k = 0; k < SONDE_COUNT(aliases); k++) {
         if (!strcmp(aliases[k].alias, f.measure)) strcpy(f.measure, aliases[k].measure);
@@ -192,18 +193,20 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
 
 /* How much it moved in the direction that is watched; what was nothing before has grown without
  * bounds. */
-static double moved(const struct sonde_fail_on *f, const struct sonde_compare_measure *g)
+static double compare_fail_moved(const struct sonde_fail_on *f,
+                                 const struct sonde_compare_measure *g)
 {
     if (isnan(g->d.relative)) return g->d.change * f->sign > 0 ? INFINITY : 0;
     return g->d.relative * f->sign;
 }
 
 /* By how much the limit is broken, for finding the worst; 0 or less: it is not. */
-static double excess(const struct sonde_fail_on *f, const struct sonde_compare_measure *g, int unknown_ok)
+static double compare_fail_excess(const struct sonde_fail_on *f,
+                                  const struct sonde_compare_measure *g, int unknown_ok)
 {
     if (f->absolute) return (g->after - f->limit) * f->sign;
     if (g->verdict == SONDE_VERDICT_UNKNOWN) return unknown_ok ? 0 : DBL_MIN;
-    return sonde_compare_measure_changed(g) ? moved(f, g) - f->limit : 0;
+    return sonde_compare_measure_changed(g) ? compare_fail_moved(f, g) - f->limit : 0;
 }
 
 int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_comparison *c,
@@ -222,8 +225,8 @@ int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_compar
         }
         if (unit_missing(f, g->unit)) return no_unit(err, f, g->unit);
         seen++;
-        const double by = excess(f, g, unknown_ok);
-        if (by > 0 && (!worst || by > excess(f, worst, unknown_ok))) worst = g;
+        const double by = compare_fail_excess(f, g, unknown_ok);
+        if (by > 0 && (!worst || by > compare_fail_excess(f, worst, unknown_ok))) worst = g;
     }
     if (!seen) return no_figure(err, f, named && !*f->glob);
     if (!worst) return 0;

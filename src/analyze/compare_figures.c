@@ -162,8 +162,8 @@ struct request_work {
     double *rates[REQUEST_RATES][2]; /* by part */
 };
 
-static int add_request(struct request_work *w, int side, const struct sonde_infer_request *r,
-                       uint32_t part)
+static int compare_measures_add_request(struct request_work *w, int side,
+                                        const struct sonde_infer_request *r, uint32_t part)
 {
     w->rates[REQUESTS][side][part]++;
     w->rates[TOKENS][side][part] += (double)r->tokens_out;
@@ -195,7 +195,7 @@ static int gather_requests(struct cmp *c, struct request_work *w)
                 const struct sonde_infer_request *r = &infer->requests[i];
                 const uint32_t part = cmp_part(c, side, run, cmp_request_end(r));
                 if (cmp_request_counts(r) && part != CMP_NO_PART) {
-                    rc = add_request(w, side, r, part);
+                    rc = compare_measures_add_request(w, side, r, part);
                 }
             }
         }
@@ -203,7 +203,7 @@ static int gather_requests(struct cmp *c, struct request_work *w)
     return rc;
 }
 
-static double sum_of(const double *v, size_t n)
+static double compare_measures_sum_of(const double *v, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += v[i];
@@ -226,10 +226,14 @@ static int add_request_figures(struct cmp *c, struct request_work *w)
         const double *const y[2] = { w->rates[i][0], w->rates[i][1] };
         const double *const seconds[2] = { c->side[0].seconds, c->side[1].seconds };
         const double *const requests[2] = { w->rates[REQUESTS][0], w->rates[REQUESTS][1] };
-        if (sum_of(y[0], c->side[0].n) + sum_of(y[1], c->side[1].n) <= 0) continue;
+        if (compare_measures_sum_of(y[0], c->side[0].n) +
+                compare_measures_sum_of(y[1], c->side[1].n) <=
+            0) {
+            continue;
+        }
         double floor_of[2];
         for (int side = 0; side < 2; side++) {
-            const double all = sum_of(requests[side], c->side[side].n);
+            const double all = compare_measures_sum_of(requests[side], c->side[side].n);
             floor_of[side] = i == ERRORS && all > 0 ? 1 / (all * all) : 0;
         }
         rc = cmp_add_ratio(c, &request_rates[i], NULL, 0, y, i == ERRORS ? requests : seconds,
@@ -291,7 +295,8 @@ int cmp_run(struct cmp *c)
                  ? cmp_add_ratio(c, &blocked_request, NULL, 0, blocked, requests, NULL)
                  : cmp_add_ratio(c, &blocked_second, NULL, 0, blocked, seconds, NULL);
     }
-    if (!rc && c->out->by_runs && sum_of(a->seconds, a->n) > 0 && sum_of(b->seconds, b->n) > 0) {
+    if (!rc && c->out->by_runs && compare_measures_sum_of(a->seconds, a->n) > 0 &&
+        compare_measures_sum_of(b->seconds, b->n) > 0) {
         rc = cmp_add_ratio(c, &run_time, NULL, 0, seconds, ones, NULL);
     }
     return rc;

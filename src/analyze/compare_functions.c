@@ -31,12 +31,12 @@ struct function_work {
     double all[2], samples[2];
 };
 
-static int in_bytes(const struct cmp *c)
+static int compare_in_bytes(const struct cmp *c)
 {
     return !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)c->out->kind), "bytes");
 }
 
-static int grow(struct function_work *w, uint32_t count)
+static int compare_function_grow(struct function_work *w, uint32_t count)
 {
     if (count <= w->count) return 0;
     struct function *rows = sonde__realloc(w->rows, (size_t)count * sizeof(*rows));
@@ -47,7 +47,8 @@ static int grow(struct function_work *w, uint32_t count)
     return 0;
 }
 
-static struct function *row_of(const struct cmp *c, struct function_work *w, uint32_t name)
+static struct function *compare_function_row(const struct cmp *c, struct function_work *w,
+                                             uint32_t name)
 {
     struct function *f = &w->rows[name];
     if (f->self[0]) return f;
@@ -61,9 +62,10 @@ static struct function *row_of(const struct cmp *c, struct function_work *w, uin
     return f;
 }
 
-static int add_sample(const struct cmp *c, struct function_work *w, int side, uint32_t part,
-                      const struct sonde_profile_sample *s, const struct sonde_frames *frames,
-                      const struct sonde_frame_path *path)
+static int compare_function_add_sample(const struct cmp *c, struct function_work *w, int side,
+                                       uint32_t part, const struct sonde_profile_sample *s,
+                                       const struct sonde_frames *frames,
+                                       const struct sonde_frame_path *path)
 {
     const double weight = (double)s->weight, square = s->count ? weight * weight / s->count : 0;
     w->whole[side][part] += weight;
@@ -73,7 +75,7 @@ static int add_sample(const struct cmp *c, struct function_work *w, int side, ui
     for (uint32_t i = 0; i < path->count; i++) {
         const struct sonde_frame *frame = &frames->rows[path->rows[i]];
         if (frame->flags & SONDE_NODE_TRUNCATED) continue;
-        struct function *f = row_of(c, w, frame->name);
+        struct function *f = compare_function_row(c, w, frame->name);
         if (!f) return SONDE_ENOMEM;
         if (i + 1 == path->count) {
             f->self[side][part] += weight;
@@ -87,7 +89,7 @@ static int add_sample(const struct cmp *c, struct function_work *w, int side, ui
     return 0;
 }
 
-static int add_run(struct cmp *c, struct function_work *w, int side, size_t run)
+static int compare_function_add_run(struct cmp *c, struct function_work *w, int side, size_t run)
 {
     const struct sonde_profile *p = c->side[side].runs[run].profile;
     struct sonde_profile_filter filter = c->side[side].runs[run].filter;
@@ -98,15 +100,15 @@ static int add_run(struct cmp *c, struct function_work *w, int side, size_t run)
     int rc = sonde_profile_match_create(p, &filter, &match, c->err);
     if (rc) return rc;
     rc = sonde_frames_create(&frames, p, &c->out->texts->pool, &c->budget);
-    if (!rc) rc = grow(w, c->out->texts->pool.count);
+    if (!rc) rc = compare_function_grow(w, c->out->texts->pool.count);
     for (uint32_t i = 0; i < p->samples_count && !rc; i++) {
         if (!sonde_profile_matches(match, i)) continue;
         /* Memory is as it was at the end: of no time. */
-        const uint32_t part = in_bytes(c) ? (uint32_t)run * c->side[side].per_run
-                                          : cmp_part(c, side, run, p->samples[i].time_ns);
+        const uint32_t part = compare_in_bytes(c) ? (uint32_t)run * c->side[side].per_run
+                                                  : cmp_part(c, side, run, p->samples[i].time_ns);
         if (part == CMP_NO_PART) continue;
         rc = sonde_frame_path_set(&path, &frames, p, &p->samples[i]);
-        if (!rc) rc = add_sample(c, w, side, part, &p->samples[i], &frames, &path);
+        if (!rc) rc = compare_function_add_sample(c, w, side, part, &p->samples[i], &frames, &path);
     }
     sonde_frame_path_release(&path);
     sonde_frames_release(&frames);
@@ -137,7 +139,7 @@ static struct sonde_estimate of_function(const struct cmp *c, const struct funct
         sum_y += y[i];
     }
     if (!(sum_x > 0)) return (struct sonde_estimate){ NAN, INFINITY, INFINITY, 1 };
-    if (in_bytes(c) && !c->out->by_runs) {
+    if (compare_in_bytes(c) && !c->out->by_runs) {
         if (c->out->basis == SONDE_BASIS_RUN) sum_x = (double)s->run_count;
         const double se = sqrt(heap_variance(c, side, sum_y)) / sum_x;
         return (struct sonde_estimate){ sum_y / sum_x, se, se, INFINITY };
@@ -157,7 +159,7 @@ static struct sonde_estimate of_function(const struct cmp *c, const struct funct
     return e;
 }
 
-static const char *unit_of(const struct cmp *c)
+static const char *compare_unit(const struct cmp *c)
 {
     if (c->out->basis == SONDE_BASIS_SHARE) return "ratio";
     const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)c->out->kind);
@@ -170,15 +172,16 @@ static const char *unit_of(const struct cmp *c)
     return c->out->basis == SONDE_BASIS_SECOND ? "per second" : "count";
 }
 
-static int add_function(struct cmp *c, const struct function_work *w, uint32_t name,
-                        const struct sonde_estimate whole[2])
+static int compare_function_add(struct cmp *c, const struct function_work *w, uint32_t name,
+                                const struct sonde_estimate whole[2])
 {
     const struct function *f = &w->rows[name];
     const char *text = c->out->texts->pool.strings[name];
     const int less = c->out->basis == SONDE_BASIS_SHARE || c->out->basis == SONDE_BASIS_SECOND;
     const struct cmp_measure measures[2] = {
-        { "self", "by itself", unit_of(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1, 1 },
-        { "total", "with what it calls", unit_of(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1, 1 },
+        { "self", "by itself", compare_unit(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1, 1 },
+        { "total", "with what it calls", compare_unit(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1,
+          1 },
     };
     int rc = 0;
     for (int i = 0; i < 2 && !rc; i++) {
@@ -214,7 +217,7 @@ static int add_functions(struct cmp *c, const struct function_work *w)
     const size_t first = out->count;
     int rc = 0;
     for (uint32_t i = 1; i < w->count && !rc; i++) {
-        if (w->rows[i].self[0]) rc = add_function(c, w, i, whole);
+        if (w->rows[i].self[0]) rc = compare_function_add(c, w, i, whole);
     }
     if (out->count > first) {
         qsort(out->figures + first, out->count - first, sizeof(*out->figures), by_weight);
@@ -232,7 +235,7 @@ int cmp_functions(struct cmp *c)
     }
     for (int side = 0; side < 2; side++) {
         for (size_t run = 0; run < c->side[side].run_count && !rc; run++) {
-            rc = add_run(c, &w, side, run);
+            rc = compare_function_add_run(c, &w, side, run);
         }
     }
     if (!rc && w.all[0] > 0 && w.all[1] > 0) rc = add_functions(c, &w);

@@ -31,7 +31,7 @@ struct span_work {
     size_t index_cap;
 };
 
-static void work_release(struct span_work *w)
+static void compare_span_work_release(struct span_work *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         for (int side = 0; side < 2; side++) {
@@ -44,7 +44,7 @@ static void work_release(struct span_work *w)
     sonde__free(w->index);
 }
 
-static struct span_name *name_of(struct cmp *c, struct span_work *w, const char *name)
+static struct span_name *compare_span_name_of(struct cmp *c, struct span_work *w, const char *name)
 {
     const uint32_t text = sonde_strings_add(&c->out->texts->pool, name, strlen(name), &c->budget);
     if (!text) return NULL;
@@ -98,28 +98,28 @@ static int each_span(struct cmp *c, struct span_work *w, span_visit visit)
     return rc;
 }
 
-static int learn(struct cmp *c, struct span_work *w, int side, uint32_t part, const char *name,
-                 double seconds)
+static int compare_span_learn(struct cmp *c, struct span_work *w, int side, uint32_t part,
+                              const char *name, double seconds)
 {
     (void)part;
-    struct span_name *n = name_of(c, w, name);
+    struct span_name *n = compare_span_name_of(c, w, name);
     if (!n) return SONDE_ENOMEM;
     n->seconds += seconds;
     n->count[side]++;
     return 0;
 }
 
-static int gather(struct cmp *c, struct span_work *w, int side, uint32_t part, const char *name,
-                  double seconds)
+static int compare_span_gather(struct cmp *c, struct span_work *w, int side, uint32_t part,
+                               const char *name, double seconds)
 {
-    struct span_name *n = name_of(c, w, name);
+    struct span_name *n = compare_span_name_of(c, w, name);
     if (!n) return SONDE_ENOMEM;
     if (!n->counts[side]) return 0; /* not kept */
     n->counts[side][part]++;
     return cmp_list_add(&n->times[side], seconds, part);
 }
 
-static int by_time(const void *a, const void *b, void *pool)
+static int compare_span_by_time(const void *a, const void *b, void *pool)
 {
     const struct span_name *x = a, *y = b;
     const int both_x = x->count[0] && x->count[1], both_y = y->count[0] && y->count[1];
@@ -134,7 +134,7 @@ static int keep_names(struct cmp *c, struct span_work *w)
 {
     struct sonde_strings *pool = &c->out->texts->pool;
     if (!w->count) return 0;
-    qsort_r(w->names, w->count, sizeof(*w->names), by_time, pool);
+    qsort_r(w->names, w->count, sizeof(*w->names), compare_span_by_time, pool);
     for (size_t i = 0; i < w->count; i++) {
         struct span_name *n = &w->names[i];
         w->index[n->text] = (uint32_t)i + 1;
@@ -177,7 +177,7 @@ static int sum_cpu(struct cmp *c, struct span_name *n, int side, size_t run)
     return 0;
 }
 
-static int add_name(struct cmp *c, struct span_name *n)
+static int compare_span_add_name(struct cmp *c, struct span_name *n)
 {
     const char *name = c->out->texts->pool.strings[n->text];
     const double *const counts[2] = { n->counts[0], n->counts[1] };
@@ -210,12 +210,12 @@ static int add_name(struct cmp *c, struct span_name *n)
 int cmp_spans(struct cmp *c)
 {
     struct span_work w = { 0 };
-    int rc = each_span(c, &w, learn);
+    int rc = each_span(c, &w, compare_span_learn);
     if (!rc) rc = keep_names(c, &w);
-    if (!rc) rc = each_span(c, &w, gather);
+    if (!rc) rc = each_span(c, &w, compare_span_gather);
     for (size_t i = 0; i < w.count && i < CMP_SPANS_MAX && !rc; i++) {
-        if (w.names[i].counts[0]) rc = add_name(c, &w.names[i]);
+        if (w.names[i].counts[0]) rc = compare_span_add_name(c, &w.names[i]);
     }
-    work_release(&w);
+    compare_span_work_release(&w);
     return rc;
 }

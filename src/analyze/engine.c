@@ -26,14 +26,15 @@ static struct sonde_engine_who who_of(const struct sonde_engine_series *s)
     return (struct sonde_engine_who){ s->program, s->pid };
 }
 
-static int is_of(struct sonde_engine_who who, const char *name, const struct sonde_engine_series *s)
+static int engine_build_is_of(struct sonde_engine_who who, const char *name,
+                              const struct sonde_engine_series *s)
 {
     return who.pid == s->pid && !strcmp(who.program, s->program) && !strcmp(name, s->subject);
 }
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-static double rank_value(const struct sonde_engine_series *s, uint64_t rank)
+static double engine_build_rank_value(const struct sonde_engine_series *s, uint64_t rank)
 {
     uint64_t seen = s->zero;
     if (rank <= seen) return 0;
@@ -44,12 +45,12 @@ static double rank_value(const struct sonde_engine_series *s, uint64_t rank)
     return NAN;
 }
 
-static double quantile(const struct sonde_engine_series *s, double q)
+static double engine_build_quantile(const struct sonde_engine_series *s, double q)
 {
     const double rank = ceil(q * (double)s->count);
     if (!s->count) return NAN;
-    if (rank >= (double)s->count) return rank_value(s, s->count);
-    return rank_value(s, rank >= 1 ? (uint64_t)rank : 1);
+    if (rank >= (double)s->count) return engine_build_rank_value(s, s->count);
+    return engine_build_rank_value(s, rank >= 1 ? (uint64_t)rank : 1);
 }
 
 static struct sonde_engine_time time_none(void)
@@ -64,9 +65,9 @@ static struct sonde_engine_time time_of(const struct sonde_engine_series *s)
     if (!s->count) return t;
     t.sum_s = s->value > 0 ? s->value : 0;
     t.mean_s = t.sum_s / (double)s->count;
-    t.p50_s = quantile(s, 0.5);
-    t.p99_s = quantile(s, 0.99);
-    t.max_s = quantile(s, 1);
+    t.p50_s = engine_build_quantile(s, 0.5);
+    t.p99_s = engine_build_quantile(s, 0.99);
+    t.max_s = engine_build_quantile(s, 1);
     return t;
 }
 
@@ -80,7 +81,7 @@ static void time_join(struct sonde_engine_time *to, const struct sonde_engine_ti
     to->max_s = fmax(to->max_s, t->max_s);
 }
 
-static uint64_t count_of(double v) { return v > 0 ? (uint64_t)(v + 0.5) : 0; }
+static uint64_t engine_build_count_of(double v) { return v > 0 ? (uint64_t)(v + 0.5) : 0; }
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
@@ -88,7 +89,7 @@ static struct sonde_engine_device *device_of(struct sonde_engine *e,
                                              const struct sonde_engine_series *s)
 {
     for (uint32_t i = 0; i < e->device_count; i++) {
-        if (is_of(e->devices[i].who, e->devices[i].device, s)) return &e->devices[i];
+        if (engine_build_is_of(e->devices[i].who, e->devices[i].device, s)) return &e->devices[i];
     }
     struct sonde_engine_device *d =
         array_add((void **)&e->devices, &e->device_count, sizeof(*d));
@@ -119,7 +120,7 @@ static int on_operation(struct sonde_engine *e, const struct sonde_engine_series
 
 static int on_fallback(struct sonde_engine *e, const struct sonde_engine_series *s)
 {
-    const uint64_t n = count_of(s->value);
+    const uint64_t n = engine_build_count_of(s->value);
     if (!n) return 0;
     struct sonde_engine_device *d = device_of(e, s);
     struct sonde_engine_fallback *f =
@@ -163,7 +164,8 @@ static int by_device_time(const void *a, const void *b)
     return name ? name : x->who.pid < y->who.pid ? -1 : 1;
 }
 
-static void sort(void *data, uint32_t count, size_t size, int (*order)(const void *, const void *))
+static void engine_build_sort(void *data, uint32_t count, size_t size,
+                              int (*order)(const void *, const void *))
 {
     if (count) qsort(data, count, size, order);
 }
@@ -177,10 +179,10 @@ static void devices_finish(struct sonde_engine *e)
         d->efficiency = d->used_bytes / d->total_bytes;
         d->share = d->seconds / all;
         for (uint32_t k = 0; k < d->op_count; k++) d->ops[k].share = d->ops[k].time.sum_s / all;
-        sort(d->ops, d->op_count, sizeof(*d->ops), by_op_time);
-        sort(d->reasons, d->reason_count, sizeof(*d->reasons), by_fallback_count);
+        engine_build_sort(d->ops, d->op_count, sizeof(*d->ops), by_op_time);
+        engine_build_sort(d->reasons, d->reason_count, sizeof(*d->reasons), by_fallback_count);
     }
-    sort(e->devices, e->device_count, sizeof(*e->devices), by_device_time);
+    engine_build_sort(e->devices, e->device_count, sizeof(*e->devices), by_device_time);
 }
 
 /* ---- Pools --------------------------------------------------------------------------------- */
@@ -193,11 +195,11 @@ static struct sonde_engine_pool pool_none(void)
     };
 }
 
-static struct sonde_engine_pool *pool_of(struct sonde_engine *e,
-                                         const struct sonde_engine_series *s)
+static struct sonde_engine_pool *engine_build_pool_of(struct sonde_engine *e,
+                                                      const struct sonde_engine_series *s)
 {
     for (uint32_t i = 0; i < e->pool_count; i++) {
-        if (is_of(e->pools[i].who, e->pools[i].pool, s)) return &e->pools[i];
+        if (engine_build_is_of(e->pools[i].who, e->pools[i].pool, s)) return &e->pools[i];
     }
     struct sonde_engine_pool *p = array_add((void **)&e->pools, &e->pool_count, sizeof(*p));
     if (!p) return NULL;
@@ -207,10 +209,10 @@ static struct sonde_engine_pool *pool_of(struct sonde_engine *e,
     return p;
 }
 
-static int on_pool(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int engine_build_on_pool(struct sonde_engine *e, const struct sonde_engine_series *s)
 {
     const char *what = s->family + strlen("sonde_memory_pool_");
-    struct sonde_engine_pool *p = pool_of(e, s);
+    struct sonde_engine_pool *p = engine_build_pool_of(e, s);
     if (!p) return SONDE_ENOMEM;
     if (!strcmp(what, "bytes")) {
         p->used_bytes = s->value > 0 ? s->value : 0;
@@ -224,12 +226,12 @@ static int on_pool(struct sonde_engine *e, const struct sonde_engine_series *s)
     if (!strcmp(what, "free_block_bytes")) p->free_block_bytes = s->value > 0 ? s->value : 0;
     if (!strcmp(what, "allocation_seconds")) p->allocation = time_of(s);
     if (!strcmp(what, "free_seconds")) p->release = time_of(s);
-    if (!strcmp(what, "failures_total")) p->failures = count_of(s->value);
+    if (!strcmp(what, "failures_total")) p->failures = engine_build_count_of(s->value);
     return 0;
 }
 
 /* 1 - part / whole, of figures that are read one after the other while the program goes on. */
-static double missing(double part, double whole)
+static double engine_build_missing(double part, double whole)
 {
     if (!(whole > 0) || isnan(part)) return NAN;
     return part >= whole ? 0 : part <= 0 ? 1 : 1 - part / whole;
@@ -241,8 +243,8 @@ static void pool_finish(struct sonde_engine_pool *p, struct pool_sums *sums)
 {
     const double free_bytes = p->capacity_bytes - p->used_bytes;
     p->peak_bytes = fmax(p->peak_bytes, p->used_bytes);
-    p->external = missing(p->free_block_bytes, free_bytes);
-    p->internal = missing(p->requested_bytes, p->used_bytes);
+    p->external = engine_build_missing(p->free_block_bytes, free_bytes);
+    p->internal = engine_build_missing(p->requested_bytes, p->used_bytes);
     if (!isnan(p->external)) {
         sums->free += free_bytes;
         sums->free_block += fmin(p->free_block_bytes, free_bytes);
@@ -253,7 +255,10 @@ static void pool_finish(struct sonde_engine_pool *p, struct pool_sums *sums)
     }
 }
 
-static double plus(double sum, double v) { return isnan(v) ? sum : isnan(sum) ? v : sum + v; }
+static double engine_build_plus(double sum, double v)
+{
+    return isnan(v) ? sum : isnan(sum) ? v : sum + v;
+}
 
 static int by_pool_bytes(const void *a, const void *b)
 {
@@ -276,16 +281,16 @@ static void pools_finish(struct sonde_engine *e)
         pool_finish(p, &sums);
         detailed |= p->detailed;
         all->used_bytes += p->used_bytes;
-        all->capacity_bytes = plus(all->capacity_bytes, p->capacity_bytes);
-        all->requested_bytes = plus(all->requested_bytes, p->requested_bytes);
+        all->capacity_bytes = engine_build_plus(all->capacity_bytes, p->capacity_bytes);
+        all->requested_bytes = engine_build_plus(all->requested_bytes, p->requested_bytes);
         all->failures += p->failures;
         time_join(&all->allocation, &p->allocation);
         time_join(&all->release, &p->release);
     }
-    all->external = missing(sums.free_block, sums.free);
-    all->internal = missing(sums.requested, sums.used);
+    all->external = engine_build_missing(sums.free_block, sums.free);
+    all->internal = engine_build_missing(sums.requested, sums.used);
     if (!detailed) e->pool_count = 0; /* what is told by sonde_pool alone is part of the heap's */
-    sort(e->pools, e->pool_count, sizeof(*e->pools), by_pool_bytes);
+    engine_build_sort(e->pools, e->pool_count, sizeof(*e->pools), by_pool_bytes);
 }
 
 /* ---- Tokenizers ---------------------------------------------------------------------------- */
@@ -300,7 +305,9 @@ static struct sonde_engine_tokenizer *tokenizer_of(struct sonde_engine *e,
                                                    const struct sonde_engine_series *s)
 {
     for (uint32_t i = 0; i < e->tokenizer_count; i++) {
-        if (is_of(e->tokenizers[i].who, e->tokenizers[i].tokenizer, s)) return &e->tokenizers[i];
+        if (engine_build_is_of(e->tokenizers[i].who, e->tokenizers[i].tokenizer, s)) {
+            return &e->tokenizers[i];
+        }
     }
     struct sonde_engine_tokenizer *t =
         array_add((void **)&e->tokenizers, &e->tokenizer_count, sizeof(*t));
@@ -323,7 +330,7 @@ static int on_tokenizer(struct sonde_engine *e, const struct sonde_engine_series
     const char *what = s->family + strlen("sonde_tokenizer_");
     struct sonde_engine_tokenizer *t = tokenizer_of(e, s);
     if (!t) return SONDE_ENOMEM;
-    const uint64_t n = count_of(s->value);
+    const uint64_t n = engine_build_count_of(s->value);
     if (!strcmp(what, "encode_seconds")) {
         size_t i = 0;
         while (i < SONDE_TOKENIZER_CLASSES && strcmp(lengths[i].label, s->detail) != 0) i++;
@@ -342,7 +349,7 @@ static int on_tokenizer(struct sonde_engine *e, const struct sonde_engine_series
     return 0;
 }
 
-static double ratio(uint64_t part, uint64_t whole)
+static double engine_build_ratio(uint64_t part, uint64_t whole)
 {
     return whole ? (double)part / (double)whole : NAN;
 }
@@ -362,10 +369,10 @@ static void tokenizers_finish(struct sonde_engine *e)
         struct sonde_engine_tokenizer *t = &e->tokenizers[i];
         if (!t->encode.count && !t->decode.count) continue; /* defined, and never used */
         t->tokens_per_s = t->encode.sum_s > 0 ? (double)t->tokens / t->encode.sum_s : NAN;
-        t->bytes_per_token = ratio(t->bytes, t->tokens);
-        t->lookups_per_token = ratio(t->lookups, t->tokens);
-        t->merges_per_token = ratio(t->merges, t->tokens);
-        t->hit_ratio = ratio(t->cache_hits, t->cache_hits + t->cache_misses);
+        t->bytes_per_token = engine_build_ratio(t->bytes, t->tokens);
+        t->lookups_per_token = engine_build_ratio(t->lookups, t->tokens);
+        t->merges_per_token = engine_build_ratio(t->merges, t->tokens);
+        t->hit_ratio = engine_build_ratio(t->cache_hits, t->cache_hits + t->cache_misses);
         for (int k = 0; k < SONDE_TOKENIZER_CLASSES; k++) {
             struct sonde_engine_length *l = &t->lengths[k];
             l->share = t->encode.sum_s > 0 ? l->time.sum_s / t->encode.sum_s : NAN;
@@ -376,7 +383,7 @@ static void tokenizers_finish(struct sonde_engine *e)
         e->tokenizers[kept++] = *t;
     }
     e->tokenizer_count = kept;
-    sort(e->tokenizers, kept, sizeof(*e->tokenizers), by_tokenizer_time);
+    engine_build_sort(e->tokenizers, kept, sizeof(*e->tokenizers), by_tokenizer_time);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------- */
@@ -386,7 +393,7 @@ static int on_series(struct sonde_engine *e, const struct sonde_engine_series *s
     if (!strcmp(s->family, "sonde_device_operation_seconds")) return on_operation(e, s);
     if (!strcmp(s->family, "sonde_device_fallbacks_total")) return on_fallback(e, s);
     if (!strcmp(s->family, "sonde_device_memory_bytes")) return on_device_memory(e, s);
-    if (!strncmp(s->family, "sonde_memory_pool_", 18)) return on_pool(e, s);
+    if (!strncmp(s->family, "sonde_memory_pool_", 18)) return engine_build_on_pool(e, s);
     if (!strncmp(s->family, "sonde_tokenizer_", 16)) return on_tokenizer(e, s);
     return 0; /* of a later version */
 }

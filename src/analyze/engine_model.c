@@ -37,7 +37,7 @@ static const struct engine_family {
     { "sonde_tokenizer_cache_accesses_total", SONDE_COUNTER, "tokenizer", "result" },
 };
 
-static const char *label_of(const struct sonde_model_series *s, const char *name)
+static const char *engine_model_label_of(const struct sonde_model_series *s, const char *name)
 {
     for (size_t i = 0; name && i < s->label_count; i++) {
         if (!strcmp(s->labels[i].name, name)) return s->labels[i].value;
@@ -45,7 +45,7 @@ static const char *label_of(const struct sonde_model_series *s, const char *name
     return "";
 }
 
-static int hist_read(const struct sonde_hist_value *h, struct sonde_engine_series *out)
+static int engine_model_hist_read(const struct sonde_hist_value *h, struct sonde_engine_series *out)
 {
     uint32_t used = 0;
     if (!h) return 0;
@@ -76,17 +76,18 @@ static double gauge_peak(const struct sonde_model *m, const struct sonde_model_s
     return peak;
 }
 
-static int series_read(const struct sonde_model *m, const struct engine_family *f,
-                       const struct sonde_model_series *s, struct sonde_engine_series *out)
+static int engine_model_series_read(const struct sonde_model *m, const struct engine_family *f,
+                                    const struct sonde_model_series *s,
+                                    struct sonde_engine_series *out)
 {
     *out = (struct sonde_engine_series){
         .family = f->name, .program = s->process ? s->process->program : "",
-        .pid = s->process ? s->process->pid : 0, .subject = label_of(s, f->subject),
-        .detail = label_of(s, f->detail),
+        .pid = s->process ? s->process->pid : 0, .subject = engine_model_label_of(s, f->subject),
+        .detail = engine_model_label_of(s, f->detail),
     };
     int rc = 0;
     if (f->type == SONDE_HISTOGRAM) {
-        rc = hist_read(s->hist, out);
+        rc = engine_model_hist_read(s->hist, out);
         out->value = sonde_model_series_sum(s);
     } else if (f->type == SONDE_COUNTER) {
         out->value = sonde_model_series_total(s);
@@ -109,7 +110,7 @@ static int model_each(const struct sonde_model *m,
         const struct sonde_model_family *f = sonde_model_family_find(m, families[i].name);
         for (size_t k = 0; !rc && f && f->type == families[i].type && k < f->series_count; k++) {
             struct sonde_engine_series s;
-            rc = series_read(m, &families[i], f->series[k], &s);
+            rc = engine_model_series_read(m, &families[i], f->series[k], &s);
             if (!rc && *s.subject) rc = each(&s, arg);
             sonde__free(s.buckets);
         }
@@ -119,7 +120,7 @@ static int model_each(const struct sonde_model *m,
 
 struct gathered { struct sonde_engine_series *series; size_t count, cap; };
 
-static int gather(struct sonde_engine_series *s, void *arg)
+static int engine_model_gather(struct sonde_engine_series *s, void *arg)
 {
     struct gathered *g = arg;
     if (g->count == SONDE_ENGINE_SERIES_MAX) return 0;
@@ -138,14 +139,14 @@ static int gather(struct sonde_engine_series *s, void *arg)
 int sonde_engine_of_model(const struct sonde_model *m, struct sonde_engine **out)
 {
     struct gathered g = { 0 };
-    int rc = model_each(m, gather, &g);
+    int rc = model_each(m, engine_model_gather, &g);
     if (!rc) rc = sonde_engine_build(g.series, g.count, out);
     for (size_t i = 0; i < g.count; i++) sonde__free(g.series[i].buckets);
     sonde__free(g.series);
     return rc;
 }
 
-static int keep(struct sonde_engine_series *s, void *arg)
+static int engine_model_keep(struct sonde_engine_series *s, void *arg)
 {
     const struct sonde_profile *p = arg;
     const int full = p->engine_run && p->engine_run->count == SONDE_ENGINE_SERIES_MAX;
@@ -154,5 +155,5 @@ static int keep(struct sonde_engine_series *s, void *arg)
 
 int sonde_engine_complete_run(const struct sonde_model *m, struct sonde_profile *p)
 {
-    return model_each(m, keep, p);
+    return model_each(m, engine_model_keep, p);
 }

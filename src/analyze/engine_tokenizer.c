@@ -33,7 +33,7 @@ static struct sonde_engine_advice *advice_add(struct sonde_engine_tokenizer *t,
     return a;
 }
 
-static void advise_cache(struct sonde_engine_tokenizer *t)
+static void engine_tokenizer_advise_cache(struct sonde_engine_tokenizer *t)
 {
     const uint64_t asked = t->cache_hits + t->cache_misses;
     if (asked >= ACCESSES_MIN && t->hit_ratio < HIT_RATIO_LOW) {
@@ -56,7 +56,7 @@ static void advise_cache(struct sonde_engine_tokenizer *t)
 /* Only the class of an input's length is known, so its time by byte lies between the mean over the
  * longest length of the class and over the shortest. If even the least for long inputs is far over
  * the most for short ones, time grows faster than length. */
-static void advise_long(struct sonde_engine_tokenizer *t)
+static void engine_tokenizer_advise_long(struct sonde_engine_tokenizer *t)
 {
     const struct sonde_engine_length *worst = NULL, *beside = NULL;
     double worst_growth = GROWTH_HIGH;
@@ -96,7 +96,7 @@ void sonde_engine_advise(struct sonde_engine_tokenizer *t)
 {
     t->advice_count = 0;
     if (t->encode.count < SONDE_ENGINE_ADVICE_MIN || !t->tokens) return;
-    advise_cache(t);
-    advise_long(t);
+    engine_tokenizer_advise_cache(t);
+    engine_tokenizer_advise_long(t);
     advise_lookups(t);
 }

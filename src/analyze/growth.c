@@ -85,8 +85,8 @@ static void judge_site(const struct sonde_heap *h, struct sonde_heap_site *s, ui
 
 /* ---- Samples of kind LEAKED ------------------------------------------------------------------ */
 
-static void leaked(const struct sonde_heap *h, const struct sonde_heap_site *s, double *bytes,
-                   double *count)
+static void growth_leaked(const struct sonde_heap *h, const struct sonde_heap_site *s,
+                          double *bytes, double *count)
 {
     *bytes = s->live_bytes.value;
     *count = s->live_count.value;
@@ -129,7 +129,7 @@ static int add_leaked(struct sonde_profile *p)
     for (uint32_t i = 0; !rc && i < h->site_count; i++) {
         const struct sonde_heap_site *s = &h->sites[i];
         double bytes, count;
-        leaked(h, s, &bytes, &count);
+        growth_leaked(h, s, &bytes, &count);
         if (!(bytes >= 0.5) || !s->stack || s->stack >= p->stacks_count) continue;
         const struct sonde_profile_sample sample = {
             .kind = SONDE_SAMPLE_LEAKED, .stack = s->stack, .weight = (uint64_t)(bytes + 0.5),

@@ -53,35 +53,35 @@ struct curve {
 };
 
 /* An estimate, its standard error and degrees of freedom; by points, not seconds. */
-struct fit { double value, se, df; };
+struct growth_series_fit { double value, se, df; };
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 /* Student's quantile of a normal one (Cornish-Fisher). */
-static double student(double z, double df)
+static double growth_series_student(double z, double df)
 {
     if (df < 1) df = 1;
     const double z3 = z * z * z, z5 = z3 * z * z;
     return z + (z3 + z) / (4 * df) + (5 * z5 + 16 * z3 + 3 * z) / (96 * df * df);
 }
 
-static int beyond(const struct fit *f, double z)
+static int growth_series_beyond(const struct growth_series_fit *f, double z)
 {
-    return f->df > 0 && f->value > student(z, f->df) * f->se;
+    return f->df > 0 && f->value > growth_series_student(z, f->df) * f->se;
 }
 
-static struct fit mean_of(const double *x, uint32_t n)
+static struct growth_series_fit mean_of(const double *x, uint32_t n)
 {
     double sum = 0, square = 0;
     for (uint32_t i = 0; i < n; i++) sum += x[i];
     const double mean = sum / n;
     for (uint32_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
-    return (struct fit){ .value = mean, .df = n - 1.0, .se = sqrt(WALK * square / (n - 1.0) / n) };
+    return (struct growth_series_fit){ .value = mean, .df = n - 1.0, .se = sqrt(WALK * square / (n - 1.0) / n) };
 }
 
 /* Least squares of y on 1, x and, degree 2, x² made orthogonal to both; x is centred. Fills the
  * residuals; returns the coefficient of the highest power with the error of independent points. */
-static struct fit least_squares(const double *y, uint32_t n, int degree, double *residual)
+static struct growth_series_fit least_squares(const double *y, uint32_t n, int degree, double *residual)
 {
     double xx = 0, qq = 0, mean = 0, slope = 0, curve = 0, rss = 0;
     const double middle = (n - 1.0) / 2, q0 = (n * (double)n - 1) / 12; /* mean of x² */
@@ -102,8 +102,8 @@ static struct fit least_squares(const double *y, uint32_t n, int degree, double 
     }
     const double df = n - 1.0 - degree;
     return degree == 2
-               ? (struct fit){ .value = curve, .df = df, .se = sqrt(rss / df / qq) }
-               : (struct fit){ .value = slope, .df = df, .se = sqrt(rss / df / xx) };
+               ? (struct growth_series_fit){ .value = curve, .df = df, .se = sqrt(rss / df / qq) }
+               : (struct growth_series_fit){ .value = slope, .df = df, .se = sqrt(rss / df / xx) };
 }
 
 /* Do residuals come back to zero, or do they wander? Dickey-Fuller at 1 %, for what is left of a
@@ -134,7 +134,7 @@ static int comes_back(const double *u, uint32_t n, int degree, double *widen)
 }
 
 /* By levels. 0: may not be used for this curve. */
-static int by_levels(const double *y, uint32_t n, int degree, struct fit *out)
+static int by_levels(const double *y, uint32_t n, int degree, struct growth_series_fit *out)
 {
     double residual[SONDE_CURVE_POINTS], widen;
     *out = least_squares(y, n, degree, residual);
@@ -161,26 +161,29 @@ static uint32_t means_of(const double *y, uint32_t n, uint32_t per, double *mean
     return count;
 }
 
-static struct fit by_steps(const double *y, uint32_t n, uint32_t per)
+static struct growth_series_fit by_steps(const double *y, uint32_t n, uint32_t per)
 {
     double mean[SONDE_CURVE_POINTS], step[SONDE_CURVE_POINTS];
-    struct fit f = mean_of(step, steps_of(mean, means_of(y, n, per, mean), step));
+    struct growth_series_fit f = mean_of(step, steps_of(mean, means_of(y, n, per, mean), step));
     f.value /= per;
     f.se /= per;
     return f;
 }
 
-static void surer(struct fit *best, struct fit f)
+static void growth_series_surer(struct growth_series_fit *best, struct growth_series_fit f)
 {
-    if (student(Z_GROWTH, f.df) * f.se < student(Z_GROWTH, best->df) * best->se) *best = f;
+    if (growth_series_student(Z_GROWTH, f.df) * f.se <
+        growth_series_student(Z_GROWTH, best->df) * best->se) {
+        *best = f;
+    }
 }
 
 /* The slope by whichever test is surest. */
-static struct fit slope_of(const double *y, uint32_t n)
+static struct growth_series_fit slope_of(const double *y, uint32_t n)
 {
-    struct fit best = by_steps(y, n, 1), levels;
-    if (n >= JOIN * STEPS_MIN) surer(&best, by_steps(y, n, JOIN));
-    if (by_levels(y, n, 1, &levels)) surer(&best, levels);
+    struct growth_series_fit best = by_steps(y, n, 1), levels;
+    if (n >= JOIN * STEPS_MIN) growth_series_surer(&best, by_steps(y, n, JOIN));
+    if (by_levels(y, n, 1, &levels)) growth_series_surer(&best, levels);
     return best;
 }
 
@@ -190,7 +193,7 @@ static struct fit slope_of(const double *y, uint32_t n)
 static int slows_down(const struct curve *c)
 {
     double step[SONDE_CURVE_POINTS], rest[SONDE_CURVE_POINTS], residual[SONDE_CURVE_POINTS];
-    struct fit f;
+    struct growth_series_fit f;
     const uint32_t n = c->n;
     double bend; /* change of the slope from point to point */
     if (by_levels(c->y, n, 2, &f)) {
@@ -203,7 +206,7 @@ static int slows_down(const struct curve *c)
         bend = f.value;
         f.value = -f.value;
     }
-    if (!beyond(&f, Z_GROWTH)) return 0;
+    if (!growth_series_beyond(&f, Z_GROWTH)) return 0;
     const double middle = least_squares(c->y, n, 1, residual).value;
     return middle + bend * n / 2 < SLOWER * (middle - bend * n / 2);
 }
@@ -238,13 +241,13 @@ static double fall_of(const double *y, uint32_t n)
 }
 
 /* Bytes that one sample stands for; 0 = all are counted. */
-static double weight_of(const struct curve *c, double noise)
+static double growth_series_weight_of(const struct curve *c, double noise)
 {
     const double level = c->y[c->n - 1];
     return noise > 0 && level > 0 ? noise * noise / level : 0;
 }
 
-static double lowest(const double *y, uint32_t n)
+static double growth_series_lowest(const double *y, uint32_t n)
 {
     double low = y[0];
     for (uint32_t i = 1; i < n; i++) low = y[i] < low ? y[i] : low;
@@ -253,7 +256,7 @@ static double lowest(const double *y, uint32_t n)
 
 /* What does not grow for sure: does it not, or is there too little to say? The latter when it ends
  * a good deal higher without a fall, or when even its lows have risen. */
-static enum sonde_heap_verdict unsure(const struct curve *c)
+static enum sonde_heap_verdict growth_series_unsure(const struct curve *c)
 {
     const uint32_t half = c->n / 2;
     const double *y = c->y + half;
@@ -261,7 +264,8 @@ static enum sonde_heap_verdict unsure(const struct curve *c)
     for (uint32_t i = 0; i < c->n; i++) high = c->y[i] > high ? c->y[i] : high;
     const double grown = c->y[c->n - 1] - y[0], much = 0.1 * high;
     const uint32_t quarter = (c->n - half) / 2;
-    const double risen = lowest(y + quarter, c->n - half - quarter) - lowest(y, quarter);
+    const double risen =
+        growth_series_lowest(y + quarter, c->n - half - quarter) - growth_series_lowest(y, quarter);
     const int rises = (grown > much && fall_of(y, c->n - half) < GIVEN_BACK * grown) ||
                       (risen > much && grown > 0);
     return rises && !has_stopped(c) ? SONDE_HEAP_UNKNOWN : SONDE_HEAP_STABLE;
@@ -277,25 +281,26 @@ static int lows_rise(const struct curve *c)
     const double *last = c->y + c->n - quarter;
     double risen = 0;
     for (uint32_t i = 0; i < quarter; i++) risen += (last[i] - c->y[i]) / quarter;
-    return lowest(last, quarter) - lowest(c->y, quarter) >= FLOOR_SHARE * risen;
+    return growth_series_lowest(last, quarter) - growth_series_lowest(c->y, quarter) >=
+           FLOOR_SHARE * risen;
 }
 
-static enum sonde_heap_verdict verdict_of(const struct curve *c, const struct fit *late,
+static enum sonde_heap_verdict verdict_of(const struct curve *c, const struct growth_series_fit *late,
                                           double noise)
 {
     const uint32_t half = c->n / 2;
     const double *y = c->y + half;
-    const struct fit whole = slope_of(c->y, c->n);
+    const struct growth_series_fit whole = slope_of(c->y, c->n);
     const double grown = late->value * (c->n - half - 1), all = whole.value * (c->n - 1);
-    const struct fit fallen = { .value = -late->value, .se = late->se, .df = late->df };
-    if (beyond(&fallen, Z_GROWTH)) return SONDE_HEAP_SHRINKING;
+    const struct growth_series_fit fallen = { .value = -late->value, .se = late->se, .df = late->df };
+    if (growth_series_beyond(&fallen, Z_GROWTH)) return SONDE_HEAP_SHRINKING;
 
-    const int grows = beyond(late, Z_GROWTH) ||
-                      (beyond(&whole, Z_WHOLE) && grown >= SHARE_MIN * all);
-    if (!grows || fall_of(y, c->n - half) > GIVEN_BACK * grown) return unsure(c);
+    const int grows = growth_series_beyond(late, Z_GROWTH) ||
+                      (growth_series_beyond(&whole, Z_WHOLE) && grown >= SHARE_MIN * all);
+    if (!grows || fall_of(y, c->n - half) > GIVEN_BACK * grown) return growth_series_unsure(c);
     /* It has been here before, and gave it back then. */
     if (fall_of(c->y, c->n) > GIVEN_BACK * grown) return SONDE_HEAP_UNKNOWN;
-    if (all < SAMPLES_MIN * weight_of(c, noise)) return SONDE_HEAP_UNKNOWN;
+    if (all < SAMPLES_MIN * growth_series_weight_of(c, noise)) return SONDE_HEAP_UNKNOWN;
     if (!(noise > 0) && !lows_rise(c)) return SONDE_HEAP_UNKNOWN;
     return slows_down(c) || has_stopped(c) ? SONDE_HEAP_CACHE : SONDE_HEAP_LEAK;
 }
@@ -321,11 +326,13 @@ void sonde_growth_judge(const struct sonde_curve *s, double tick_s, uint32_t ski
     *out = (struct sonde_growth){ .verdict = SONDE_HEAP_UNKNOWN };
     if (c.n < 4 || !(tick_s > 0)) return;
     const uint32_t from = c.n < POINTS_MIN ? 0 : c.n / 2;
-    const struct fit late = slope_of(c.y + from, c.n - from);
+    const struct growth_series_fit late = slope_of(c.y + from, c.n - from);
     /* Sampling adds to what the points show: a sample more or less. */
-    const double grown = late.value * (c.n - from - 1.0), weight = weight_of(&c, noise);
+    const double grown = late.value * (c.n - from - 1.0),
+                 weight = growth_series_weight_of(&c, noise);
     const double sampled = sqrt(weight * fabs(grown)) / (c.n - from - 1.0);
-    const double error = student(Z_95, late.df) * (sampled > late.se ? sampled : late.se);
+    const double error =
+        growth_series_student(Z_95, late.df) * (sampled > late.se ? sampled : late.se);
     out->slope = late.value / c.dt;
     out->slope_low = (late.value - error) / c.dt;
     out->slope_high = (late.value + error) / c.dt;

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 
-static const char *base_name(const char *path)
+static const char *heap_site_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -67,7 +67,7 @@ static void set_frame(const struct sonde_profile *p, const struct sonde_profile_
 {
     f->file = "";
     f->line = 0;
-    f->module = base_name(sonde_profile_str(p, p->modules[l->module].path));
+    f->module = heap_site_base_name(sonde_profile_str(p, p->modules[l->module].path));
     if (!l->line_count) {
         unknown_frame(p, l, f);
         return;

@@ -6,14 +6,14 @@
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 
-struct by_id { uint64_t id; uint32_t span; };
+struct span_own_by_id { uint64_t id; uint32_t span; };
 
 /* A span that is inside another. */
 struct inside { uint32_t outer, inner; uint64_t from, to; };
 
 struct nesting {
     const struct sonde_profile *p;
-    struct by_id *ids;           /* sorted; spans that have one */
+    struct span_own_by_id *ids;           /* sorted; spans that have one */
     uint32_t id_count;
     struct inside *rows;
     size_t count, cap;
@@ -21,7 +21,7 @@ struct nesting {
 
 static int by_id_order(const void *x, const void *y)
 {
-    const struct by_id *a = x, *b = y;
+    const struct span_own_by_id *a = x, *b = y;
     if (a->id != b->id) return a->id < b->id ? -1 : 1;
     return a->span < b->span ? -1 : a->span > b->span;
 }
@@ -34,8 +34,8 @@ static int by_outer(const void *x, const void *y)
 }
 
 /* The part of a span that is in the time of the profile. */
-static void clip(const struct sonde_profile *p, const struct sonde_profile_span *s, uint64_t *from,
-                 uint64_t *to)
+static void span_own_clip(const struct sonde_profile *p, const struct sonde_profile_span *s,
+                          uint64_t *from, uint64_t *to)
 {
     *from = s->start_ns > p->start_ns ? s->start_ns : p->start_ns;
     *to = p->end_ns && s->end_ns > p->end_ns ? p->end_ns : s->end_ns;
@@ -45,26 +45,27 @@ static void clip(const struct sonde_profile *p, const struct sonde_profile_span 
 uint64_t sonde_span_length(const struct sonde_profile *p, const struct sonde_profile_span *s)
 {
     uint64_t from, to;
-    clip(p, s, &from, &to);
+    span_own_clip(p, s, &from, &to);
     return to - from;
 }
 
 /* ---- Who is inside of whom -------------------------------------------------------------------- */
 
-static int index_ids(struct nesting *n)
+static int span_own_index_ids(struct nesting *n)
 {
     const struct sonde_profile *p = n->p;
     n->ids = sonde__calloc(p->spans_count, sizeof(*n->ids));
     if (!n->ids) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < p->spans_count; i++) {
-        if (p->spans[i].id) n->ids[n->id_count++] = (struct by_id){ p->spans[i].id, i };
+        if (p->spans[i].id) n->ids[n->id_count++] = (struct span_own_by_id){ p->spans[i].id, i };
     }
     qsort(n->ids, n->id_count, sizeof(*n->ids), by_id_order);
     return 0;
 }
 
 /* The span of that id, in that trace if both know theirs; index + 1, 0 = there is none. */
-static uint32_t find(const struct nesting *n, uint64_t id, const struct sonde_profile_span *inner)
+static uint32_t span_own_find(const struct nesting *n, uint64_t id,
+                              const struct sonde_profile_span *inner)
 {
     uint32_t low = 0, high = id ? n->id_count : 0;
     while (low < high) {
@@ -84,13 +85,13 @@ static uint32_t find(const struct nesting *n, uint64_t id, const struct sonde_pr
 }
 
 /* outer: index + 1, 0 = nothing is to be noted. */
-static int note(struct nesting *n, uint32_t outer, uint32_t inner)
+static int span_own_note(struct nesting *n, uint32_t outer, uint32_t inner)
 {
     struct inside row = { .outer = outer - 1, .inner = inner };
     uint64_t from, to;
     if (!outer || outer - 1 == inner) return 0;
-    clip(n->p, &n->p->spans[outer - 1], &from, &to);
-    clip(n->p, &n->p->spans[inner], &row.from, &row.to);
+    span_own_clip(n->p, &n->p->spans[outer - 1], &from, &to);
+    span_own_clip(n->p, &n->p->spans[inner], &row.from, &row.to);
     if (row.from < from) row.from = from;
     if (row.to > to) row.to = to;
     if (row.to <= row.from) return 0;
@@ -105,21 +106,25 @@ static int note(struct nesting *n, uint32_t outer, uint32_t inner)
     return 0;
 }
 
-static int nest(struct nesting *n, const uint32_t *of_span)
+static int span_own_nest(struct nesting *n, const uint32_t *of_span)
 {
     const struct sonde_profile *p = n->p;
     int rc = 0;
     for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
         const struct sonde_profile_span *s = &p->spans[i];
-        const uint32_t told = find(n, s->parent, s);
-        rc = note(n, told, i);
+        const uint32_t told = span_own_find(n, s->parent, s);
+        rc = span_own_note(n, told, i);
         /* What is of no one thread, such as a request, may overlap with others and is in none. */
-        if (!rc && of_span[i] != told && p->threads[s->thread].tid) rc = note(n, of_span[i], i);
+        if (!rc && of_span[i] != told && p->threads[s->thread].tid) {
+            rc = span_own_note(n, of_span[i], i);
+        }
     }
     static const struct sonde_profile_span any_trace;
     for (uint32_t i = 0; !rc && i < p->parts_count; i++) {
         const struct sonde_profile_part *part = &p->parts[i];
-        if (part->span < p->spans_count) rc = note(n, find(n, part->request, &any_trace), part->span);
+        if (part->span < p->spans_count) {
+            rc = span_own_note(n, span_own_find(n, part->request, &any_trace), part->span);
+        }
     }
     return rc;
 }
@@ -152,8 +157,8 @@ int sonde_span_own(const struct sonde_profile *p, uint64_t **out)
     }
     if (!rc && p->spans_count) {
         rc = sonde_profile_innermost_spans(p, &of_sample, &of_span);
-        if (!rc) rc = index_ids(&n);
-        if (!rc) rc = nest(&n, of_span);
+        if (!rc) rc = span_own_index_ids(&n);
+        if (!rc) rc = span_own_nest(&n, of_span);
         if (!rc) take_off(&n, own);
     }
     sonde__free(of_sample);

@@ -123,7 +123,8 @@ int sonde_stats_adjust(double *p, size_t count)
 
 /* By how much neighbours that are alike make the variance of a mean larger. r comes out too small by
  * (1 + 3 r) / n (Marriott and Pope 1954); parts that are less alike than chance are let be. */
-static double likeness(const double *y, const double *x, const uint32_t *run, size_t n, double ratio)
+static double stats_likeness(const double *y, const double *x, const uint32_t *run, size_t n,
+                             double ratio)
 {
     double square = 0, product = 0;
     size_t pairs = 0;
@@ -160,7 +161,7 @@ struct sonde_estimate sonde_estimate_ratio(const double *y, const double *x, con
         const double d = y[i] - e.value * x[i];
         square += d * d;
     }
-    const double parts = (double)n, raised = likeness(y, x, run, n, e.value);
+    const double parts = (double)n, raised = stats_likeness(y, x, run, n, e.value);
     double variance = raised * square * parts / (parts - 1) / (sum_x * sum_x);
     if (variance < variance_min) variance = variance_min;
     e.se_low = e.se_high = sqrt(variance);
@@ -169,7 +170,7 @@ struct sonde_estimate sonde_estimate_ratio(const double *y, const double *x, con
     return e;
 }
 
-static int by_value(const void *a, const void *b)
+static int stats_by_value(const void *a, const void *b)
 {
     const struct sonde_observed *x = a, *y = b;
     if (x->value != y->value) return x->value < y->value ? -1 : 1;
@@ -178,10 +179,10 @@ static int by_value(const void *a, const void *b)
 
 void sonde_observed_sort(struct sonde_observed *v, size_t count)
 {
-    qsort(v, count, sizeof(*v), by_value);
+    qsort(v, count, sizeof(*v), stats_by_value);
 }
 
-static size_t rank_of(double q, size_t count)
+static size_t stats_rank_of(double q, size_t count)
 {
     const double r = ceil(q * (double)count) - 1;
     return r <= 0 ? 0 : r >= (double)count ? count - 1 : (size_t)r;
@@ -193,7 +194,7 @@ struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, si
     assert(q > 0 && q < 1);
     struct sonde_estimate e = { NAN, INFINITY, INFINITY, 1 };
     if (!count || n < 2) return e;
-    const size_t rank = rank_of(q, count);
+    const size_t rank = stats_rank_of(q, count);
     double *y = work, *x = work + n;
     for (size_t i = 0; i < n; i++) y[i] = x[i] = 0;
     /* Of values that are equal to it an equal share each: those of some parts must not come first. */
@@ -210,9 +211,9 @@ struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, si
     e.value = v[rank].value;
     e.df = f.df;
     /* Bounds beyond the values that there are, are not known. */
-    if (q - arm > 0) e.se_low = (e.value - v[rank_of(q - arm, count)].value) / t;
+    if (q - arm > 0) e.se_low = (e.value - v[stats_rank_of(q - arm, count)].value) / t;
     if (ceil((q + arm) * (double)count) <= (double)count - 1) {
-        const size_t above = rank_of(q + arm, count) + 1;
+        const size_t above = stats_rank_of(q + arm, count) + 1;
         e.se_high = (v[above].value - e.value) / t;
     }
     return e;

@@ -20,7 +20,7 @@ static int must_fail(void)
     return n == 1;
 }
 
-static void *counted(void *p)
+static void *alloc_counted(void *p)
 {
     if (p) atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     return p;
@@ -31,21 +31,21 @@ static size_t at_least_one(size_t size) { return size ? size : 1; }
 
 void *sonde__alloc(size_t size)
 {
-    return must_fail() ? NULL : counted(malloc(at_least_one(size)));
+    return must_fail() ? NULL : alloc_counted(malloc(at_least_one(size)));
 }
 
 void *sonde__calloc(size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
-    return must_fail() ? NULL : counted(calloc(1, at_least_one(bytes)));
+    return must_fail() ? NULL : alloc_counted(calloc(1, at_least_one(bytes)));
 }
 
 void *sonde__realloc(void *p, size_t size)
 {
     if (must_fail()) return NULL;
     void *moved = realloc(p, at_least_one(size));
-    return p ? moved : counted(moved);
+    return p ? moved : alloc_counted(moved);
 }
 
 char *sonde__strdup(const char *s) { return sonde__strndup(s, strlen(s)); }

@@ -50,7 +50,7 @@ char *sonde_buf_take(struct sonde_buf *b)
     return data;
 }
 
-static char *grow(struct sonde_buf *b, size_t n)
+static char *buf_grow(struct sonde_buf *b, size_t n)
 {
     if (b->error) return NULL;
     if (n > b->max - b->len) {
@@ -77,7 +77,7 @@ char *sonde_buf_reserve(struct sonde_buf *b, size_t n)
 {
     /* cap never passes max + 1, so one comparison checks both. */
     if (__builtin_expect(!b->error && n < b->cap - b->len, 1)) return b->data + b->len;
-    return grow(b, n);
+    return buf_grow(b, n);
 }
 
 void sonde_buf_add(struct sonde_buf *b, const void *data, size_t len)
@@ -126,7 +126,7 @@ static const char digit_pairs[] =
     "46474849505152535455565758596061626364656667686970717273747576777879808182838485868788899091"
     "9293949596979899";
 
-static void pair(char *to, uint32_t v) { memcpy(to, digit_pairs + v * 2, 2); }
+static void buf_pair(char *to, uint32_t v) { memcpy(to, digit_pairs + v * 2, 2); }
 
 /* Writes v so that it ends before end; returns its first digit. Eight digits at a time as long
  * as there are as many, for their divisions do not have to wait for each other. */
@@ -136,20 +136,20 @@ static char *digits_before(char *end, uint64_t v)
         const uint32_t low = (uint32_t)(v % 100000000), a = low / 10000, b = low % 10000;
         v /= 100000000;
         end -= 8;
-        pair(end, a / 100);
-        pair(end + 2, a % 100);
-        pair(end + 4, b / 100);
-        pair(end + 6, b % 100);
+        buf_pair(end, a / 100);
+        buf_pair(end + 2, a % 100);
+        buf_pair(end + 4, b / 100);
+        buf_pair(end + 6, b % 100);
     }
     uint32_t rest = (uint32_t)v;
     while (rest >= 100) {
         end -= 2;
-        pair(end, rest % 100);
+        buf_pair(end, rest % 100);
         rest /= 100;
     }
     if (rest >= 10) {
         end -= 2;
-        pair(end, rest);
+        buf_pair(end, rest);
     } else {
         *--end = (char)('0' + rest);
     }
@@ -260,7 +260,7 @@ static char *exponent_before(char *end, uint64_t digits, size_t places)
     const size_t exponent = places + 1 - count;
     assert(exponent < 100);
     end -= 2;
-    pair(end, (uint32_t)exponent);
+    buf_pair(end, (uint32_t)exponent);
     *--end = '-';
     *--end = 'e';
     if (count > 1) {
@@ -335,7 +335,7 @@ void sonde_buf_json_double(struct sonde_buf *b, double v)
 
 /* ---- JSON strings ------------------------------------------------------------------------ */
 
-static void json_escape(struct sonde_buf *b, unsigned char c)
+static void buf_json_escape(struct sonde_buf *b, unsigned char c)
 {
     switch (c) {
     case '"': sonde_buf_add(b, "\\\"", 2); break;
@@ -354,7 +354,7 @@ static void json_body(struct sonde_buf *b, const char *s, size_t len)
         const unsigned char c = (unsigned char)s[i];
         if (c >= 0x20 && c != '"' && c != '\\') continue;
         sonde_buf_add(b, s + from, i - from);
-        json_escape(b, c);
+        buf_json_escape(b, c);
         from = i + 1;
     }
     sonde_buf_add(b, s + from, len - from);
@@ -362,7 +362,7 @@ static void json_body(struct sonde_buf *b, const char *s, size_t len)
 
 /* How much of s to repair at a time, so that no character is split: the next piece begins with
  * a byte that continues nothing, if there is one in reach. */
-static size_t piece(const char *s, size_t len)
+static size_t buf_piece(const char *s, size_t len)
 {
     if (len <= JSON_PIECE) return len;
     for (size_t n = JSON_PIECE; n > JSON_PIECE - 4; n--) {
@@ -389,7 +389,7 @@ void sonde_buf_json_str(struct sonde_buf *b, const char *s, size_t len)
     } else {
         for (size_t i = 0; i < len;) {
             char fixed[3 * JSON_PIECE];
-            const size_t n = piece(s + i, len - i);
+            const size_t n = buf_piece(s + i, len - i);
             int changed = 0;
             json_body(b, fixed, sonde__utf8_copy(fixed, sizeof(fixed), s + i, n, &changed));
             i += n;

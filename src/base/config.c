@@ -101,7 +101,7 @@ int sonde_config_is_section(const char *name)
 }
 
 /* The setting most like section.key: of its own section, or else of any. */
-static const struct sonde_config_setting *nearest(const char *section, const char *key)
+static const struct sonde_config_setting *config_nearest(const char *section, const char *key)
 {
     const struct sonde_config_setting *best = NULL;
     unsigned best_cost = SONDE_NOT_NEAR;
@@ -119,8 +119,8 @@ static const struct sonde_config_setting *nearest(const char *section, const cha
 }
 
 /* Adds to text, of size bytes, what fits. */
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
-                                                         const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void config_append(char *text, size_t size,
+                                                                const char *format, ...)
 {
     const size_t len = strlen(text);
     va_list args;
@@ -130,7 +130,7 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
 }
 
 /* "cpu, memory, …", or the keys of a section. */
-static void list_names(char *text, size_t size, const char *section)
+static void config_list_names(char *text, size_t size, const char *section)
 {
     const char *last = "";
     text[0] = 0;
@@ -138,7 +138,7 @@ static void list_names(char *text, size_t size, const char *section)
         const struct sonde_config_setting *s = &settings[i];
         const char *name = section ? s->key : s->section;
         if ((section && strcmp(section, s->section) != 0) || !strcmp(name, last)) continue;
-        append(text, size, "%s%s", text[0] ? ", " : "", name);
+        config_append(text, size, "%s%s", text[0] ? ", " : "", name);
         last = name;
     }
 }
@@ -160,13 +160,13 @@ int sonde_config_unknown_section(struct sonde_err *err, const char *origin, cons
         return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; did you mean %s?", origin,
                              shown, best);
     }
-    const struct sonde_config_setting *s = nearest("", name);
+    const struct sonde_config_setting *s = config_nearest("", name);
     if (s) {
         return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; did you mean %s.%s?",
                              origin, shown, s->section, s->key);
     }
     char sections[256];
-    list_names(sections, sizeof(sections), NULL);
+    config_list_names(sections, sizeof(sections), NULL);
     return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; there are %s", origin, shown,
                          sections);
 }
@@ -176,14 +176,14 @@ int sonde_config_unknown_key(struct sonde_err *err, const char *origin, const ch
 {
     char name[SONDE_CONFIG_SHOWN];
     sonde_config_show(name, key, strlen(key), 0);
-    const struct sonde_config_setting *s = nearest(section, key);
+    const struct sonde_config_setting *s = config_nearest(section, key);
     if (s) {
         return sonde_err_set(err, SONDE_EINVAL,
                              "%s: unknown setting %s.%s = %s; did you mean %s.%s?", origin, section,
                              name, shown, s->section, s->key);
     }
     char keys[256];
-    list_names(keys, sizeof(keys), section);
+    config_list_names(keys, sizeof(keys), section);
     return sonde_err_set(err, SONDE_EINVAL, "%s: unknown setting %s.%s = %s; %s has %s", origin,
                          section, name, shown, section, keys);
 }
@@ -205,22 +205,22 @@ void sonde_config_show(char out[SONDE_CONFIG_SHOWN], const char *s, size_t len, 
     out[at] = 0;
 }
 
-static void allowed(char *text, size_t size, const struct sonde_config_setting *s)
+static void config_allowed(char *text, size_t size, const struct sonde_config_setting *s)
 {
     text[0] = 0;
     switch (s->kind) {
-    case SONDE_CONFIG_BOOL: append(text, size, "true or false"); break;
-    case SONDE_CONFIG_INT: append(text, size, "a whole number from %s", s->range); break;
-    case SONDE_CONFIG_NUM: append(text, size, "a number from %s", s->range); break;
-    case SONDE_CONFIG_STR: append(text, size, "UTF-8 text of %s", s->range); break;
-    case SONDE_CONFIG_LIST: append(text, size, "a JSON array, %s", s->range); break;
+    case SONDE_CONFIG_BOOL: config_append(text, size, "true or false"); break;
+    case SONDE_CONFIG_INT: config_append(text, size, "a whole number from %s", s->range); break;
+    case SONDE_CONFIG_NUM: config_append(text, size, "a number from %s", s->range); break;
+    case SONDE_CONFIG_STR: config_append(text, size, "UTF-8 text of %s", s->range); break;
+    case SONDE_CONFIG_LIST: config_append(text, size, "a JSON array, %s", s->range); break;
     case SONDE_CONFIG_ENUM:
-        append(text, size, "one of ");
+        config_append(text, size, "one of ");
         for (const char *c = s->range; *c; c++) {
             if (*c == '|') {
-                append(text, size, ", ");
+                config_append(text, size, ", ");
             } else {
-                append(text, size, "%c", *c);
+                config_append(text, size, "%c", *c);
             }
         }
         break;
@@ -231,12 +231,12 @@ int sonde_config_bad_value(struct sonde_err *err, const char *origin,
                            const struct sonde_config_setting *s, const char *shown)
 {
     char text[256];
-    allowed(text, sizeof(text), s);
+    config_allowed(text, sizeof(text), s);
     return sonde_err_set(err, SONDE_EINVAL, "%s: %s.%s is %s, but must be %s", origin, s->section,
                          s->key, shown, text);
 }
 
-static void *field(struct sonde_config_values *c, const struct sonde_config_setting *s)
+static void *config_field(struct sonde_config_values *c, const struct sonde_config_setting *s)
 {
     return (char *)c + s->offset;
 }
@@ -245,7 +245,7 @@ int sonde_config_put_bool(struct sonde_config_values *c, const struct sonde_conf
                           int v)
 {
     const int flag = v != 0;
-    memcpy(field(c, s), &flag, sizeof(flag));
+    memcpy(config_field(c, s), &flag, sizeof(flag));
     return 0;
 }
 
@@ -253,7 +253,7 @@ int sonde_config_put_int(struct sonde_config_values *c, const struct sonde_confi
                          int64_t v)
 {
     if (v < s->int_min || v > s->int_max) return SONDE_EINVAL;
-    memcpy(field(c, s), &v, sizeof(v));
+    memcpy(config_field(c, s), &v, sizeof(v));
     return 0;
 }
 
@@ -261,11 +261,11 @@ int sonde_config_put_num(struct sonde_config_values *c, const struct sonde_confi
                          double v)
 {
     if (!(v >= s->num_min && v <= s->num_max)) return SONDE_EINVAL; /* NaN is no number either */
-    memcpy(field(c, s), &v, sizeof(v));
+    memcpy(config_field(c, s), &v, sizeof(v));
     return 0;
 }
 
-static int is_choice(const char *choices, const char *text, size_t len)
+static int config_is_choice(const char *choices, const char *text, size_t len)
 {
     for (const char *c = choices; *c;) {
         const size_t n = strcspn(c, "|");
@@ -280,15 +280,15 @@ int sonde_config_put_text(struct sonde_config_values *c, const struct sonde_conf
 {
     const size_t len = strlen(text);
     if (s->kind == SONDE_CONFIG_ENUM) {
-        if (!is_choice(s->range, text, len)) return SONDE_EINVAL;
+        if (!config_is_choice(s->range, text, len)) return SONDE_EINVAL;
     } else if (len >= SONDE_CONFIG_STR_SIZE || !sonde__utf8_valid(text, len)) {
         return SONDE_EINVAL;
     }
-    memcpy(field(c, s), text, len + 1);
+    memcpy(config_field(c, s), text, len + 1);
     return 0;
 }
 
-static int parse_bool(const char *text, int *out)
+static int config_parse_bool(const char *text, int *out)
 {
     static const char *const words[] = { "false", "true", "0", "1", "no", "yes", "off", "on" };
     for (size_t i = 0; i < SONDE_COUNT(words); i++) {
@@ -330,7 +330,7 @@ static int set_from_text(struct sonde_config_values *c, const struct sonde_confi
     double number = 0;
     switch (s->kind) {
     case SONDE_CONFIG_BOOL:
-        return parse_bool(text, &flag) ? SONDE_EINVAL : sonde_config_put_bool(c, s, flag);
+        return config_parse_bool(text, &flag) ? SONDE_EINVAL : sonde_config_put_bool(c, s, flag);
     case SONDE_CONFIG_INT:
         return parse_int(text, &whole) ? SONDE_EINVAL : sonde_config_put_int(c, s, whole);
     case SONDE_CONFIG_NUM:
@@ -389,7 +389,7 @@ int sonde_config_set(struct sonde_config_values *c, const char *key, const char 
     const char *dot = strchr(key, '.');
     if (!dot) {
         sonde_config_show(shown, key, strlen(key), 0);
-        const struct sonde_config_setting *s = nearest("", key);
+        const struct sonde_config_setting *s = config_nearest("", key);
         return sonde_err_set(err, SONDE_EINVAL, "%s: %s is not the name of a setting; %s %s.%s%s",
                              origin, shown, s ? "did you mean" : "names look like",
                              s ? s->section : "agent", s ? s->key : "max_series", s ? "?" : "");
@@ -539,8 +539,8 @@ void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg),
         char help[256];
         snprintf(help, sizeof(help), "%s", s->help);
         if (void_row(s) >= 0) {
-            append(help, sizeof(help), " (accepted; no effect in this version: %s)",
-                   no_effect[void_row(s)].why);
+            config_append(help, sizeof(help), " (accepted; no effect in this version: %s)",
+                          no_effect[void_row(s)].why);
         }
         const struct sonde_config_row r = { s->section, s->key,   types[s->kind],
                                             s->def,     s->range, help };

@@ -26,7 +26,7 @@ enum { FILE_MAX_BYTES = 1 << 20, ORIGIN_SIZE = 320 };
 
 /* ---- where a member stands --------------------------------------------------------------- */
 
-struct member {
+struct config_file_member {
     const char *key;   /* its opening quote */
     const char *value;
     const char *end;   /* after the value */
@@ -61,9 +61,9 @@ static const char *skip_value(const char *p)
 }
 
 /* The nth member of the object that begins at p. */
-static struct member find_member(const char *p, size_t nth)
+static struct config_file_member find_member(const char *p, size_t nth)
 {
-    struct member m = { 0 };
+    struct config_file_member m = { 0 };
     p++;
     for (size_t i = 0; i <= nth; i++) {
         m.key = skip_space(p);
@@ -75,7 +75,8 @@ static struct member find_member(const char *p, size_t nth)
 }
 
 /* "origin:line:column" of p, columns in characters as jansson counts them. */
-static void place(char out[ORIGIN_SIZE], const char *origin, const char *text, const char *p)
+static void config_file_place(char out[ORIGIN_SIZE], const char *origin, const char *text,
+                              const char *p)
 {
     size_t line = 1, column = 1;
     for (const char *q = text; q < p; q++) {
@@ -121,8 +122,8 @@ int sonde_config_put_list(struct sonde_config_values *c, const struct sonde_conf
     return rc;
 }
 
-static int put(struct sonde_config_values *c, const struct sonde_config_setting *s,
-               const json_t *v)
+static int config_file_put(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                           const json_t *v)
 {
     switch (s->kind) {
     case SONDE_CONFIG_BOOL:
@@ -142,7 +143,7 @@ static int put(struct sonde_config_values *c, const struct sonde_config_setting 
     return SONDE_EINVAL;
 }
 
-static void show(char out[SONDE_CONFIG_SHOWN], const json_t *v, const struct member *m)
+static void config_file_show(char out[SONDE_CONFIG_SHOWN], const json_t *v, const struct config_file_member *m)
 {
     if (json_is_object(v) || json_is_array(v)) {
         snprintf(out, SONDE_CONFIG_SHOWN, "%s", json_is_array(v) ? "an array" : "an object");
@@ -165,11 +166,11 @@ static int load_section(struct sonde_config_values *c, const struct source *src,
     json_object_foreach(keys, key, value)
     {
         const struct sonde_config_setting *s = sonde_config_find(section, key);
-        if (!s || put(c, s, value)) {
+        if (!s || config_file_put(c, s, value)) {
             char at[ORIGIN_SIZE], shown[SONDE_CONFIG_SHOWN];
-            const struct member m = find_member(object, nth);
-            place(at, src->origin, src->text, m.key);
-            show(shown, value, &m);
+            const struct config_file_member m = find_member(object, nth);
+            config_file_place(at, src->origin, src->text, m.key);
+            config_file_show(shown, value, &m);
             return s ? sonde_config_bad_value(err, at, s, shown)
                      : sonde_config_unknown_key(err, at, section, key, shown);
         }
@@ -188,15 +189,15 @@ static int load_sections(struct sonde_config_values *c, const struct source *src
     const char *const object = skip_space(src->text);
     json_object_foreach(root, section, keys)
     {
-        const struct member m = find_member(object, nth);
+        const struct config_file_member m = find_member(object, nth);
         char at[ORIGIN_SIZE];
-        place(at, src->origin, src->text, m.key);
+        config_file_place(at, src->origin, src->text, m.key);
         if (!sonde_config_is_section(section)) {
             return sonde_config_unknown_section(err, at, section);
         }
         if (!json_is_object(keys)) {
             char shown[SONDE_CONFIG_SHOWN];
-            show(shown, keys, &m);
+            config_file_show(shown, keys, &m);
             return sonde_err_set(err, SONDE_EINVAL,
                                  "%s: section %s is %s, but must be an object of settings", at,
                                  section, shown);

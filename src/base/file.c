@@ -158,7 +158,7 @@ int sonde_file_replace_at(int dir_fd, const char *name, const char *temp, const 
 
 /* Not mkstemp(), whose file is the owner's alone: to give it the mode that others have, the umask
  * would have to be set for a moment, in all threads. */
-static int create_beside(const char *real, char *temp, size_t temp_size)
+static int file_create_beside(const char *real, char *temp, size_t temp_size)
 {
     for (int i = 0; i < TEMP_TRIES; i++) {
         uint32_t random;
@@ -182,7 +182,7 @@ int sonde_file_temp_create(struct sonde_file_temp *t, const char *path, struct s
     int rc = 0;
     if (!new.path || !new.shown) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to write '%s'", path);
-    } else if ((new.fd = create_beside(new.real, new.path, size)) < 0) {
+    } else if ((new.fd = file_create_beside(new.real, new.path, size)) < 0) {
         const int error = errno;
         rc = sonde_err_set(err, sonde__from_errno(error), "cannot create a file beside '%s': %s", path,
                            strerror(error));

@@ -13,7 +13,7 @@
 
 #include "sonde/sonde.h"
 
-static struct slot {
+static struct guarded_map_slot {
     uint32_t taken, damaged;
     uintptr_t base;
     size_t bytes;
@@ -23,7 +23,7 @@ static uint32_t slots_used;  /* slots at and above this were never taken */
 static struct sigaction previous;
 static uintptr_t page_bytes;
 
-static struct slot *find(uintptr_t address)
+static struct guarded_map_slot *guarded_map_find(uintptr_t address)
 {
     uint32_t used = __atomic_load_n(&slots_used, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < used; i++) {
@@ -34,7 +34,7 @@ static struct slot *find(uintptr_t address)
     return NULL;
 }
 
-static void pass_on(int number, siginfo_t *info, void *context)
+static void guarded_map_pass_on(int number, siginfo_t *info, void *context)
 {
     if (previous.sa_flags & SA_SIGINFO) {
         previous.sa_sigaction(number, info, context);
@@ -52,7 +52,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
     uintptr_t address = (uintptr_t)info->si_addr;
-    struct slot *s = find(address);
+    struct guarded_map_slot *s = guarded_map_find(address);
     if (s) {
         uintptr_t page = address & ~(page_bytes - 1);
         size_t rest = s->bytes - (page - s->base);
@@ -64,11 +64,11 @@ static void on_bus(int number, siginfo_t *info, void *context)
         }
     }
     errno = saved;
-    pass_on(number, info, context);
+    guarded_map_pass_on(number, info, context);
 }
 
 /* With every mapping, since somebody may have set a handler of his own meanwhile. */
-static void install(void)
+static void guarded_map_install(void)
 {
     static struct sonde_lock lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_GUARD);
     struct sigaction now, action = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
@@ -84,7 +84,7 @@ static void install(void)
     sonde_unlock(&lock);
 }
 
-static int slot_take(void)
+static int guarded_map_slot_take(void)
 {
     for (uint32_t i = 0; i < SONDE_GUARDED_MAPS_MAX; i++) {
         if (__atomic_exchange_n(&slots[i].taken, 1, __ATOMIC_ACQUIRE) != 0) continue;
@@ -100,8 +100,8 @@ static int slot_take(void)
 
 int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out, struct sonde_err *err)
 {
-    install();
-    int i = slot_take();
+    guarded_map_install();
+    int i = guarded_map_slot_take();
     if (i < 0) {
         return sonde_err_set(err, SONDE_EFULL, "%d segments are being read already",
                              SONDE_GUARDED_MAPS_MAX);
@@ -124,7 +124,7 @@ int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out, 
 void sonde_guarded_map_close(struct sonde_guarded_map *g)
 {
     if (!g->base) return;
-    struct slot *s = &slots[g->slot];
+    struct guarded_map_slot *s = &slots[g->slot];
     /* The range must be out of the registry before its addresses can be anybody else's. */
     __atomic_store_n(&s->bytes, 0, __ATOMIC_SEQ_CST);
     munmap((void *)(uintptr_t)g->base, g->bytes);

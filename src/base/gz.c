@@ -20,7 +20,7 @@ static void z_free(voidpf arg, voidpf p)
 }
 
 /* zlib counts in 32 bits: hand it the input piece by piece. */
-static void feed(z_stream *z, const unsigned char **data, size_t *len)
+static void gz_feed(z_stream *z, const unsigned char **data, size_t *len)
 {
     if (z->avail_in || !*len) return;
     const size_t n = *len < FEED_MAX ? *len : FEED_MAX;
@@ -31,7 +31,7 @@ static void feed(z_stream *z, const unsigned char **data, size_t *len)
 }
 
 /* Room for zlib to write to, up to out's cap; 0 = none, out->error says why. */
-static size_t offer(z_stream *z, struct sonde_buf *out)
+static size_t gz_offer(z_stream *z, struct sonde_buf *out)
 {
     const size_t left = out->max - out->len, room = left && left < ROOM ? left : ROOM;
     char *to = sonde_buf_reserve(out, room);
@@ -52,8 +52,8 @@ int sonde_gz_pack(const void *data, size_t len, int level, struct sonde_buf *out
     }
     int rc = Z_OK;
     while (rc == Z_OK) {
-        feed(&z, &at, &len);
-        const size_t room = offer(&z, out);
+        gz_feed(&z, &at, &len);
+        const size_t room = gz_offer(&z, out);
         if (!room) break;
         rc = deflate(&z, len ? Z_NO_FLUSH : Z_FINISH);
         out->len += room - z.avail_out;
@@ -71,8 +71,8 @@ int sonde_gz_unpack(const void *data, size_t len, struct sonde_buf *out)
     if (inflateInit2(&z, WINDOW_GZIP) != Z_OK) return SONDE_ENOMEM;
     int rc = Z_OK;
     while (rc == Z_OK) {
-        feed(&z, &at, &len);
-        const size_t room = offer(&z, out);
+        gz_feed(&z, &at, &len);
+        const size_t room = gz_offer(&z, out);
         if (!room) break;
         rc = inflate(&z, Z_NO_FLUSH);
         out->len += room - z.avail_out;

@@ -13,7 +13,7 @@ struct sonde_strings_block {
     char data[];
 };
 
-static int take(const struct sonde_budget *b, size_t bytes)
+static int intern_take(const struct sonde_budget *b, size_t bytes)
 {
     if (bytes > b->max - *b->used) return SONDE_ENOMEM;
     *b->used += bytes;
@@ -27,7 +27,7 @@ void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
     if (*cap > UINT32_MAX / 2) return NULL; /* ids are 32 bits */
     const uint32_t more = *cap ? *cap * 2 : TABLE_FIRST;
     const size_t added = (size_t)(more - *cap) * size;
-    if (take(b, added)) return NULL;
+    if (intern_take(b, added)) return NULL;
     void *grown = sonde__realloc(data, (size_t)more * size);
     if (!grown) {
         *b->used -= added;
@@ -42,7 +42,7 @@ int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b)
     if (t->used < t->cap - t->cap / 4) return 0;
     if (t->cap > UINT32_MAX / 2) return SONDE_ENOMEM;
     struct sonde_intern more = { .cap = t->cap ? t->cap * 2 : INDEX_FIRST };
-    int rc = take(b, (size_t)(more.cap - t->cap) * sizeof(*more.slots));
+    int rc = intern_take(b, (size_t)(more.cap - t->cap) * sizeof(*more.slots));
     if (rc) return rc;
     /* Not calloc: a page that is first read and then written is faulted in twice. */
     more.slots = sonde__alloc((size_t)more.cap * sizeof(*more.slots));
@@ -92,7 +92,7 @@ static char *block_room(struct sonde_strings *pool, size_t bytes, const struct s
     size_t cap = head ? head->cap * 2 : BLOCK_FIRST;
     if (cap > BLOCK_BYTES) cap = BLOCK_BYTES;
     if (cap < bytes) cap = bytes;
-    if (take(b, sizeof(*head) + cap)) return NULL;
+    if (intern_take(b, sizeof(*head) + cap)) return NULL;
     struct sonde_strings_block *block = sonde__alloc(sizeof(*block) + cap);
     if (!block) {
         *b->used -= sizeof(*head) + cap;

@@ -7,7 +7,7 @@
 
 /* A comma, unless this is the first element or the value of a key. Strings end in a quote, so
  * a bracket or colon here is never part of one. */
-static void separate(struct sonde_buf *out)
+static void json_separate(struct sonde_buf *out)
 {
     const char last = out->len ? out->data[out->len - 1] : '{';
     if (last != '{' && last != '[' && last != ':') sonde_buf_putc(out, ',');
@@ -15,7 +15,7 @@ static void separate(struct sonde_buf *out)
 
 void sonde_json_open(struct sonde_buf *out, char bracket)
 {
-    separate(out);
+    json_separate(out);
     sonde_buf_putc(out, bracket);
 }
 
@@ -23,7 +23,7 @@ void sonde_json_close(struct sonde_buf *out, char bracket) { sonde_buf_putc(out,
 
 void sonde_json_key(struct sonde_buf *out, const char *key)
 {
-    separate(out);
+    json_separate(out);
     sonde_buf_json_str(out, key, strlen(key));
     sonde_buf_putc(out, ':');
 }

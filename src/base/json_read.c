@@ -156,7 +156,7 @@ int sonde_json_number_u64(struct sonde_json_reader *r, uint64_t *out)
     return sonde_json_fail(r, "a number is negative or too large");
 }
 
-static int hex4(const char *s, const char *end, uint32_t *out)
+static int json_read_hex4(const char *s, const char *end, uint32_t *out)
 {
     if (end - s < 4) return 0;
     *out = 0;
@@ -181,9 +181,9 @@ static void put_code(struct sonde_buf *b, uint32_t code)
 static size_t put_escaped_code(struct sonde_buf *b, const char *s, const char *end)
 {
     uint32_t code, low;
-    if (!hex4(s + 2, end, &code)) return 0;
+    if (!json_read_hex4(s + 2, end, &code)) return 0;
     if (code >= 0xd800 && code < 0xdc00 && end - s >= 12 && s[6] == '\\' && s[7] == 'u' &&
-        hex4(s + 8, end, &low) && (low & 0xfc00) == 0xdc00) {
+        json_read_hex4(s + 8, end, &low) && (low & 0xfc00) == 0xdc00) {
         put_code(b, 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff)));
         return 12;
     }
@@ -191,7 +191,8 @@ static size_t put_escaped_code(struct sonde_buf *b, const char *s, const char *e
     return 6;
 }
 
-static int unescape(struct sonde_json_reader *r, struct sonde_json_text raw, struct sonde_buf *b)
+static int json_read_unescape(struct sonde_json_reader *r, struct sonde_json_text raw,
+                              struct sonde_buf *b)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *s = raw.s, *end = raw.s + raw.len;
@@ -220,7 +221,7 @@ int sonde_json_string(struct sonde_json_reader *r, struct sonde_buf *buf,
         return 1;
     }
     sonde_buf_reset(buf);
-    if (!unescape(r, raw, buf)) return 0;
+    if (!json_read_unescape(r, raw, buf)) return 0;
     if (buf->error) return sonde_json_fail(r, "a string is too long");
     *out = (struct sonde_json_text){ buf->len ? buf->data : "", buf->len };
     return 1;

@@ -21,17 +21,18 @@ const char *sonde_lock_rank_name(enum sonde_lock_rank rank)
 
 enum { HELD_MAX = 16 };
 
-struct held {
+struct lock_held {
     const void *lock;
     enum sonde_lock_rank rank;
     enum sonde__held how;
 };
 
-static _Thread_local struct held held[HELD_MAX];
+static _Thread_local struct lock_held held[HELD_MAX];
 static _Thread_local int held_count;
 
 /* Not by the log, which has a lock as well. */
-static _Noreturn void stop(const char *what, enum sonde_lock_rank rank, const struct held *other)
+static _Noreturn void lock_stop(const char *what, enum sonde_lock_rank rank,
+                                const struct lock_held *other)
 {
     char thread[32] = "?";
     pthread_getname_np(pthread_self(), thread, sizeof(thread));
@@ -46,7 +47,7 @@ static _Noreturn void stop(const char *what, enum sonde_lock_rank rank, const st
     abort();
 }
 
-static struct held *find_held(const void *lock)
+static struct lock_held *find_held(const void *lock)
 {
     for (int i = held_count - 1; i >= 0; i--) {
         if (held[i].lock == lock) return &held[i];
@@ -55,63 +56,64 @@ static struct held *find_held(const void *lock)
 }
 
 /* Those that it holds beside lock are all of lower rank; or also of its rank, at lower addresses. */
-static void check_order(const char *what, const void *lock, enum sonde_lock_rank rank, int ascending)
+static void lock_check_order(const char *what, const void *lock, enum sonde_lock_rank rank,
+                             int ascending)
 {
     for (int i = 0; i < held_count; i++) {
-        const struct held *h = &held[i];
+        const struct lock_held *h = &held[i];
         const int below = ascending && h->rank == rank && (uintptr_t)h->lock < (uintptr_t)lock;
-        if (h->lock != lock && h->rank >= rank && !below) stop(what, rank, h);
+        if (h->lock != lock && h->rank >= rank && !below) lock_stop(what, rank, h);
     }
 }
 
 void sonde__lock_before(const void *lock, enum sonde_lock_rank rank)
 {
     sonde__lock_try(lock, rank);
-    check_order("takes", lock, rank, 0);
+    lock_check_order("takes", lock, rank, 0);
 }
 
 void sonde__lock_before_ascending(const void *lock, enum sonde_lock_rank rank)
 {
     sonde__lock_try(lock, rank);
-    check_order("takes", lock, rank, 1);
+    lock_check_order("takes", lock, rank, 1);
 }
 
 void sonde__lock_try(const void *lock, enum sonde_lock_rank rank)
 {
-    if (find_held(lock)) stop("takes once more", rank, NULL);
+    if (find_held(lock)) lock_stop("takes once more", rank, NULL);
 }
 
 void sonde__lock_taken(const void *lock, enum sonde_lock_rank rank, enum sonde__held how)
 {
-    if (held_count == HELD_MAX) stop("holds too many, and takes", rank, NULL);
-    held[held_count++] = (struct held){ lock, rank, how };
+    if (held_count == HELD_MAX) lock_stop("holds too many, and takes", rank, NULL);
+    held[held_count++] = (struct lock_held){ lock, rank, how };
 }
 
 void sonde__lock_released(const void *lock, enum sonde_lock_rank rank)
 {
-    struct held *h = find_held(lock);
-    if (!h) stop("releases without holding it", rank, NULL);
+    struct lock_held *h = find_held(lock);
+    if (!h) lock_stop("releases without holding it", rank, NULL);
     *h = held[--held_count]; /* there is no order among them */
 }
 
 void sonde__lock_waits(const void *lock, enum sonde_lock_rank rank)
 {
-    if (!find_held(lock)) stop("waits without holding", rank, NULL);
-    check_order("waits for a condition of", lock, rank, 0);
+    if (!find_held(lock)) lock_stop("waits without holding", rank, NULL);
+    lock_check_order("waits for a condition of", lock, rank, 0);
     sonde__lock_released(lock, rank);
 }
 
 void sonde__lock_assert(const void *lock, enum sonde_lock_rank rank, int is_held, int write)
 {
-    const struct held *h = find_held(lock);
-    if (is_held && !h) stop("does not hold", rank, NULL);
-    if (!is_held && h) stop("must not hold", rank, NULL);
-    if (write && h->how != SONDE__HELD_WRITE) stop("does not hold for writing", rank, NULL);
+    const struct lock_held *h = find_held(lock);
+    if (is_held && !h) lock_stop("does not hold", rank, NULL);
+    if (!is_held && h) lock_stop("must not hold", rank, NULL);
+    if (write && h->how != SONDE__HELD_WRITE) lock_stop("does not hold for writing", rank, NULL);
 }
 
 void sonde__lock_assert_none(void)
 {
-    if (held_count) stop("must hold no lock, and holds", held[0].rank, NULL);
+    if (held_count) lock_stop("must hold no lock, and holds", held[0].rank, NULL);
 }
 
 #endif

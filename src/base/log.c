@@ -58,7 +58,7 @@ int sonde_log_open(enum sonde_log_level level, const char *path)
 }
 
 /* "2026-01-23T01:45:00.123Z warn  " */
-static size_t prefix(char *line, size_t max, enum sonde_log_level level)
+static size_t log_prefix(char *line, size_t max, enum sonde_log_level level)
 {
     struct timespec now;
     struct tm tm;
@@ -83,7 +83,7 @@ void sonde_log(enum sonde_log_level level, const char *format, ...)
     /* What is logged may quote another process: no control characters, so that one event is one
      * line and cannot move a terminal's cursor, and no broken UTF-8. */
     char line[64 + LINE_MAX_BYTES + 1];
-    size_t len = prefix(line, 64, level);
+    size_t len = log_prefix(line, 64, level);
     if (n >= 0) {
         const size_t raw_len = sonde_visible(raw, strlen(raw));
         for (size_t i = 0; i < raw_len; i++) {

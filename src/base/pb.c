@@ -8,7 +8,7 @@ enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, VARINT_MAX = 10, FIELD
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fixed64 is copied as it is");
 
 /* Seven bits a byte, the lowest first; the high bit says that more follow. */
-static size_t varint(unsigned char out[VARINT_MAX], uint64_t v)
+static size_t pb_varint(unsigned char out[VARINT_MAX], uint64_t v)
 {
     size_t n = 0;
     while (v >= 0x80) {
@@ -25,12 +25,12 @@ static size_t varint_size(uint64_t v)
 }
 
 /* 0, -1, 1, -2, … become 0, 1, 2, 3, …, so that small values stay short whatever their sign. */
-static uint64_t zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63); }
+static uint64_t pb_zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63); }
 
 static void add_varint(struct sonde_buf *b, uint64_t v)
 {
     unsigned char bytes[VARINT_MAX];
-    sonde_buf_add(b, bytes, varint(bytes, v));
+    sonde_buf_add(b, bytes, pb_varint(bytes, v));
 }
 
 static void add_tag(struct sonde_buf *b, uint32_t field, uint32_t wire)
@@ -47,7 +47,7 @@ void sonde_pb_uint(struct sonde_buf *b, uint32_t field, uint64_t v)
 
 void sonde_pb_sint(struct sonde_buf *b, uint32_t field, int64_t v)
 {
-    sonde_pb_uint(b, field, zigzag(v));
+    sonde_pb_uint(b, field, pb_zigzag(v));
 }
 
 void sonde_pb_fixed64(struct sonde_buf *b, uint32_t field, uint64_t v)
@@ -109,8 +109,8 @@ void sonde_pb_packed_sint(struct sonde_buf *b, uint32_t field, const int64_t *v,
 {
     if (!count) return;
     size_t len = 0;
-    for (size_t i = 0; i < count; i++) len += varint_size(zigzag(v[i]));
+    for (size_t i = 0; i < count; i++) len += varint_size(pb_zigzag(v[i]));
     add_tag(b, field, WIRE_BYTES);
     add_varint(b, len);
-    for (size_t i = 0; i < count; i++) add_varint(b, zigzag(v[i]));
+    for (size_t i = 0; i < count; i++) add_varint(b, pb_zigzag(v[i]));
 }

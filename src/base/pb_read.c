@@ -20,7 +20,7 @@ int sonde_pb_next_varint(struct sonde_pb_reader *r, uint64_t *v)
     return -1;
 }
 
-static int fixed(struct sonde_pb_reader *r, size_t bytes, uint64_t *v)
+static int pb_read_fixed(struct sonde_pb_reader *r, size_t bytes, uint64_t *v)
 {
     if ((size_t)(r->end - r->at) < bytes) return -1;
     *v = 0;
@@ -38,8 +38,8 @@ int sonde_pb_next(struct sonde_pb_reader *r, struct sonde_pb_field *f)
     *f = (struct sonde_pb_field){ .number = (uint32_t)(tag >> 3), .wire = tag & 7 };
     switch (f->wire) {
     case SONDE_PB_VARINT: return sonde_pb_next_varint(r, &f->value) == 1 ? 1 : -1;
-    case SONDE_PB_FIXED64: return fixed(r, 8, &f->value);
-    case SONDE_PB_FIXED32: return fixed(r, 4, &f->value);
+    case SONDE_PB_FIXED64: return pb_read_fixed(r, 8, &f->value);
+    case SONDE_PB_FIXED32: return pb_read_fixed(r, 4, &f->value);
     case SONDE_PB_BYTES:
         if (sonde_pb_next_varint(r, &len) != 1 || len > (size_t)(r->end - r->at)) return -1;
         f->data = r->at;

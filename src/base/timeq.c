@@ -22,7 +22,7 @@ void sonde_timeq_release(struct sonde_timeq *q)
     sonde_timeq_init(q, q->item_size, q->max);
 }
 
-static int grow(struct sonde_timeq *q)
+static int timeq_grow(struct sonde_timeq *q)
 {
     if (q->cap == q->max) return SONDE_EFULL;
     uint32_t cap = q->cap ? q->cap * 2 : CAP_FIRST;
@@ -40,7 +40,7 @@ static int grow(struct sonde_timeq *q)
     return 0;
 }
 
-static int earlier(const struct sonde_timeq_entry *a, const struct sonde_timeq_entry *b)
+static int timeq_earlier(const struct sonde_timeq_entry *a, const struct sonde_timeq_entry *b)
 {
     return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->serial < b->serial;
 }
@@ -48,14 +48,14 @@ static int earlier(const struct sonde_timeq_entry *a, const struct sonde_timeq_e
 int sonde_timeq_put(struct sonde_timeq *q, uint64_t time_ns, const void *item)
 {
     if (q->count == q->cap) {
-        const int rc = grow(q);
+        const int rc = timeq_grow(q);
         if (rc) return rc;
     }
     const uint32_t at = q->spare[q->cap - q->count - 1];
     const struct sonde_timeq_entry e = { time_ns, q->serial++, at };
     memcpy(q->items + at * q->item_size, item, q->item_size);
     uint32_t i = q->count++;
-    for (; i > 0 && earlier(&e, &q->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+    for (; i > 0 && timeq_earlier(&e, &q->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         q->heap[i] = q->heap[(i - 1) / 2];
     }
     q->heap[i] = e;
@@ -68,8 +68,8 @@ void sonde_timeq_take(struct sonde_timeq *q, void *item)
     const struct sonde_timeq_entry e = q->heap[--q->count];
     uint32_t i = 0;
     for (uint32_t child; (child = 2 * i + 1) < q->count; i = child) {
-        if (child + 1 < q->count && earlier(&q->heap[child + 1], &q->heap[child])) child++;
-        if (!earlier(&q->heap[child], &e)) break;
+        if (child + 1 < q->count && timeq_earlier(&q->heap[child + 1], &q->heap[child])) child++;
+        if (!timeq_earlier(&q->heap[child], &e)) break;
         q->heap[i] = q->heap[child];
     }
     q->heap[i] = e;
@@ -77,14 +77,14 @@ void sonde_timeq_take(struct sonde_timeq *q, void *item)
     memcpy(item, q->items + at * q->item_size, q->item_size);
 }
 
-static int by_time(const void *a, const void *b)
+static int timeq_by_time(const void *a, const void *b)
 {
     const struct sonde_timeq_entry *x = a, *y = b;
-    return earlier(x, y) ? -1 : earlier(y, x);
+    return timeq_earlier(x, y) ? -1 : timeq_earlier(y, x);
 }
 
 /* What is sorted is a heap, too. */
 void sonde_timeq_sort(struct sonde_timeq *q)
 {
-    if (q->count) qsort(q->heap, q->count, sizeof(q->heap[0]), by_time);
+    if (q->count) qsort(q->heap, q->count, sizeof(q->heap[0]), timeq_by_time);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static int hex_digit(char c)
+static int trace_id_hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -21,7 +21,7 @@ int sonde_trace_id_parse(const char *text, uint64_t *hi, uint64_t *lo)
             if (text[i] != '-') return 0;
             continue;
         }
-        const int digit = hex_digit(text[i]);
+        const int digit = trace_id_hex_digit(text[i]);
         if (digit < 0) return 0;
         word[digits / 16] = word[digits / 16] << 4 | (uint64_t)digit;
         digits++;

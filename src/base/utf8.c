@@ -12,7 +12,7 @@ static const char replacement[3] = { '\xef', '\xbf', '\xbd' };
 
 /* Length of the well-formed character at s, or 0; *bad is then the length of what to replace.
  * len is at least 1. */
-static size_t character(const unsigned char *s, size_t len, size_t *bad)
+static size_t utf8_character(const unsigned char *s, size_t len, size_t *bad)
 {
     const unsigned char b = s[0];
     *bad = 1;
@@ -59,7 +59,7 @@ int sonde__utf8_valid(const char *s, size_t len)
         i += ascii_run(p + i, len - i);
         if (i == len) break;
         size_t bad;
-        const size_t n = character(p + i, len - i, &bad);
+        const size_t n = utf8_character(p + i, len - i, &bad);
         if (!n) return 0;
         i += n;
     }
@@ -81,7 +81,7 @@ size_t sonde__utf8_copy(char *out, size_t out_max, const char *s, size_t len, in
             continue;
         }
         size_t bad;
-        const size_t n = character(p + i, len - i, &bad);
+        const size_t n = utf8_character(p + i, len - i, &bad);
         const size_t add = n ? n : sizeof(replacement);
         if (add > out_max - done) goto cut;
         memcpy(out + done, n ? (const void *)(p + i) : (const void *)replacement, add);

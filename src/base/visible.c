@@ -28,7 +28,7 @@ size_t sonde_visible(char *s, size_t len)
     return to;
 }
 
-static void write_all(int fd, const char *s, size_t len)
+static void visible_write_all(int fd, const char *s, size_t len)
 {
     while (len) {
         const ssize_t n = write(fd, s, len);
@@ -58,9 +58,9 @@ void sonde_visible_vprintf(int fd, const char *format, va_list ap)
     int changed = 0;
     if (out) {
         const size_t valid = sonde__utf8_copy(out, 3 * len, text, len, &changed);
-        write_all(fd, out, sonde_visible(out, valid));
+        visible_write_all(fd, out, sonde_visible(out, valid));
     } else {
-        write_all(fd, text, sonde_visible(text, len));
+        visible_write_all(fd, text, sonde_visible(text, len));
     }
     sonde__free(out);
     if (text != small) sonde__free(text);

@@ -51,7 +51,7 @@ static int close_fd(int *fd)
     return rc;
 }
 
-static ssize_t read_all(int fd, void *data, size_t size)
+static ssize_t child_read_all(int fd, void *data, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -94,8 +94,8 @@ static void child_main(const struct sonde_child *c, const struct sigaction *foun
     sigprocmask(SIG_SETMASK, &c->found_mask, NULL);
     size_t size = 0;
     char env[SONDE_CHILD_ENV_MAX];
-    if (read_all(go_read, &size, sizeof(size)) != (ssize_t)sizeof(size) || size > sizeof(env) ||
-        read_all(go_read, env, size) != (ssize_t)size) {
+    if (child_read_all(go_read, &size, sizeof(size)) != (ssize_t)sizeof(size) ||
+        size > sizeof(env) || child_read_all(go_read, env, size) != (ssize_t)size) {
         _exit(0);
     }
     int error = take_environment(env, size);
@@ -152,7 +152,7 @@ int sonde_child_fork(struct sonde_child *c, char **argv, const char *dir, struct
                          fork_errno == EAGAIN ? " (see `ulimit -u`)" : "");
 }
 
-static int reap(struct sonde_child *c)
+static int child_reap(struct sonde_child *c)
 {
     int status = 0;
     pid_t pid;
@@ -174,10 +174,10 @@ int sonde_child_exec(struct sonde_child *c, const char *env, size_t env_size)
     while (write(c->go_fd, go, sizeof(env_size) + env_size) < 0 && errno == EINTR) continue;
     close_fd(&c->go_fd);
     int error = 0;
-    const ssize_t n = read_all(c->exec_fd, &error, sizeof(error));
+    const ssize_t n = child_read_all(c->exec_fd, &error, sizeof(error));
     close_fd(&c->exec_fd);
     if (n != (ssize_t)sizeof(error)) return 0;
-    reap(c);
+    child_reap(c);
     return error;
 }
 
@@ -185,10 +185,10 @@ void sonde_child_cancel(struct sonde_child *c)
 {
     close_fd(&c->go_fd);
     close_fd(&c->exec_fd);
-    if (c->pid) reap(c);
+    if (c->pid) child_reap(c);
 }
 
-static void pass_on(const struct sonde_child *c, const siginfo_t *info)
+static void child_pass_on(const struct sonde_child *c, const siginfo_t *info)
 {
     const int sig = info->si_signo;
     const int leader_hangup = sig == SIGHUP && getsid(0) == getpid();
@@ -269,7 +269,7 @@ int sonde_child_wait(struct sonde_child *c, double seconds, int *status)
             got = sigwaitinfo(&watched, &info);
         }
         if (got < 0) continue; /* EINTR: stopped and continued; EAGAIN: time to look */
-        if (info.si_signo != SIGCHLD) pass_on(c, &info);
+        if (info.si_signo != SIGCHLD) child_pass_on(c, &info);
         else if (child_changed(c, status)) return 1;
     }
 }

@@ -34,7 +34,7 @@ static const struct sonde_cli_opt options[] = {
 };
 #undef AT
 
-static int run(struct sonde_cli *cli)
+static int cmd_attach_run(struct sonde_cli *cli)
 {
     const struct attach_values *v = cli->values;
     uint32_t pid;
@@ -86,5 +86,5 @@ const struct sonde_command sonde_cmd_attach = {
     .values_size = sizeof(struct attach_values),
     .operands_max = 1,
     .measures = 1,
-    .run = run,
+    .run = cmd_attach_run,
 };

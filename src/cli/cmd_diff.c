@@ -50,7 +50,7 @@ static const struct sonde_cli_opt options[] = {
 #undef AT
 
 /* One of the two that are compared. */
-struct side {
+struct cmd_diff_side {
     char **names;
     size_t count;
     struct sonde_profile **profiles;
@@ -59,8 +59,8 @@ struct side {
     char label[128];
 };
 
-struct diff {
-    struct side side[2];
+struct cmd_diff_state {
+    struct cmd_diff_side side[2];
     struct sonde_tree *tree;    /* of both */
     struct sonde_comparison *comparison;
     struct sonde_fail_on *fail_on;
@@ -69,7 +69,7 @@ struct diff {
     enum sonde_report_style style;
 };
 
-static int has_suffix(const char *path, const char *suffix)
+static int cmd_diff_has_suffix(const char *path, const char *suffix)
 {
     const size_t len = path ? strlen(path) : 0, n = strlen(suffix);
     return len >= n && !strcmp(path + len - n, suffix);
@@ -77,7 +77,7 @@ static int has_suffix(const char *path, const char *suffix)
 
 /* ---- What was asked for ---------------------------------------------------------------------- */
 
-static int take_sides(const struct sonde_cli *cli, struct diff *d)
+static int take_sides(const struct sonde_cli *cli, struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
     const int count = cli->operand_count, split = v->split ? v->split - 1 : 1;
@@ -91,16 +91,16 @@ static int take_sides(const struct sonde_cli *cli, struct diff *d)
     if (count > 2 && (v->filter.from || v->filter.to)) {
         return sonde_cli_usage(cli, "--from and --to are for one run on each side");
     }
-    d->side[0] = (struct side){ .names = cli->operands, .count = (size_t)split };
-    d->side[1] = (struct side){ .names = cli->operands + split, .count = (size_t)(count - split) };
+    d->side[0] = (struct cmd_diff_side){ .names = cli->operands, .count = (size_t)split };
+    d->side[1] = (struct cmd_diff_side){ .names = cli->operands + split, .count = (size_t)(count - split) };
     return SONDE_EXIT_OK;
 }
 
-static int take_style(const struct sonde_cli *cli, struct diff *d)
+static int take_style(const struct sonde_cli *cli, struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
-    d->svg = has_suffix(v->output, ".svg");
-    d->html = has_suffix(v->output, ".html");
+    d->svg = cmd_diff_has_suffix(v->output, ".svg");
+    d->html = cmd_diff_has_suffix(v->output, ".html");
     const int graph = d->svg || d->html;
     if (v->json && v->format && strcmp(v->format, "json") != 0) {
         return sonde_cli_usage(cli, "--json or --format %s, not both", v->format);
@@ -118,7 +118,7 @@ static int take_style(const struct sonde_cli *cli, struct diff *d)
 }
 
 /* Before anything is read: a mistake should not cost a minute. */
-static int take_limits(const struct sonde_cli *cli, struct diff *d)
+static int take_limits(const struct sonde_cli *cli, struct cmd_diff_state *d)
 {
     const struct sonde_cli_list *l = &((const struct diff_values *)cli->values)->fail_on;
     struct sonde_err err = { "" };
@@ -133,7 +133,7 @@ static int take_limits(const struct sonde_cli *cli, struct diff *d)
 }
 
 /* File names without folders, unless they are the same. */
-static void make_labels(struct diff *d)
+static void cmd_diff_make_labels(struct cmd_diff_state *d)
 {
     const char *name[2];
     for (int i = 0; i < 2; i++) {
@@ -141,7 +141,7 @@ static void make_labels(struct diff *d)
         name[i] = slash && slash[1] ? slash + 1 : d->side[i].names[0];
     }
     for (int i = 0; i < 2; i++) {
-        struct side *s = &d->side[i];
+        struct cmd_diff_side *s = &d->side[i];
         const char *shown = strcmp(name[0], name[1]) != 0 ? name[i] : s->names[0];
         if (s->count == 1) snprintf(s->label, sizeof(s->label), "%.120s", shown);
         else snprintf(s->label, sizeof(s->label), "%.90s and %zu more", shown, s->count - 1);
@@ -150,7 +150,7 @@ static void make_labels(struct diff *d)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static int load_side(struct sonde_cli *cli, struct side *s)
+static int load_side(struct sonde_cli *cli, struct cmd_diff_side *s)
 {
     const struct diff_values *v = cli->values;
     s->profiles = sonde__calloc(s->count, sizeof(struct sonde_profile *));
@@ -168,7 +168,7 @@ static int load_side(struct sonde_cli *cli, struct side *s)
 }
 
 /* All runs of a side in one tree. */
-static int build_tree(struct sonde_cli *cli, struct diff *d, struct side *s)
+static int build_tree(struct sonde_cli *cli, struct cmd_diff_state *d, struct cmd_diff_side *s)
 {
     const struct diff_values *v = cli->values;
     const struct sonde_tree_options how = { .invert = v->invert };
@@ -194,7 +194,7 @@ static int build_tree(struct sonde_cli *cli, struct diff *d, struct side *s)
     return rc ? sonde_cli_fail(cli, "%s: %s", s->names[0], err.text) : SONDE_EXIT_OK;
 }
 
-static int compare(const struct sonde_cli *cli, struct diff *d)
+static int cmd_diff_compare(const struct sonde_cli *cli, struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
     if ((d->svg || d->html) && !v->fail_on.count) return SONDE_EXIT_OK;
@@ -210,7 +210,7 @@ static int compare(const struct sonde_cli *cli, struct diff *d)
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-static int show(const struct sonde_cli *cli, const struct diff *d)
+static int cmd_diff_show(const struct sonde_cli *cli, const struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
     struct sonde_buf out;
@@ -238,7 +238,7 @@ static int show(const struct sonde_cli *cli, const struct diff *d)
     return status;
 }
 
-static int check_limits(const struct sonde_cli *cli, const struct diff *d)
+static int check_limits(const struct sonde_cli *cli, const struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
     int status = SONDE_EXIT_OK;
@@ -268,13 +268,13 @@ static int check_limits(const struct sonde_cli *cli, const struct diff *d)
     return status;
 }
 
-static int run_diff(struct sonde_cli *cli, struct diff *d)
+static int run_diff(struct sonde_cli *cli, struct cmd_diff_state *d)
 {
     int status = take_sides(cli, d);
     if (!status) status = take_style(cli, d);
     if (!status) status = take_limits(cli, d);
     if (status) return status;
-    make_labels(d);
+    cmd_diff_make_labels(d);
     for (int i = 0; i < 2 && !status; i++) {
         status = load_side(cli, &d->side[i]);
         if (!status) status = build_tree(cli, d, &d->side[i]);
@@ -283,17 +283,17 @@ static int run_diff(struct sonde_cli *cli, struct diff *d)
         const int rc = sonde_tree_diff(d->side[0].tree, d->side[1].tree, &d->tree);
         if (rc) status = sonde_cli_fail(cli, "%s", sonde_strerror(rc));
     }
-    if (!status) status = compare(cli, d);
-    if (!status) status = show(cli, d);
+    if (!status) status = cmd_diff_compare(cli, d);
+    if (!status) status = cmd_diff_show(cli, d);
     return status ? status : check_limits(cli, d);
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_diff_run(struct sonde_cli *cli)
 {
-    struct diff d = { .kind = -1 };
+    struct cmd_diff_state d = { .kind = -1 };
     const int status = run_diff(cli, &d);
     for (int i = 0; i < 2; i++) {
-        struct side *s = &d.side[i];
+        struct cmd_diff_side *s = &d.side[i];
         for (size_t k = 0; s->profiles && k < s->count; k++) sonde_profile_destroy(s->profiles[k]);
         sonde__free(s->profiles);
         sonde__free(s->runs);
@@ -340,5 +340,5 @@ const struct sonde_command sonde_cmd_diff = {
     .options = options,
     .values_size = sizeof(struct diff_values),
     .operands_max = -1,
-    .run = run,
+    .run = cmd_diff_run,
 };

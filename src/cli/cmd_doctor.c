@@ -76,8 +76,8 @@ static void add_json(struct sonde_doctor *d, enum sonde_doctor_level level, cons
     sonde_buf_putc(b, '}');
 }
 
-static void add_text(struct sonde_doctor *d, enum sonde_doctor_level level, const char *advice,
-                     const char *text)
+static void cmd_doctor_add_text(struct sonde_doctor *d, enum sonde_doctor_level level,
+                                const char *advice, const char *text)
 {
     static const char *const colours[] = { "\033[32m", "\033[33m", "\033[31m" };
     /* Paths and names of processes are others' text. */
@@ -98,7 +98,7 @@ void sonde_doctor_add(struct sonde_doctor *d, enum sonde_doctor_level level, con
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
     if (d->json) add_json(d, level, advice, text);
-    else add_text(d, level, advice, text);
+    else cmd_doctor_add_text(d, level, advice, text);
     if ((int)level > d->worst) d->worst = (int)level;
     d->lines++;
 }
@@ -113,7 +113,7 @@ const char *sonde_doctor_read(const char *path, char *out, size_t out_size)
     return line;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_doctor_run(struct sonde_cli *cli)
 {
     const struct doctor_values *v = cli->values;
     struct sonde_doctor d = { .cli = cli, .json = v->json,
@@ -149,5 +149,5 @@ const struct sonde_command sonde_cmd_doctor = {
     .values_size = sizeof(struct doctor_values),
     .operands_max = 1,
     .bad_config_ok = 1,
-    .run = run,
+    .run = cmd_doctor_run,
 };

@@ -63,7 +63,7 @@ static const struct sonde_cli_opt options[] = {
 /* ---- Filter ------------------------------------------------------------------------------- */
 
 /* Globs joined by |, which a filter's name takes as alternatives; out is empty without any. */
-static void join_names(const struct sonde_cli_list *names, struct sonde_buf *out)
+static void cmd_export_join_names(const struct sonde_cli_list *names, struct sonde_buf *out)
 {
     for (size_t i = 0; i < names->count; i++) {
         if (i) sonde_buf_putc(out, '|');
@@ -150,7 +150,8 @@ static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops 
 /* ---- From an agent ------------------------------------------------------------------------ */
 
 /* Unix time, or negative: so long ago. */
-static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text, double *out)
+static int cmd_export_parse_moment(const struct sonde_cli *cli, const char *option,
+                                   const char *text, double *out)
 {
     char *end;
     if (!text) return SONDE_EXIT_OK;
@@ -162,7 +163,7 @@ static int parse_moment(const struct sonde_cli *cli, const char *option, const c
     return SONDE_EXIT_OK;
 }
 
-static void add_param(struct sonde_buf *b, const char *name, const char *value)
+static void cmd_export_add_param(struct sonde_buf *b, const char *name, const char *value)
 {
     if (!value || b->error) return;
     char *escaped = curl_easy_escape(NULL, value, 0);
@@ -179,7 +180,7 @@ static int add_moment(const struct sonde_cli *cli, struct sonde_buf *b, const ch
                       const char *text)
 {
     double time_s = 0;
-    const int status = parse_moment(cli, name, text, &time_s);
+    const int status = cmd_export_parse_moment(cli, name, text, &time_s);
     if (!status && text) sonde_buf_printf(b, "&%s=%.3f", name, fmax(0, time_s));
     return status;
 }
@@ -191,16 +192,16 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
     struct sonde_buf query;
     sonde_buf_init(&query, 1 << 20);
     sonde_buf_printf(&query, "/api/export?format=%s", format);
-    add_param(&query, "name", f->name);
-    add_param(&query, "type", f->type);
-    add_param(&query, "source", f->source);
-    add_param(&query, "process", f->process);
+    cmd_export_add_param(&query, "name", f->name);
+    cmd_export_add_param(&query, "type", f->type);
+    cmd_export_add_param(&query, "source", f->source);
+    cmd_export_add_param(&query, "process", f->process);
     for (size_t i = 0; i < f->label_count; i++) {
         struct sonde_buf pair;
         sonde_buf_init(&pair, 1 << 16);
         sonde_buf_printf(&pair, "%s:%s", f->label[i].name, f->label[i].value);
         if (pair.error) query.error = pair.error;
-        else add_param(&query, "label", pair.data);
+        else cmd_export_add_param(&query, "label", pair.data);
         sonde_buf_release(&pair);
     }
     int status = add_moment(cli, &query, "from", v->filter.from);
@@ -230,8 +231,8 @@ static int export_store(struct sonde_cli *cli, const char *path, const char *for
                                "written, not %s", format);
     }
     struct sonde_store_query q = { .filters = filter, .filter_count = 1 };
-    int status = parse_moment(cli, "from", v->filter.from, &q.from_s);
-    if (!status) status = parse_moment(cli, "to", v->filter.to, &q.to_s);
+    int status = cmd_export_parse_moment(cli, "from", v->filter.from, &q.from_s);
+    if (!status) status = cmd_export_parse_moment(cli, "to", v->filter.to, &q.to_s);
     if (status) return status;
     const struct sonde_store_ops *ops = &sonde_store_sqlite;
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
@@ -261,20 +262,22 @@ static int is_file(const char *target)
                       sonde_cli_in_store(target));
 }
 
-static int has_suffix(const char *path, const char *suffix)
+static int cmd_export_has_suffix(const char *path, const char *suffix)
 {
     const size_t len = strlen(path), n = strlen(suffix);
     return len >= n && !strcmp(path + len - n, suffix);
 }
 
 /* The format that FILE of -o looks like, else pprof. The longest suffix is the best. */
-static const struct sonde_format_ops *format_of(const char *path)
+static const struct sonde_format_ops *cmd_export_format_of(const char *path)
 {
     const struct sonde_format_ops *best = sonde_format_find("pprof");
     size_t best_len = 0;
     for (size_t i = 0; path && sonde_formats[i]; i++) {
         const struct sonde_format_ops *f = sonde_formats[i];
-        if (!f->write || !has_suffix(path, f->suffix) || strlen(f->suffix) <= best_len) continue;
+        if (!f->write || !cmd_export_has_suffix(path, f->suffix) || strlen(f->suffix) <= best_len) {
+            continue;
+        }
         best = f;
         best_len = strlen(f->suffix);
     }
@@ -370,7 +373,7 @@ static int export_series(struct sonde_cli *cli, const char *target,
     struct sonde_buf names, out;
     sonde_buf_init(&names, 1 << 16);
     sonde_buf_init(&out, output_max);
-    join_names(&v->names, &names);
+    cmd_export_join_names(&v->names, &names);
 
     struct sonde_filter filter;
     int status = names.error ? sonde_cli_usage(cli, "--name: %s", sonde_strerror(names.error))
@@ -386,12 +389,14 @@ static int export_series(struct sonde_cli *cli, const char *target,
     return status;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_export_run(struct sonde_cli *cli)
 {
     const struct export_values *v = cli->values;
     const char *target = cli->operand_count ? cli->operands[0] : NULL;
     const int profile = is_file(target);
-    const char *name = v->format ? v->format : profile ? format_of(v->output)->name : "prometheus";
+    const char *name = v->format ? v->format
+                       : profile ? cmd_export_format_of(v->output)->name
+                                 : "prometheus";
     const struct sonde_export_ops *series = sonde_export_find(name);
     const struct sonde_format_ops *format = sonde_format_find(name);
     if (!series && !format) return unknown_format(cli, name);
@@ -431,5 +436,5 @@ const struct sonde_command sonde_cmd_export = {
     .options = options,
     .values_size = sizeof(struct export_values),
     .operands_max = 1,
-    .run = run,
+    .run = cmd_export_run,
 };

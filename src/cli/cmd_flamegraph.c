@@ -79,7 +79,8 @@ static struct sonde_flamegraph_options picture_options(const struct sonde_cli *c
 }
 
 /* "server, in parse, phase prefill" */
-static void describe(const struct sonde_cli_filter *f, const char *program, char *out, size_t size)
+static void cmd_flamegraph_describe(const struct sonde_cli_filter *f, const char *program,
+                                    char *out, size_t size)
 {
     const struct { const char *what, *value; } parts[] = {
         { "", program[0] ? program : NULL }, { "in ", f->span },     { "phase ", f->phase },
@@ -94,14 +95,15 @@ static void describe(const struct sonde_cli_filter *f, const char *program, char
     }
 }
 
-static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int html)
+static int cmd_flamegraph_draw(const struct sonde_cli *cli, const struct sonde_profile *p, int html)
 {
     const struct flamegraph_values *v = cli->values;
     struct sonde_profile_filter filter;
     int status = sonde_cli_filter(cli, &v->filter, p, &filter);
     if (status) return status;
     char subtitle[512];
-    describe(&v->filter, sonde_profile_str(p, p->program), subtitle, sizeof(subtitle));
+    cmd_flamegraph_describe(&v->filter, sonde_profile_str(p, p->program), subtitle,
+                            sizeof(subtitle));
     const struct sonde_flamegraph_options o = picture_options(cli, subtitle, html);
     struct sonde_tree_options how = sonde_flamegraph_tree(&o, html);
     how.invert = v->invert;
@@ -128,7 +130,7 @@ static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int 
 }
 
 /* A command that was too short, or slept: the picture says so, and the exit status is its own. */
-static int draw_nothing(const struct sonde_cli *cli, int html)
+static int cmd_flamegraph_draw_nothing(const struct sonde_cli *cli, int html)
 {
     static const char text[] = "no samples: it used too little CPU time";
     const struct flamegraph_values *v = cli->values;
@@ -152,15 +154,15 @@ static int draw_nothing(const struct sonde_cli *cli, int html)
 static int draw_command(struct sonde_cli *cli, struct sonde_profile *p)
 {
     const struct flamegraph_values *v = cli->values;
-    if (!p->samples_count) return draw_nothing(cli, is_html(v->output));
-    const int status = draw(cli, p, is_html(v->output));
+    if (!p->samples_count) return cmd_flamegraph_draw_nothing(cli, is_html(v->output));
+    const int status = cmd_flamegraph_draw(cli, p, is_html(v->output));
     if (!status && !cli->quiet && isatty(STDERR_FILENO)) {
         sonde_visible_printf(STDERR_FILENO, "sonde: %s is drawn\n", v->output);
     }
     return status;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_flamegraph_run(struct sonde_cli *cli)
 {
     const struct flamegraph_values *v = cli->values;
     const int command = cli->operands_plain == 0 && cli->operand_count;
@@ -190,7 +192,7 @@ static int run(struct sonde_cli *cli)
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
     if (status) return status;
-    status = draw(cli, p, html);
+    status = cmd_flamegraph_draw(cli, p, html);
     sonde_profile_destroy(p);
     return status;
 }
@@ -226,5 +228,5 @@ const struct sonde_command sonde_cmd_flamegraph = {
     .values_size = sizeof(struct flamegraph_values),
     .operands_max = 1,
     .command_after_dashes = 1,
-    .run = run,
+    .run = cmd_flamegraph_run,
 };

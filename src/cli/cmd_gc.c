@@ -27,7 +27,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = NULL },
 };
 
-static int run(struct sonde_cli *cli)
+static int cmd_gc_run(struct sonde_cli *cli)
 {
     if (!cli->config.storage_path[0]) return sonde_cli_usage(cli, "say which store: --store FILE");
     const struct sonde_store_options look = { .path = cli->config.storage_path, .read_only = 1 };
@@ -77,5 +77,5 @@ const struct sonde_command sonde_cmd_gc = {
     .options = options,
     .values_size = sizeof(struct gc_values),
     .operands_max = 0,
-    .run = run,
+    .run = cmd_gc_run,
 };

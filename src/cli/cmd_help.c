@@ -43,7 +43,7 @@ static void print_wrapped(const char *text, int column, int indent)
     putchar('\n');
 }
 
-static void print_row(const char *left, const char *right)
+static void cmd_help_print_row(const char *left, const char *right)
 {
     printf("  %-*s", COLUMN - 2, left);
     int column = COLUMN;
@@ -81,7 +81,7 @@ static void print_options(const struct sonde_cli_opt *o)
         }
         snprintf(right, sizeof(right), "%s%s%s%s", o->help, o->choices ? ": " : "",
                  list_choices(o->choices, choices, sizeof(choices)), o->type == SONDE_OPT_LIST ? " (repeatable)" : "");
-        print_row(left, right);
+        cmd_help_print_row(left, right);
     }
 }
 
@@ -91,7 +91,7 @@ static void print_overview(void)
            "usage: sonde COMMAND [options]\n\n",
            SONDE_VERSION);
     for (size_t i = 0; sonde_commands[i]; i++) {
-        print_row(sonde_commands[i]->name, sonde_commands[i]->summary);
+        cmd_help_print_row(sonde_commands[i]->name, sonde_commands[i]->summary);
     }
     printf("\n`sonde help COMMAND` explains one of them, `sonde help config` lists the settings.\n"
            "Exit status: 0, 1 when something failed, 2 for a mistake in the command line or the\n"
@@ -129,7 +129,7 @@ static void print_setting(const struct sonde_config_row *r, void *arg)
     snprintf(left, sizeof(left), "%s.%s", r->section, r->key);
     snprintf(right, sizeof(right), "%s (%s%s%s, default %s)", r->help, r->type,
              ranged ? " " : "", ranged ? r->range : "", r->def[0] ? r->def : "empty");
-    print_row(left, right);
+    cmd_help_print_row(left, right);
 }
 
 static void print_config_help(void)
@@ -144,7 +144,7 @@ static void print_config_help(void)
     sonde_config_each(print_setting, &section);
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_help_run(struct sonde_cli *cli)
 {
     if (cli->operand_count == 0) {
         sonde_cli_print_help(NULL);
@@ -170,5 +170,5 @@ const struct sonde_command sonde_cmd_help = {
     .usage = "[COMMAND | config]",
     .operands_max = 1,
     .bad_config_ok = 1,
-    .run = run,
+    .run = cmd_help_run,
 };

@@ -45,7 +45,7 @@ static const struct sonde_cli_opt options[] = {
 /* ---- Series ------------------------------------------------------------------------------- */
 
 /* All of a file, or of the standard input. */
-static int read_all(const char *path, struct sonde_buf *out, struct sonde_err *err)
+static int cmd_import_read_all(const char *path, struct sonde_buf *out, struct sonde_err *err)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (!f) return sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
@@ -66,7 +66,7 @@ static int read_all(const char *path, struct sonde_buf *out, struct sonde_err *e
 
 /* What text looks like; -1 = not like series. The end counts too: only OpenMetrics says that it has
  * come. */
-static int format_of(const char *text, size_t len)
+static int cmd_import_format_of(const char *text, size_t len)
 {
     static const char eof[] = "# EOF";
     const size_t line = len ? strcspn(text, "\r\n") : 0;
@@ -171,7 +171,7 @@ static int import_profile(struct sonde_cli *cli)
     return status;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_import_run(struct sonde_cli *cli)
 {
     const struct import_values *v = cli->values;
     if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
@@ -193,9 +193,9 @@ static int run(struct sonde_cli *cli)
     int status = SONDE_EXIT_OK;
     struct sonde_progress progress;
     sonde_progress_begin(&progress, cli, "reading", path);
-    const int rc = read_all(path, &in, &err);
+    const int rc = cmd_import_read_all(path, &in, &err);
     sonde_progress_end(&progress);
-    const int format = v->format ? series : rc ? -1 : format_of(in.data, in.len);
+    const int format = v->format ? series : rc ? -1 : cmd_import_format_of(in.data, in.len);
     if (rc && v->format) status = sonde_cli_fail(cli, "%s", err.text);
     else if (format < 0) {
         sonde_buf_release(&in);
@@ -240,5 +240,5 @@ const struct sonde_command sonde_cmd_import = {
     .options = options,
     .values_size = sizeof(struct import_values),
     .operands_max = 1,
-    .run = run,
+    .run = cmd_import_run,
 };

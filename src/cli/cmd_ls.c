@@ -32,7 +32,7 @@ static const char *const drop_names[] = {
 #undef SONDE__X
 };
 
-static const char *state_of(const struct sonde_model_process *p)
+static const char *cmd_ls_state_of(const struct sonde_model_process *p)
 {
     if (p->state == SONDE_PROCESS_RUNNING && p->elsewhere) return "in another namespace";
     return sonde_process_state_name(p->state);
@@ -61,7 +61,7 @@ static void json_process(const struct sonde_model_process *p, struct sonde_buf *
 {
     sonde_buf_printf(b, "{\"pid\":%u,\"program\":", p->pid);
     sonde_buf_json_str(b, p->program, strlen(p->program));
-    sonde_buf_printf(b, ",\"state\":\"%s\",\"uptime_s\":", state_of(p));
+    sonde_buf_printf(b, ",\"state\":\"%s\",\"uptime_s\":", cmd_ls_state_of(p));
     const double up = uptime_s(p);
     if (up < 0) sonde_buf_puts(b, "null");
     else sonde_buf_json_double(b, up);
@@ -111,7 +111,7 @@ static void table_process(const struct sonde_model_process *p, int ascii, struct
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%u", p->pid);
     sonde_table_cell(t, 1, "%s", p->program);
-    sonde_table_cell(t, 2, "%s", state_of(p));
+    sonde_table_cell(t, 2, "%s", cmd_ls_state_of(p));
     sonde_table_cell(t, 3, "%s",
                      up < 0 ? "-" : sonde_value_format(text, up, SONDE_UNIT_SECONDS, ascii));
     sonde_table_cell(t, 4, "%zu", p->series_count);
@@ -158,7 +158,7 @@ static void render_refused(const struct sonde_collector_refusal *refused, size_t
     }
 }
 
-static int list(struct sonde_cli *cli, struct sonde_collector *collector, const char *dir)
+static int cmd_ls_list(struct sonde_cli *cli, struct sonde_collector *collector, const char *dir)
 {
     const struct ls_values *v = cli->values;
     static struct sonde_collector_refusal refused[REFUSALS_MAX];
@@ -187,7 +187,7 @@ static int list(struct sonde_cli *cli, struct sonde_collector *collector, const 
     return status;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_ls_run(struct sonde_cli *cli)
 {
     struct sonde_collector_options o = sonde_cli_collector_options(cli);
     o.host = 0;
@@ -201,7 +201,7 @@ static int run(struct sonde_cli *cli)
     if (sonde_collector_create(&o, &collector, &err) != 0) {
         return sonde_cli_fail(cli, "%s", err.text);
     }
-    const int status = list(cli, collector, dir);
+    const int status = cmd_ls_list(cli, collector, dir);
     sonde_collector_destroy(collector);
     return status;
 }
@@ -218,5 +218,5 @@ const struct sonde_command sonde_cmd_ls = {
     .options = options,
     .values_size = sizeof(struct ls_values),
     .operands_max = 0,
-    .run = run,
+    .run = cmd_ls_run,
 };

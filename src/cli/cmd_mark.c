@@ -64,7 +64,7 @@ static int message_post(const char *url, const char *message, struct sonde_buf *
     return rc;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_mark_run(struct sonde_cli *cli)
 {
     const struct mark_values *v = cli->values;
     char url[4096];
@@ -105,5 +105,5 @@ const struct sonde_command sonde_cmd_mark = {
     .options = options,
     .values_size = sizeof(struct mark_values),
     .operands_max = 1,
-    .run = run,
+    .run = cmd_mark_run,
 };

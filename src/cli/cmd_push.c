@@ -28,14 +28,14 @@ static const struct sonde_cli_opt options[] = {
 #undef AT
 
 /* The port that Pyroscope has unless told otherwise. */
-static const char *kind_of(const struct push_values *v)
+static const char *cmd_push_kind_of(const struct push_values *v)
 {
     if (v->kind) return v->kind;
     const char *host = strstr(v->to, "://"), *port = host ? strstr(host + 3, ":4040") : NULL;
     return port && (port[5] == '\0' || port[5] == '/') ? "pyroscope" : "otlp";
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_push_run(struct sonde_cli *cli)
 {
     const struct push_values *v = cli->values;
     if (!cli->operand_count || !v->to) {
@@ -48,7 +48,7 @@ static int run(struct sonde_cli *cli)
     struct sonde_buf headers;
     struct sonde_err err = { "" };
     sonde_buf_init(&headers, HEADERS_MAX);
-    struct sonde_push_target t = { .kind = kind_of(v), .url = v->to };
+    struct sonde_push_target t = { .kind = cmd_push_kind_of(v), .url = v->to };
     int rc = sonde_cli_push_headers(cli, t.kind, &headers, &err);
     t.headers = headers.data;
     if (!rc) {
@@ -82,5 +82,5 @@ const struct sonde_command sonde_cmd_push = {
     .options = options,
     .values_size = sizeof(struct push_values),
     .operands_max = 1,
-    .run = run,
+    .run = cmd_push_run,
 };

@@ -46,7 +46,7 @@ static const struct sonde_cli_opt options[] = {
 };
 #undef AT
 
-static int run(struct sonde_cli *cli)
+static int cmd_record_run(struct sonde_cli *cli)
 {
     const struct record_values *v = cli->values;
     if (!v->pid == !cli->operand_count) {
@@ -119,5 +119,5 @@ const struct sonde_command sonde_cmd_record = {
     .operands_max = -1,
     .stop_at_operand = 1,
     .measures = 1,
-    .run = run,
+    .run = cmd_record_run,
 };

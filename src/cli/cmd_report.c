@@ -51,7 +51,7 @@ static int is_format(const struct report_values *v, const char *name)
     return v->format && strcmp(v->format, name) == 0;
 }
 
-static enum sonde_report_style style_of(const struct report_values *v)
+static enum sonde_report_style cmd_report_style_of(const struct report_values *v)
 {
     if (v->json || is_format(v, "json")) return SONDE_REPORT_JSON;
     return v->markdown || is_format(v, "markdown") ? SONDE_REPORT_MARKDOWN : SONDE_REPORT_TEXT;
@@ -64,11 +64,11 @@ static int wants_html(const struct report_values *v)
     return dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0);
 }
 
-static int report(const struct sonde_cli *cli, const struct sonde_profile *p)
+static int cmd_report_write(const struct sonde_cli *cli, const struct sonde_profile *p)
 {
     const struct report_values *v = cli->values;
     struct sonde_report_options o = {
-        .style = style_of(v),
+        .style = cmd_report_style_of(v),
         .limit = (size_t)v->limit,
         .share_min = v->min_percent / 100,
         .width = v->output ? 0 : sonde_cli_width(),
@@ -91,7 +91,7 @@ static int report(const struct sonde_cli *cli, const struct sonde_profile *p)
 static int from_agent(const struct sonde_cli *cli, const char *url)
 {
     const struct report_values *v = cli->values;
-    const enum sonde_report_style style = style_of(v);
+    const enum sonde_report_style style = cmd_report_style_of(v);
     const char *accept = style == SONDE_REPORT_JSON       ? "application/json"
                          : style == SONDE_REPORT_MARKDOWN ? "text/markdown"
                                                           : "text/plain";
@@ -129,7 +129,8 @@ static int asks_agent(const struct report_values *v, const char *target)
 
 /* ---- HTML ---------------------------------------------------------------------------------------- */
 
-static int parse_time(const struct sonde_cli *cli, const char *option, const char *text, double *out)
+static int cmd_report_parse_time(const struct sonde_cli *cli, const char *option, const char *text,
+                                 double *out)
 {
     char *end;
     *out = 0;
@@ -144,7 +145,7 @@ static int parse_time(const struct sonde_cli *cli, const char *option, const cha
                            text);
 }
 
-static int html(struct sonde_cli *cli)
+static int cmd_report_html(struct sonde_cli *cli)
 {
     const struct report_values *v = cli->values;
     const struct sonde_cli_filter *f = &v->filter;
@@ -161,9 +162,9 @@ static int html(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "--strip: what an agent tells is decided when it is started: "
                                     "`sonde serve --strip`");
     }
-    int status = agent ? parse_time(cli, "from", f->from, &o.from_s)
+    int status = agent ? cmd_report_parse_time(cli, "from", f->from, &o.from_s)
                        : sonde_cli_profile(cli, o.target, v->duration_s, f, &p);
-    if (!status && agent) status = parse_time(cli, "to", f->to, &o.to_s);
+    if (!status && agent) status = cmd_report_parse_time(cli, "to", f->to, &o.to_s);
     if (status) return status;
     struct sonde_buf out;
     sonde_buf_init(&out, OUTPUT_MAX);
@@ -175,7 +176,7 @@ static int html(struct sonde_cli *cli)
     return status;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_report_run(struct sonde_cli *cli)
 {
     const struct report_values *v = cli->values;
     if (!cli->operand_count) {
@@ -184,12 +185,12 @@ static int run(struct sonde_cli *cli)
     if (v->json + v->markdown + (v->format != NULL) > 1) {
         return sonde_cli_usage(cli, "--json, --markdown or --format: one of them");
     }
-    if (wants_html(v)) return html(cli);
+    if (wants_html(v)) return cmd_report_html(cli);
     if (asks_agent(v, cli->operands[0])) return from_agent(cli, cli->operands[0]);
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
     if (status) return status;
-    status = report(cli, p);
+    status = cmd_report_write(cli, p);
     sonde_profile_destroy(p);
     return status;
 }
@@ -232,5 +233,5 @@ const struct sonde_command sonde_cmd_report = {
     .options = options,
     .values_size = sizeof(struct report_values),
     .operands_max = 1,
-    .run = run,
+    .run = cmd_report_run,
 };

@@ -59,14 +59,14 @@ static const struct sonde_cli_opt options[] = {
 #undef AT
 
 /* What is asked for. */
-struct asked {
+struct cmd_requests_asked {
     const char *target;     /* a file, a URL or a process id */
     const char *id;         /* NULL = a list */
     struct sonde_requests_query query;
     char agent[512];        /* URL of the agent that is asked when no target was named */
 };
 
-static struct sonde_requests_query query_of(const struct requests_values *v)
+static struct sonde_requests_query cmd_requests_query_of(const struct requests_values *v)
 {
     return (struct sonde_requests_query){
         .sort = v->sort ? (enum sonde_requests_sort)sonde_requests_sort_find(v->sort)
@@ -84,7 +84,7 @@ static struct sonde_requests_query query_of(const struct requests_values *v)
 
 /* ---- An agent -------------------------------------------------------------------------------- */
 
-static void add_parameter(struct sonde_buf *b, const char *name, const char *value)
+static void cmd_requests_add_parameter(struct sonde_buf *b, const char *name, const char *value)
 {
     char *escaped = value ? curl_easy_escape(NULL, value, 0) : NULL;
     if (value && !escaped) b->error = SONDE_ENOMEM;
@@ -94,7 +94,8 @@ static void add_parameter(struct sonde_buf *b, const char *name, const char *val
     curl_free(escaped);
 }
 
-static void path_of(const struct sonde_cli *cli, const struct asked *a, struct sonde_buf *b)
+static void cmd_requests_path_of(const struct sonde_cli *cli, const struct cmd_requests_asked *a,
+                                 struct sonde_buf *b)
 {
     const struct requests_values *v = cli->values;
     char number[32];
@@ -106,24 +107,25 @@ static void path_of(const struct sonde_cli *cli, const struct asked *a, struct s
         return;
     }
     snprintf(number, sizeof(number), "%zu", a->query.limit);
-    add_parameter(b, "limit", number);
-    add_parameter(b, "sort", v->sort);
-    add_parameter(b, "state", v->state);
-    add_parameter(b, "outcome", v->outcome);
-    add_parameter(b, "model", v->model);
-    add_parameter(b, "route", v->route);
-    add_parameter(b, "source", v->source);
+    cmd_requests_add_parameter(b, "limit", number);
+    cmd_requests_add_parameter(b, "sort", v->sort);
+    cmd_requests_add_parameter(b, "state", v->state);
+    cmd_requests_add_parameter(b, "outcome", v->outcome);
+    cmd_requests_add_parameter(b, "model", v->model);
+    cmd_requests_add_parameter(b, "route", v->route);
+    cmd_requests_add_parameter(b, "source", v->source);
     snprintf(number, sizeof(number), "%.9g", v->min_ms);
-    if (v->min_ms > 0) add_parameter(b, "min_ms", number);
+    if (v->min_ms > 0) cmd_requests_add_parameter(b, "min_ms", number);
 }
 
-static int ask_agent(const struct sonde_cli *cli, const struct asked *a, struct sonde_buf *out)
+static int cmd_requests_ask_agent(const struct sonde_cli *cli, const struct cmd_requests_asked *a,
+                                  struct sonde_buf *out)
 {
     char url[8192];
     struct sonde_err err = { "" };
     struct sonde_buf path;
     sonde_buf_init(&path, sizeof(url));
-    path_of(cli, a, &path);
+    cmd_requests_path_of(cli, a, &path);
     const int fits = !path.error && sonde_cli_url(url, sizeof(url), a->target, path.data) == 0;
     sonde_buf_release(&path);
     if (!fits) return sonde_cli_usage(cli, "too long a URL");
@@ -139,7 +141,7 @@ static int ask_agent(const struct sonde_cli *cli, const struct asked *a, struct 
 
 /* ---- A run file ------------------------------------------------------------------------------ */
 
-static int put_selected(const struct asked *a, const struct sonde_infer_request **list,
+static int put_selected(const struct cmd_requests_asked *a, const struct sonde_infer_request **list,
                         size_t count, struct sonde_buf *out)
 {
     if (a->id) {
@@ -161,7 +163,7 @@ static int put_selected(const struct asked *a, const struct sonde_infer_request 
     return out->error;
 }
 
-static int ask_profile(const struct sonde_profile *p, const struct asked *a, struct sonde_buf *out)
+static int ask_profile(const struct sonde_profile *p, const struct cmd_requests_asked *a, struct sonde_buf *out)
 {
     const size_t count = p->infer ? p->infer->request_count : 0;
     const struct sonde_infer_request **list = sonde__calloc(count + 1, sizeof(*list));
@@ -172,7 +174,7 @@ static int ask_profile(const struct sonde_profile *p, const struct asked *a, str
     return rc;
 }
 
-static int ask_file(const struct sonde_cli *cli, const struct asked *a, struct sonde_buf *out)
+static int ask_file(const struct sonde_cli *cli, const struct cmd_requests_asked *a, struct sonde_buf *out)
 {
     struct sonde_err err = { "" };
     struct sonde_profile *p;
@@ -209,7 +211,7 @@ static void wait_for(double seconds)
     sigtimedwait(&set, NULL, &t);
 }
 
-static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct asked *a,
+static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct cmd_requests_asked *a,
                        struct sonde_buf *out)
 {
     const struct requests_values *v = cli->values;
@@ -257,7 +259,8 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct a
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-static int show(const struct sonde_cli *cli, const struct asked *a, const struct sonde_buf *json)
+static int cmd_requests_show(const struct sonde_cli *cli, const struct cmd_requests_asked *a,
+                             const struct sonde_buf *json)
 {
     const struct requests_values *v = cli->values;
     const struct sonde_requests_style style = {
@@ -291,7 +294,7 @@ static int show(const struct sonde_cli *cli, const struct asked *a, const struct
 }
 
 /* FILE, URL or PID, then perhaps ID; or ID alone, which is looked for where an agent is by default. */
-static int target_of(struct sonde_cli *cli, struct asked *a)
+static int target_of(struct sonde_cli *cli, struct cmd_requests_asked *a)
 {
     const char *first = cli->operand_count ? cli->operands[0] : NULL;
     uint32_t pid;
@@ -308,24 +311,26 @@ static int target_of(struct sonde_cli *cli, struct asked *a)
                                      : sonde_cli_usage(cli, "server.listen is too long");
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_requests_run(struct sonde_cli *cli)
 {
     const struct requests_values *v = cli->values;
-    struct asked a = { .query = query_of(v) };
+    struct cmd_requests_asked a = { .query = cmd_requests_query_of(v) };
     uint32_t pid;
     int status = target_of(cli, &a);
     if (status) return status;
     struct sonde_buf json;
     sonde_buf_init(&json, ANSWER_MAX);
     if (sonde_cli_is_url(a.target)) {
-        status = ask_agent(cli, &a, &json);
+        status = cmd_requests_ask_agent(cli, &a, &json);
     } else if (sonde_cli_parse_pid(a.target, &pid) == 0 && access(a.target, F_OK) != 0) {
         status = ask_process(cli, pid, &a, &json);
     } else {
         status = ask_file(cli, &a, &json);
     }
     if (!status && json.error) status = sonde_cli_fail(cli, "out of memory");
-    if (!status) status = v->json ? sonde_cli_write(cli, NULL, &json) : show(cli, &a, &json);
+    if (!status) {
+        status = v->json ? sonde_cli_write(cli, NULL, &json) : cmd_requests_show(cli, &a, &json);
+    }
     sonde_buf_release(&json);
     return status;
 }
@@ -353,5 +358,5 @@ const struct sonde_command sonde_cmd_requests = {
     .options = options,
     .values_size = sizeof(struct requests_values),
     .operands_max = 2,
-    .run = run,
+    .run = cmd_requests_run,
 };

@@ -49,7 +49,7 @@ static const struct sonde_cli_opt options[] = {
 };
 #undef AT
 
-static int run(struct sonde_cli *cli)
+static int cmd_run_run(struct sonde_cli *cli)
 {
     const struct run_values *v = cli->values;
     if (cli->operand_count == 0) {
@@ -121,5 +121,5 @@ const struct sonde_command sonde_cmd_run = {
     .stop_at_operand = 1,
     .stderr_is_theirs = 1,
     .measures = 1,
-    .run = run,
+    .run = cmd_run_run,
 };

@@ -31,7 +31,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = NULL },
 };
 
-static int failed(const struct sonde_cli *cli, int rc, const struct sonde_err *err)
+static int cmd_runs_failed(const struct sonde_cli *cli, int rc, const struct sonde_err *err)
 {
     const int theirs = rc == SONDE_EINVAL || rc == SONDE_ENOENT || rc == SONDE_EEXIST ||
                        rc == SONDE_EVERSION || rc == SONDE_EFORMAT;
@@ -40,7 +40,7 @@ static int failed(const struct sonde_cli *cli, int rc, const struct sonde_err *e
 
 /* ---- Listing ------------------------------------------------------------------------------ */
 
-static void when(double s, char *out, size_t size)
+static void cmd_runs_when(double s, char *out, size_t size)
 {
     const time_t t = (time_t)s;
     struct tm tm;
@@ -48,11 +48,11 @@ static void when(double s, char *out, size_t size)
     if (localtime_r(&t, &tm)) strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-static void put_run(const struct sonde_store_run *r, void *arg)
+static void cmd_runs_put(const struct sonde_store_run *r, void *arg)
 {
     struct sonde_table *t = arg;
     char text[SONDE_VALUE_BYTES], start[32];
-    when(r->start_s, start, sizeof(start));
+    cmd_runs_when(r->start_s, start, sizeof(start));
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%u", r->id);
     sonde_table_cell(t, 1, "%s", r->name);
@@ -65,7 +65,7 @@ static void put_run(const struct sonde_store_run *r, void *arg)
     sonde_table_cell(t, 7, "%s", r->tags);
 }
 
-static int list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *err)
+static int cmd_runs_list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *err)
 {
     static const struct sonde_column columns[] = {
         { .title = "RUN", .align = SONDE_RIGHT },
@@ -86,7 +86,7 @@ static int list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *
     } else {
         struct sonde_table t;
         sonde_table_init(&t, columns, SONDE_COUNT(columns));
-        rc = sonde_store_sqlite.runs(s, put_run, &t, err);
+        rc = sonde_store_sqlite.runs(s, cmd_runs_put, &t, err);
         if (!rc && t.row_count) {
             sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
         }
@@ -100,11 +100,11 @@ static int list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *
     return rc;
 }
 
-static void put_profile(const struct sonde_store_profile *p, void *arg)
+static void cmd_runs_put_profile(const struct sonde_store_profile *p, void *arg)
 {
     struct sonde_table *t = arg;
     char text[SONDE_VALUE_BYTES], end[32];
-    when(p->end_s, end, sizeof(end));
+    cmd_runs_when(p->end_s, end, sizeof(end));
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%llu", (unsigned long long)p->id);
     sonde_table_cell(t, 1, "%u", p->run);
@@ -129,7 +129,7 @@ static int list_profiles(struct sonde_cli *cli, struct sonde_store *s, struct so
     struct sonde_table t;
     sonde_buf_init(&b, OUTPUT_MAX);
     sonde_table_init(&t, columns, SONDE_COUNT(columns));
-    int rc = sonde_store_sqlite.profiles(s, NULL, put_profile, &t, err);
+    int rc = sonde_store_sqlite.profiles(s, NULL, cmd_runs_put_profile, &t, err);
     if (!rc && t.row_count) {
         sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
         fwrite(b.data ? b.data : "", 1, b.len, stdout);
@@ -155,7 +155,7 @@ static int run_number(const char *text, uint32_t *out, struct sonde_err *err)
     return 0;
 }
 
-static int delete(struct sonde_store *s, char **ids, struct sonde_err *err)
+static int cmd_runs_delete(struct sonde_store *s, char **ids, struct sonde_err *err)
 {
     int rc = 0;
     for (; *ids && !rc; ids++) {
@@ -166,7 +166,7 @@ static int delete(struct sonde_store *s, char **ids, struct sonde_err *err)
     return rc;
 }
 
-static int merge(struct sonde_store *s, char **ids, struct sonde_err *err)
+static int cmd_runs_merge(struct sonde_store *s, char **ids, struct sonde_err *err)
 {
     uint32_t to, from;
     int rc = run_number(ids[0], &to, err);
@@ -177,7 +177,7 @@ static int merge(struct sonde_store *s, char **ids, struct sonde_err *err)
     return rc;
 }
 
-static int set(struct sonde_store *s, char **args, int is_name, struct sonde_err *err)
+static int cmd_runs_set(struct sonde_store *s, char **args, int is_name, struct sonde_err *err)
 {
     uint32_t id;
     const int rc = run_number(args[0], &id, err);
@@ -185,7 +185,7 @@ static int set(struct sonde_store *s, char **args, int is_name, struct sonde_err
                                                 is_name ? NULL : args[1], err);
 }
 
-static int copy(struct sonde_store *s, char **args, struct sonde_err *err)
+static int cmd_runs_copy(struct sonde_store *s, char **args, struct sonde_err *err)
 {
     uint32_t id;
     const int rc = run_number(args[0], &id, err);
@@ -195,8 +195,8 @@ static int copy(struct sonde_store *s, char **args, struct sonde_err *err)
 /* ---- Profiles ------------------------------------------------------------------------------ */
 
 /* A profile of the store as a run file. */
-static int take_out(struct sonde_cli *cli, struct sonde_store *s, char **args,
-                    struct sonde_err *err)
+static int cmd_runs_take_out(struct sonde_cli *cli, struct sonde_store *s, char **args,
+                             struct sonde_err *err)
 {
     uint32_t id;
     struct sonde_buf b;
@@ -244,7 +244,7 @@ static int find_verb(struct sonde_cli *cli, enum verb *out)
                            "profile, add", word);
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_runs_run(struct sonde_cli *cli)
 {
     enum verb verb = LIST;
     const int status = find_verb(cli, &verb);
@@ -258,21 +258,21 @@ static int run(struct sonde_cli *cli)
     struct sonde_err err = { "" };
     char **args = cli->operands + 1;
     int rc = sonde_store_sqlite.open(&o, &s, &err);
-    if (rc) return failed(cli, rc, &err);
+    if (rc) return cmd_runs_failed(cli, rc, &err);
     switch (verb) {
-    case LIST: rc = list(cli, s, &err); break;
+    case LIST: rc = cmd_runs_list(cli, s, &err); break;
     case PROFILES: rc = list_profiles(cli, s, &err); break;
-    case NAME: rc = set(s, args, 1, &err); break;
-    case TAG: rc = set(s, args, 0, &err); break;
-    case DELETE: rc = delete(s, args, &err); break;
-    case MERGE: rc = merge(s, args, &err); break;
-    case COPY: rc = copy(s, args, &err); break;
-    case PROFILE: rc = take_out(cli, s, args, &err); break;
+    case NAME: rc = cmd_runs_set(s, args, 1, &err); break;
+    case TAG: rc = cmd_runs_set(s, args, 0, &err); break;
+    case DELETE: rc = cmd_runs_delete(s, args, &err); break;
+    case MERGE: rc = cmd_runs_merge(s, args, &err); break;
+    case COPY: rc = cmd_runs_copy(s, args, &err); break;
+    case PROFILE: rc = cmd_runs_take_out(cli, s, args, &err); break;
     case ADD: rc = put_in(s, args, &err); break;
     }
     sonde_store_sqlite.close(s);
     if (rc == TOLD) return SONDE_EXIT_FAIL;
-    return rc ? failed(cli, rc, &err) : SONDE_EXIT_OK;
+    return rc ? cmd_runs_failed(cli, rc, &err) : SONDE_EXIT_OK;
 }
 
 const struct sonde_command sonde_cmd_runs = {
@@ -302,5 +302,5 @@ const struct sonde_command sonde_cmd_runs = {
     .options = options,
     .values_size = sizeof(struct runs_values),
     .operands_max = -1,
-    .run = run,
+    .run = cmd_runs_run,
 };

@@ -71,7 +71,7 @@ static void wait_for_end(const sigset_t *set)
 }
 
 /* What runs, in the order it is started. */
-struct running {
+struct cmd_serve_running {
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken */
     struct sonde_cli_store store;
@@ -89,17 +89,17 @@ struct running {
 
 enum { DRAIN_MS = 5000 }; /* what streams get to end in when the agent does */
 
-static int owns(const char *path, void *arg)
+static int cmd_serve_owns(const char *path, void *arg)
 {
-    return sonde_server_owns(path, ((const struct running *)arg)->own_health);
+    return sonde_server_owns(path, ((const struct cmd_serve_running *)arg)->own_health);
 }
 
-static int adopt(int fd, int64_t who, void *arg)
+static int cmd_serve_adopt(int fd, int64_t who, void *arg)
 {
-    return sonde_server_adopt(((const struct running *)arg)->server, fd, who);
+    return sonde_server_adopt(((const struct cmd_serve_running *)arg)->server, fd, who);
 }
 
-static int64_t who(int client_fd, void *arg)
+static int64_t cmd_serve_caller(int client_fd, void *arg)
 {
     (void)arg;
     return sonde_caller_of(client_fd);
@@ -107,13 +107,13 @@ static int64_t who(int client_fd, void *arg)
 
 static int is_here(const char *host, void *arg)
 {
-    return sonde_server_host_ok(((const struct running *)arg)->server, host);
+    return sonde_server_host_ok(((const struct cmd_serve_running *)arg)->server, host);
 }
 
 /* Figures of every request, and profiles of those that ask for one. */
 static void on_front_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
 {
-    const struct running *s = arg;
+    const struct cmd_serve_running *s = arg;
     if (event == SONDE_FRONT_ARRIVED && r->profile && s->profiler) {
         sonde_profiler_request_begin(s->profiler, &(struct sonde_profiler_request){
             .id = r->span, .trace_hi = r->trace_hi, .trace_lo = r->trace_lo,
@@ -128,13 +128,13 @@ static void on_front_event(void *arg, enum sonde_front_event event, struct sonde
 
 static void on_front_tick(void *arg, const struct sonde_front_state *state)
 {
-    const struct running *s = arg;
+    const struct cmd_serve_running *s = arg;
     s->measures.tick(s->measures.arg, state);
 }
 
 static int on_front_ready(void *arg, const struct sonde_front_request *r)
 {
-    const struct running *s = arg;
+    const struct cmd_serve_running *s = arg;
     return !r->profile_id[0] || sonde_profiler_request_ready(s->profiler, r->span);
 }
 
@@ -150,11 +150,14 @@ static void raise_descriptors(void)
 }
 
 /* The port is opened before anything is started, so that a bad one is told at once. */
-static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
+static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struct sonde_err *err)
 {
-    struct sonde_front_options o = { .own = owns, .adopt = adopt, .who = who,
+    struct sonde_front_options o = { .own = cmd_serve_owns,
+                                     .adopt = cmd_serve_adopt,
+                                     .who = cmd_serve_caller,
                                      .arg = r,
-                                     .host_ok = is_here, .drain_ms = DRAIN_MS,
+                                     .host_ok = is_here,
+                                     .drain_ms = DRAIN_MS,
                                      .poll_percent =
                                          (uint32_t)cli->config.server_upstream_poll_percent };
     struct sonde_listen where;
@@ -190,7 +193,7 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
+static int cmd_serve_start(struct sonde_cli *cli, struct cmd_serve_running *r, struct sonde_err *err)
 {
     raise_descriptors();
     if (cli->config.server_upstream[0]) return start_front(cli, r, err);
@@ -204,14 +207,14 @@ static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err
     return rc ? rc : sonde_server_start(&o, &r->server, err);
 }
 
-static void stop(struct running *r)
+static void cmd_serve_stop(struct cmd_serve_running *r)
 {
     sonde_front_stop(r->front);
     sonde_server_stop(r->server);
     sonde_front_metrics_destroy(r->figures);
 }
 
-static void announce(const struct sonde_cli *cli, const struct running *r)
+static void cmd_serve_announce(const struct sonde_cli *cli, const struct cmd_serve_running *r)
 {
     const char *url = sonde_server_url(r->server), *upstream = cli->config.server_upstream;
     char text[512];
@@ -222,28 +225,28 @@ static void announce(const struct sonde_cli *cli, const struct running *r)
 }
 
 /* Requests that ask for a profile by the C API. Called by the collector, which is started last. */
-static void on_begin(const struct sonde_infer_request *r, void *arg)
+static void cmd_serve_on_begin(const struct sonde_infer_request *r, void *arg)
 {
-    const struct running *s = arg;
+    const struct cmd_serve_running *s = arg;
     if (s->profiler) sonde_profiler_on_begin(s->profiler, r);
 }
 
-static void on_done(const struct sonde_infer_request *r, void *arg)
+static void cmd_serve_on_done(const struct sonde_infer_request *r, void *arg)
 {
-    const struct running *s = arg;
+    const struct cmd_serve_running *s = arg;
     if (s->profiler) sonde_profiler_on_done(s->profiler, r);
     sonde_push_request(s->push, r);
     sonde_cli_store_request(&s->store, r);
 }
 
-struct attaching { const struct sonde_cli *cli; struct running *r; };
+struct attaching { const struct sonde_cli *cli; struct cmd_serve_running *r; };
 
-static int attach_infer(struct sonde_model *m, const void *arg)
+static int cmd_serve_attach_infer(struct sonde_model *m, const void *arg)
 {
     const struct attaching *a = arg;
     struct sonde_infer_options o = sonde_cli_infer_options(a->cli);
-    o.on_begin = on_begin;
-    o.on_done = on_done;
+    o.on_begin = cmd_serve_on_begin;
+    o.on_done = cmd_serve_on_done;
     o.on_done_arg = a->r;
     sonde_cli_store_attach(&a->r->store, m);
     return sonde_infer_attach(m, &o);
@@ -251,10 +254,10 @@ static int attach_infer(struct sonde_model *m, const void *arg)
 
 static void on_minute(const struct sonde_profile *p, void *arg)
 {
-    sonde_push_profile(((const struct running *)arg)->push, p);
+    sonde_push_profile(((const struct cmd_serve_running *)arg)->push, p);
 }
 
-static int start_continuous(struct sonde_cli *cli, struct running *r)
+static int cmd_serve_start_continuous(struct sonde_cli *cli, struct cmd_serve_running *r)
 {
     const struct serve_values *v = cli->values;
     struct sonde_err err = { "" };
@@ -275,12 +278,12 @@ static int start_continuous(struct sonde_cli *cli, struct running *r)
                : sonde_cli_fail(cli, "%s", err.text);
 }
 
-static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
+static int cmd_serve_until_signal(struct sonde_cli *cli, struct cmd_serve_running *r, const sigset_t *set)
 {
     struct sonde_err err = { "" };
     int status = SONDE_EXIT_OK;
     int rc = sonde_cli_foreign_listen(cli, &r->foreign, r->collector, &err);
-    if (!rc) rc = start(cli, r, &err);
+    if (!rc) rc = cmd_serve_start(cli, r, &err);
     if (!rc) rc = sonde_cli_foreign_start(&r->foreign, r->collector, &err);
     if (rc == SONDE_EINVAL) {
         status = sonde_cli_usage(cli, "%s", err.text);
@@ -288,7 +291,7 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
                sonde_collector_start(r->collector, &err) != 0) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else {
-        announce(cli, r);
+        cmd_serve_announce(cli, r);
         wait_for_end(set);
         sonde_front_stop(r->front); /* how its requests end is counted and handed on */
         r->front = NULL;
@@ -296,19 +299,19 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
         sonde_collector_stop(r->collector);
         if (cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");
     }
-    stop(r);
+    cmd_serve_stop(r);
     return status;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_serve_run(struct sonde_cli *cli)
 {
     sigset_t set;
     block_signals(&set);
     struct sonde_collector_options o = sonde_cli_collector_options(cli);
-    struct running r = { 0 };
+    struct cmd_serve_running r = { 0 };
     const struct attaching attaching = { cli, &r };
     o.agent = 1;
-    o.attach = attach_infer;
+    o.attach = cmd_serve_attach_infer;
     o.attach_arg = &attaching;
     struct sonde_err err = { "" };
     const struct serve_values *v = cli->values;
@@ -334,8 +337,8 @@ static int run(struct sonde_cli *cli)
                                               .no_heap = !cli->config.memory_enabled };
     if (sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
     status = sonde_cli_push_open(cli, sonde_collector_model(r.collector), 1, &r.push);
-    if (!status) status = start_continuous(cli, &r);
-    if (!status) status = serve(cli, &r, &set);
+    if (!status) status = cmd_serve_start_continuous(cli, &r);
+    if (!status) status = cmd_serve_until_signal(cli, &r, &set);
     sonde_continuous_stop(r.continuous); /* its last minutes are sent, too */
     sonde_collector_stop(r.collector);
     sonde_cli_push_close(cli, &r.push);
@@ -404,5 +407,5 @@ const struct sonde_command sonde_cmd_serve = {
     .values_size = sizeof(struct serve_values),
     .operands_max = 0,
     .measures = 1,
-    .run = run,
+    .run = cmd_serve_run,
 };

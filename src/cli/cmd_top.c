@@ -23,7 +23,7 @@
 
 #define ONCE_HEIGHT SONDE_GRID_MAX
 
-struct top_values {
+struct cmd_top_values {
     int once;
     const char *page, *filter;
     uint64_t width, pid;
@@ -31,18 +31,18 @@ struct top_values {
 
 static const struct sonde_cli_opt options[] = {
     { .name = "once", .type = SONDE_OPT_FLAG, .help = "print one frame as text and exit",
-      .offset = offsetof(struct top_values, once) },
+      .offset = offsetof(struct cmd_top_values, once) },
     { .name = "page", .type = SONDE_OPT_STR, .value = "PAGE",
       .choices = "overview|series|spans|memory|inference", .help = "the page to begin with",
-      .offset = offsetof(struct top_values, page) },
+      .offset = offsetof(struct cmd_top_values, page) },
     { .name = "filter", .letter = 'f', .type = SONDE_OPT_STR, .value = "GLOB",
       .help = "series whose name matches, or LABEL=GLOB; several words must all match",
-      .offset = offsetof(struct top_values, filter) },
+      .offset = offsetof(struct cmd_top_values, filter) },
     { .name = "pid", .letter = 'p', .type = SONDE_OPT_UINT, .value = "PID", .min = 1,
-      .max = 4194304, .help = "this process only", .offset = offsetof(struct top_values, pid) },
+      .max = 4194304, .help = "this process only", .offset = offsetof(struct cmd_top_values, pid) },
     { .name = "width", .letter = 'w', .type = SONDE_OPT_UINT, .value = "COLUMNS", .min = 20,
       .max = SONDE_GRID_MAX, .help = "with --once: columns of the frame (default the terminal's)",
-      .offset = offsetof(struct top_values, width) },
+      .offset = offsetof(struct cmd_top_values, width) },
     SONDE_OPT_INTERVAL,
     SONDE_OPT_DIR,
     { .name = NULL },
@@ -50,9 +50,9 @@ static const struct sonde_cli_opt options[] = {
 
 /* ---- What to show first --------------------------------------------------------------------- */
 
-static int choose(const struct sonde_cli *cli, struct sonde_top_state *s)
+static int cmd_top_choose(const struct sonde_cli *cli, struct sonde_top_state *s)
 {
-    const struct top_values *v = cli->values;
+    const struct cmd_top_values *v = cli->values;
     static const char *const pages[] = { "overview", "series", "spans", "memory", "inference" };
     sonde_top_state_init(s);
     s->interval_s = cli->config.agent_interval_seconds;
@@ -123,7 +123,7 @@ static int read_for_once(struct sonde_top_source *source, const struct sonde_top
     return rc;
 }
 
-static int columns_of_output(const struct top_values *v)
+static int columns_of_output(const struct cmd_top_values *v)
 {
     struct winsize size;
     if (v->width) return (int)v->width;
@@ -162,7 +162,7 @@ static int print_once(const struct sonde_cli *cli, struct sonde_top_source *sour
 
 /* ---- Live ----------------------------------------------------------------------------------- */
 
-static int redraw(struct sonde_top_state *s, const struct sonde_top_data *d)
+static int cmd_top_redraw(struct sonde_top_state *s, const struct sonde_top_data *d)
 {
     struct sonde_grid g;
     int width, height;
@@ -176,14 +176,14 @@ static int redraw(struct sonde_top_state *s, const struct sonde_top_data *d)
 }
 
 /* Returns the signal that ended it, or 0. */
-static int watch(struct sonde_top_state *s, struct sonde_top_feed *feed,
-                 struct sonde_top_data pages[SONDE_TOP_PAGES])
+static int cmd_top_watch(struct sonde_top_state *s, struct sonde_top_feed *feed,
+                         struct sonde_top_data pages[SONDE_TOP_PAGES])
 {
     struct sonde_err lost = { "" };
     for (;;) {
         int key = 0, todo = SONDE_TOP_REDRAW;
         s->lost = lost.text[0] ? lost.text : NULL;
-        redraw(s, &pages[s->page]);
+        cmd_top_redraw(s, &pages[s->page]);
         do {
             switch (sonde_top_screen_wait(sonde_top_feed_fd(feed), &key)) {
             case SONDE_TOP_EVENT_SIGNAL: return key;
@@ -213,7 +213,7 @@ static int show_live(const struct sonde_cli *cli, struct sonde_top_source *sourc
     }
     for (int i = 0; i < SONDE_TOP_PAGES; i++) sonde_top_data_init(&pages[i]);
     const int rc = sonde_top_feed_start(source, s, &feed, &err);
-    const int number = rc ? 0 : watch(s, feed, pages);
+    const int number = rc ? 0 : cmd_top_watch(s, feed, pages);
     sonde_top_screen_close();
     sonde_top_feed_stop(feed);
     for (int i = 0; i < SONDE_TOP_PAGES; i++) sonde_top_data_release(&pages[i]);
@@ -226,7 +226,7 @@ static int show_live(const struct sonde_cli *cli, struct sonde_top_source *sourc
     return SONDE_EXIT_OK;
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_top_run(struct sonde_cli *cli)
 {
     struct sonde_top_state s;
     struct sonde_top_source *source = NULL;
@@ -237,7 +237,7 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "'%s' is no URL of an agent, like http://127.0.0.1:6060",
                                cli->operands[0]);
     }
-    int status = choose(cli, &s);
+    int status = cmd_top_choose(cli, &s);
     if (status) return status;
     const int rc = open_source(cli, &s, origin, sizeof(origin), &source, &err);
     if (rc) return sonde_cli_fail(cli, "%s", err.text[0] ? err.text : sonde_strerror(rc));
@@ -255,7 +255,7 @@ const struct sonde_command sonde_cmd_top = {
                "line, and ? explains them. Text is plain where the locale is not UTF-8; there "
                "are no colours where NO_COLOR is set or the terminal has none.",
     .options = options,
-    .values_size = sizeof(struct top_values),
+    .values_size = sizeof(struct cmd_top_values),
     .operands_max = 1,
-    .run = run,
+    .run = cmd_top_run,
 };

@@ -34,7 +34,7 @@ struct viewing {
 
 /* ---- Files ------------------------------------------------------------------------------------ */
 
-static int is_taken(const struct viewing *v, const char *name)
+static int cmd_view_is_taken(const struct viewing *v, const char *name)
 {
     for (size_t i = 0; i < v->count; i++) {
         if (!strcmp(v->files[i].name, name)) return 1;
@@ -56,10 +56,12 @@ static void choose_name(const struct viewing *v, const char *path, char out[NAME
     }
     base[len] = '\0';
     snprintf(out, NAME_BYTES, "%s", base);
-    for (unsigned n = 2; is_taken(v, out); n++) snprintf(out, NAME_BYTES, "%s-%u", base, n);
+    for (unsigned n = 2; cmd_view_is_taken(v, out); n++) {
+        snprintf(out, NAME_BYTES, "%s-%u", base, n);
+    }
 }
 
-static int load(struct sonde_cli *cli, struct viewing *v)
+static int cmd_view_load(struct sonde_cli *cli, struct viewing *v)
 {
     for (int i = 0; i < cli->operand_count; i++) {
         struct sonde_profile *p;
@@ -85,7 +87,7 @@ static size_t request_count(const struct viewing *v)
 }
 
 /* Requests of the files are those of the model: lists and heat maps show them. */
-static int attach_infer(struct sonde_model *m, const void *arg)
+static int cmd_view_attach_infer(struct sonde_model *m, const void *arg)
 {
     const struct viewing *v = arg;
     const size_t count = request_count(v);
@@ -102,7 +104,7 @@ static int attach_infer(struct sonde_model *m, const void *arg)
     return rc;
 }
 
-static int start(struct sonde_cli *cli, struct viewing *v, struct sonde_err *err)
+static int cmd_view_start(struct sonde_cli *cli, struct viewing *v, struct sonde_err *err)
 {
     struct sonde_config_values defaults;
     char token[SONDE_TOKEN_MAX + 1];
@@ -114,7 +116,7 @@ static int start(struct sonde_cli *cli, struct viewing *v, struct sonde_err *err
                                       .port_tries = chosen ? 0 : PORT_TRIES,
                                       .files = v->files, .file_count = v->count };
     c.host = c.processes = 0;
-    c.attach = attach_infer;
+    c.attach = cmd_view_attach_infer;
     c.attach_arg = v;
     int rc = sonde_collector_create(&c, &v->collector, err); /* and never started: it reads nothing */
     if (!rc) rc = sonde_cli_server_options(cli, &o, token, err);
@@ -125,7 +127,7 @@ static int start(struct sonde_cli *cli, struct viewing *v, struct sonde_err *err
 /* ---- Addresses -------------------------------------------------------------------------------- */
 
 /* "&type=live" if the first samples there are are not of the CPU. */
-static const char *type_of(const struct sonde_profile *p, char *out, size_t size)
+static const char *cmd_view_type_of(const struct sonde_profile *p, char *out, size_t size)
 {
     out[0] = '\0';
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) {
@@ -138,12 +140,12 @@ static const char *type_of(const struct sonde_profile *p, char *out, size_t size
     return out;
 }
 
-static void announce(const struct sonde_cli *cli, const struct viewing *v)
+static void cmd_view_announce(const struct sonde_cli *cli, const struct viewing *v)
 {
     const char *url = sonde_server_url(v->server);
     const size_t last = v->count - 1;
     char type[32];
-    type_of(v->files[last].profile, type, sizeof(type));
+    cmd_view_type_of(v->files[last].profile, type, sizeof(type));
     printf("%s/profiling/cpu?profile=%s", url, v->files[last].name);
     if (v->count > 1) printf("&base=%s", v->files[0].name);
     printf("%s\n", type);
@@ -161,7 +163,7 @@ static void announce(const struct sonde_cli *cli, const struct viewing *v)
     if (!cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: Ctrl-C ends it\n");
 }
 
-static int run(struct sonde_cli *cli)
+static int cmd_view_run(struct sonde_cli *cli)
 {
     struct viewing v = { .count = 0 };
     struct sonde_err err = { "" };
@@ -170,19 +172,19 @@ static int run(struct sonde_cli *cli)
     if (cli->operand_count > FILES_MAX) {
         return sonde_cli_usage(cli, "more than %d files", FILES_MAX);
     }
-    int status = load(cli, &v);
+    int status = cmd_view_load(cli, &v);
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, NULL); /* until then Ctrl-C ends the reading of a large file */
     if (!status) {
-        const int rc = start(cli, &v, &err);
+        const int rc = cmd_view_start(cli, &v, &err);
         if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "%s", err.text);
         else if (rc) status = sonde_cli_fail(cli, "%s", err.text);
     }
     if (!status) {
         int which;
-        announce(cli, &v);
+        cmd_view_announce(cli, &v);
         sigwait(&set, &which);
     }
     sonde_server_stop(v.server);
@@ -217,5 +219,5 @@ const struct sonde_command sonde_cmd_view = {
         "  perf script | sonde view -",
     .options = options,
     .operands_max = -1,
-    .run = run,
+    .run = cmd_view_run,
 };

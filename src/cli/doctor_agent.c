@@ -21,7 +21,7 @@
 #include "serve/http/auth.h"
 #include "serve/http/listen.h"
 
-static void add_void(const char *name, const char *why, void *arg)
+static void doctor_agent_add_void(const char *name, const char *why, void *arg)
 {
     sonde_doctor_add(arg, SONDE_DOCTOR_WARN, NULL, "%s has no effect in this version: %s", name,
                      why);
@@ -40,7 +40,7 @@ void sonde_doctor_config(struct sonde_doctor *d)
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "no file; the environment's settings are valid");
     }
-    sonde_config_each_void(&cli->config, add_void, d);
+    sonde_config_each_void(&cli->config, doctor_agent_add_void, d);
 }
 
 /* ---- Directory of segments ---------------------------------------------------------------- */

@@ -19,7 +19,7 @@
 
 enum { FILES_MAX = 512, PATH_BYTES = 1024 };
 
-struct found {
+struct doctor_llama_found {
     int has[SONDE__LLAMA_COUNT]; /* in any of the files */
     int in_program;              /* the first of them has llama_decode itself */
     uint32_t files;
@@ -34,7 +34,7 @@ static const struct { const char *symbol, *absent; } functions[] = {
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static void look(struct found *f, const char *path)
+static void doctor_llama_look(struct doctor_llama_found *f, const char *path)
 {
     struct sonde_uprobe_symbols s;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ static int is_named(const char *path)
 
 /* "	libllama.so => /usr/lib/libllama.so (0x…)", or just the path, as the loader lists what it
  * would load. */
-static void look_listed(struct found *f, FILE *list)
+static void look_listed(struct doctor_llama_found *f, FILE *list)
 {
     char line[2 * PATH_BYTES];
     for (int n = 0; n < FILES_MAX && fgets(line, sizeof(line), list); n++) {
@@ -68,7 +68,7 @@ static void look_listed(struct found *f, FILE *list)
         if (!path) continue;
         char *end = strstr(path, " (0x");
         if (end) *end = '\0';
-        if (is_named(path)) look(f, path);
+        if (is_named(path)) doctor_llama_look(f, path);
     }
 }
 
@@ -94,11 +94,11 @@ static int loader_of(const char *path, char out[PATH_BYTES])
     return has;
 }
 
-static int look_program(struct found *f, const char *path)
+static int doctor_llama_look_program(struct doctor_llama_found *f, const char *path)
 {
     char loader[PATH_BYTES];
     int fds[2];
-    look(f, path);
+    doctor_llama_look(f, path);
     if (!loader_of(path, loader)) return 0;
     if (pipe2(fds, O_CLOEXEC) != 0) return -1;
     const pid_t pid = fork();
@@ -119,11 +119,11 @@ static int look_program(struct found *f, const char *path)
     return pid > 0 ? 0 : -1;
 }
 
-static int look_process(struct found *f, const char *pid)
+static int look_process(struct doctor_llama_found *f, const char *pid)
 {
     char path[PATH_BYTES], line[2 * PATH_BYTES], last[PATH_BYTES] = "";
     snprintf(path, sizeof(path), "/proc/%s/exe", pid);
-    look(f, path);
+    doctor_llama_look(f, path);
     snprintf(path, sizeof(path), "/proc/%s/maps", pid);
     FILE *maps = fopen(path, "re");
     if (!maps) return -1;
@@ -134,13 +134,13 @@ static int look_process(struct found *f, const char *pid)
         if (!is_named(name) || !strcmp(name, last)) continue;
         snprintf(last, sizeof(last), "%.*s", (int)sizeof(last) - 1, name);
         snprintf(path, sizeof(path), "/proc/%s/root%.*s", pid, (int)sizeof(path) - 64, name);
-        look(f, path);
+        doctor_llama_look(f, path);
     }
     fclose(maps);
     return 0;
 }
 
-static void look_installed(struct found *f)
+static void look_installed(struct doctor_llama_found *f)
 {
     static const char *const places[] = { "/usr/local/lib/", "/usr/lib/*/", "/usr/lib/" };
     static const char *const names[] = { "llama", "ggml" };
@@ -150,14 +150,16 @@ static void look_installed(struct found *f)
         glob_t g;
         snprintf(pattern, sizeof(pattern), "%slib%s*.so*", places[i / 2], names[i % 2]);
         if (glob(pattern, 0, NULL, &g) != 0) continue;
-        for (size_t k = 0; k < g.gl_pathc && f->files < FILES_MAX; k++) look(f, g.gl_pathv[k]);
+        for (size_t k = 0; k < g.gl_pathc && f->files < FILES_MAX; k++) {
+            doctor_llama_look(f, g.gl_pathv[k]);
+        }
         globfree(&g);
     }
 }
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
-static void tell_functions(struct sonde_doctor *d, const struct found *f)
+static void tell_functions(struct sonde_doctor *d, const struct doctor_llama_found *f)
 {
     const uint32_t count = SONDE__LLAMA_PROCESS; /* which no library needs to have, and what follows */
     uint32_t missing = 0;
@@ -190,7 +192,7 @@ static void tell_none(struct sonde_doctor *d, const char *target)
 
 void sonde_doctor_llama(struct sonde_doctor *d)
 {
-    struct found f = { .library = "" };
+    struct doctor_llama_found f = { .library = "" };
     struct sonde_err err = { "" };
     char library[512];
     int rc = 0;
@@ -202,7 +204,7 @@ void sonde_doctor_llama(struct sonde_doctor *d)
     }
     if (!d->target) look_installed(&f);
     else if (strspn(d->target, "0123456789") == strlen(d->target)) rc = look_process(&f, d->target);
-    else rc = access(d->target, R_OK) == 0 ? look_program(&f, d->target) : -1;
+    else rc = access(d->target, R_OK) == 0 ? doctor_llama_look_program(&f, d->target) : -1;
     if (rc != 0) {
         sonde_doctor_add(d, SONDE_DOCTOR_FAIL, "name the file of a program, or the id of a process",
                          "%s cannot be read: %s", d->target, strerror(errno));

@@ -21,7 +21,7 @@ struct refers {
     char name[64];           /* by what */
 };
 
-static void refer(struct refers *r, int how, const char *name)
+static void doctor_sandbox_refer(struct refers *r, int how, const char *name)
 {
     if (how <= r->how) return;
     r->how = how;
@@ -38,12 +38,13 @@ static void look_symbols(struct refers *r, Elf *elf, Elf_Scn *section, const GEl
         if (sym.st_shndx != SHN_UNDEF) continue;
         const char *name = elf_strptr(elf, head->sh_link, sym.st_name);
         if (!name) continue;
-        if (!strcmp(name, "seccomp_load")) refer(r, INSTALLS_SURELY, "libseccomp");
-        else if (!strcmp(name, "prctl") || !strcmp(name, "syscall")) refer(r, INSTALLS_PERHAPS, name);
+        if (!strcmp(name, "seccomp_load")) doctor_sandbox_refer(r, INSTALLS_SURELY, "libseccomp");
+        else if (!strcmp(name, "prctl") || !strcmp(name, "syscall"))
+            doctor_sandbox_refer(r, INSTALLS_PERHAPS, name);
     }
 }
 
-static int look_program(struct refers *r, const char *path)
+static int doctor_sandbox_look_program(struct refers *r, const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     Elf_Scn *section = NULL;
@@ -71,7 +72,7 @@ static int look_program(struct refers *r, const char *path)
 static void tell_program(struct sonde_doctor *d)
 {
     struct refers r = { INSTALLS_NONE, "" };
-    if (look_program(&r, d->target) != 0) {
+    if (doctor_sandbox_look_program(&r, d->target) != 0) {
         if (errno == ENOEXEC) {
             sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s is not a program of its own: what its "
                              "interpreter does is not known", d->target);

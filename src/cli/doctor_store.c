@@ -15,7 +15,7 @@ struct newest {
     double end_s;
 };
 
-static void look(const struct sonde_store_run *r, void *arg)
+static void doctor_store_look(const struct sonde_store_run *r, void *arg)
 {
     struct newest *n = arg;
     n->runs++;
@@ -62,7 +62,7 @@ void sonde_doctor_store(struct sonde_doctor *d)
         return;
     }
     int rc = sonde_store_sqlite.open(&o, &s, &err);
-    if (!rc) rc = sonde_store_sqlite.runs(s, look, &newest, &err);
+    if (!rc) rc = sonde_store_sqlite.runs(s, doctor_store_look, &newest, &err);
     if (rc) {
         sonde_doctor_add(d, SONDE_DOCTOR_FAIL, "name another file, or one that `sonde serve --store` "
                          "wrote", "%s cannot be read: %s", path, err.text);

@@ -9,7 +9,7 @@
 #define RATE_BYTES ((uint64_t)50 << 20) /* memory.sample_rate is samples in so many bytes */
 
 /* Bytes with an optional K, M or G (of 1024). 0, or -1: not a number, or not from 1 to 1 TiB. */
-static int parse_bytes(const char *text, uint64_t *out)
+static int cli_heap_parse_bytes(const char *text, uint64_t *out)
 {
     char *end;
     errno = 0;
@@ -54,7 +54,7 @@ int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,
     if (!v->mode || !v->mode[0]) return SONDE_EXIT_OK;
     if (!strcmp(v->mode, "full")) {
         o->heap_options.full = 1;
-    } else if (parse_bytes(v->mode, &o->heap_options.mean) != 0) {
+    } else if (cli_heap_parse_bytes(v->mode, &o->heap_options.mean) != 0) {
         return sonde_cli_usage(cli, "--heap: '%s' is neither 'full' nor a number of bytes from 1 "
                                "to 1024G, for example 64K", v->mode);
     }

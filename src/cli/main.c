@@ -102,7 +102,7 @@ static int flush_output(int status)
     return status ? status : SONDE_EXIT_FAIL;
 }
 
-static int run(int argc, char **argv, char **envp)
+static int cli_main_run(int argc, char **argv, char **envp)
 {
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers are written and read with a point */
     if (argc < 2) {
@@ -131,5 +131,5 @@ int main(int argc, char **argv, char **envp)
 {
     fill_standard_fds();
     sonde_child_ignore_xfsz();
-    return sonde_stack_run(run, argc, argv, envp);
+    return sonde_stack_run(cli_main_run, argc, argv, envp);
 }

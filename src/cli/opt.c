@@ -43,8 +43,8 @@ static int is_help(const struct sonde_cli_opt *o)
     return is_common(o) && o->letter == 'h';
 }
 
-static const struct sonde_cli_opt *find_in(const struct sonde_cli_opt *o, const char *name,
-                                           size_t len, char letter)
+static const struct sonde_cli_opt *opt_find_in(const struct sonde_cli_opt *o, const char *name,
+                                               size_t len, char letter)
 {
     for (; o && o->name; o++) {
         if (letter ? o->letter == letter : strlen(o->name) == len && !memcmp(o->name, name, len)) {
@@ -54,11 +54,11 @@ static const struct sonde_cli_opt *find_in(const struct sonde_cli_opt *o, const 
     return NULL;
 }
 
-static const struct sonde_cli_opt *find(const struct sonde_cli *cli, const char *name, size_t len,
-                                        char letter)
+static const struct sonde_cli_opt *opt_find(const struct sonde_cli *cli, const char *name,
+                                            size_t len, char letter)
 {
-    const struct sonde_cli_opt *o = find_in(cli->command->options, name, len, letter);
-    return o ? o : find_in(sonde_cli_common_options, name, len, letter);
+    const struct sonde_cli_opt *o = opt_find_in(cli->command->options, name, len, letter);
+    return o ? o : opt_find_in(sonde_cli_common_options, name, len, letter);
 }
 
 const char *sonde_cli_suggest(const char *text, const char *const *names)
@@ -100,7 +100,7 @@ static int unknown_option(const struct sonde_cli *cli, const char *name, size_t 
 }
 
 /* 1 if text is one of "a|b|c". */
-static int is_choice(const char *choices, const char *text)
+static int opt_is_choice(const char *choices, const char *text)
 {
     const size_t len = strlen(text);
     for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL) {
@@ -109,7 +109,7 @@ static int is_choice(const char *choices, const char *text)
     return 0;
 }
 
-static int list_add(struct sonde_cli_list *l, const char *text)
+static int opt_list_add(struct sonde_cli_list *l, const char *text)
 {
     const char **grown = sonde__realloc(l->item, (l->count + 1) * sizeof(*grown));
     if (!grown) return -1;
@@ -142,8 +142,8 @@ static int take_set(struct sonde_cli *cli, char *text)
     return setting_add(cli, text, equals + 1, "--set");
 }
 
-static int take_number(const struct sonde_cli *cli, const struct sonde_cli_opt *o,
-                       const char *text, void *field)
+static int opt_take_number(const struct sonde_cli *cli, const struct sonde_cli_opt *o,
+                           const char *text, void *field)
 {
     char *end;
     errno = 0;
@@ -161,7 +161,7 @@ static int take_number(const struct sonde_cli *cli, const struct sonde_cli_opt *
 }
 
 /* Store an option; text is its value, or NULL if it takes none. */
-static int take(struct sonde_cli *cli, const struct sonde_cli_opt *o, char *text)
+static int opt_take(struct sonde_cli *cli, const struct sonde_cli_opt *o, char *text)
 {
     char *base = is_common(o) ? (char *)cli : (char *)cli->values;
     void *field = base ? base + o->offset : NULL;
@@ -170,17 +170,17 @@ static int take(struct sonde_cli *cli, const struct sonde_cli_opt *o, char *text
         (*(int *)field)++;
         return SONDE_EXIT_OK;
     case SONDE_OPT_STR:
-        if (o->choices && !is_choice(o->choices, text)) {
+        if (o->choices && !opt_is_choice(o->choices, text)) {
             return sonde_cli_usage(cli, "--%s: '%s' is not one of %s", o->name, text, o->choices);
         }
         *(const char **)field = text;
         return SONDE_EXIT_OK;
     case SONDE_OPT_LIST:
-        if (list_add(field, text)) return sonde_cli_fail(cli, "out of memory");
+        if (opt_list_add(field, text)) return sonde_cli_fail(cli, "out of memory");
         return SONDE_EXIT_OK;
     case SONDE_OPT_UINT:
     case SONDE_OPT_NUM:
-        return take_number(cli, o, text, field);
+        return opt_take_number(cli, o, text, field);
     case SONDE_OPT_SPLIT:
         if (*(int *)field) return sonde_cli_usage(cli, "--%s is given twice", o->name);
         *(int *)field = cli->operand_count + 1;
@@ -203,37 +203,37 @@ static int parse_long(struct sonde_cli *cli, int argc, char **argv, int *i)
     char *name = argv[*i] + 2;
     const size_t len = strcspn(name, "=");
     char *value = name[len] == '=' ? name + len + 1 : NULL;
-    const struct sonde_cli_opt *o = find(cli, name, len, 0);
+    const struct sonde_cli_opt *o = opt_find(cli, name, len, 0);
     if (!o) return unknown_option(cli, name, len);
     if (is_help(o)) return -1;
     if (!takes_value(o)) {
         if (value) return sonde_cli_usage(cli, "--%s takes no value", o->name);
-        return take(cli, o, NULL);
+        return opt_take(cli, o, NULL);
     }
-    if (!value && o->implied) return take(cli, o, (char *)(uintptr_t)o->implied);
+    if (!value && o->implied) return opt_take(cli, o, (char *)(uintptr_t)o->implied);
     if (!value) {
         if (*i + 1 >= argc) return sonde_cli_usage(cli, "--%s needs %s", o->name, o->value);
         value = argv[++*i];
     }
-    return take(cli, o, value);
+    return opt_take(cli, o, value);
 }
 
 /* argv[*i] is "-abc" or "-nVALUE". */
 static int parse_short(struct sonde_cli *cli, int argc, char **argv, int *i)
 {
     for (char *c = argv[*i] + 1; *c; c++) {
-        const struct sonde_cli_opt *o = find(cli, NULL, 0, *c);
+        const struct sonde_cli_opt *o = opt_find(cli, NULL, 0, *c);
         if (!o) return sonde_cli_usage(cli, "there is no option '-%c'", *c);
         if (is_help(o)) return -1;
         int rc;
         if (!takes_value(o)) {
-            rc = take(cli, o, NULL);
+            rc = opt_take(cli, o, NULL);
             if (rc) return rc;
             continue;
         }
-        if (c[1]) return take(cli, o, c + 1);
+        if (c[1]) return opt_take(cli, o, c + 1);
         if (*i + 1 >= argc) return sonde_cli_usage(cli, "-%c needs %s", *c, o->value);
-        return take(cli, o, argv[++*i]);
+        return opt_take(cli, o, argv[++*i]);
     }
     return SONDE_EXIT_OK;
 }

@@ -31,7 +31,8 @@
 #define SAMPLE_ROUTE "/debug/pprof/profile?format=run&seconds="
 #define UNIX_TIME_MIN 1e9 /* smaller ones are seconds since the start */
 
-static int tell_failure(const struct sonde_cli *cli, int code, const struct sonde_err *err)
+static int cli_profile_tell_failure(const struct sonde_cli *cli, int code,
+                                    const struct sonde_err *err)
 {
     const int status = sonde_cli_fail(cli, "%s", err->text);
     const int theirs = code == SONDE_EFORMAT || code == SONDE_EVERSION || code == SONDE_ENOENT ||
@@ -55,8 +56,8 @@ static int parse_seconds(const struct sonde_cli *cli, const char *option, const 
     return SONDE_EXIT_OK;
 }
 
-static int parse_time(const struct sonde_cli *cli, const char *option, const char *text,
-                      const struct sonde_profile *p, uint64_t *out)
+static int cli_profile_parse_time(const struct sonde_cli *cli, const char *option, const char *text,
+                                  const struct sonde_profile *p, uint64_t *out)
 {
     double v;
     if (!text) return SONDE_EXIT_OK;
@@ -69,8 +70,8 @@ static int parse_time(const struct sonde_cli *cli, const char *option, const cha
     return SONDE_EXIT_OK;
 }
 
-static int parse_trace(const struct sonde_cli *cli, const char *text,
-                       struct sonde_profile_filter *out)
+static int cli_profile_parse_trace(const struct sonde_cli *cli, const char *text,
+                                   struct sonde_profile_filter *out)
 {
     if (!text) return SONDE_EXIT_OK;
     if (sonde_trace_id_parse(text, &out->trace_hi, &out->trace_lo)) return SONDE_EXIT_OK;
@@ -85,9 +86,9 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
         .thread = v->thread,
         .span = v->span,
     };
-    int status = parse_time(cli, "from", v->from, p, &out->from_ns);
-    if (!status) status = parse_time(cli, "to", v->to, p, &out->to_ns);
-    if (!status) status = parse_trace(cli, v->trace, out);
+    int status = cli_profile_parse_time(cli, "from", v->from, p, &out->from_ns);
+    if (!status) status = cli_profile_parse_time(cli, "to", v->to, p, &out->to_ns);
+    if (!status) status = cli_profile_parse_trace(cli, v->trace, out);
     return status;
 }
 
@@ -110,7 +111,7 @@ static int parse_select(const struct sonde_cli *cli, const struct sonde_cli_filt
     return SONDE_EXIT_OK;
 }
 
-static void put_amount(struct sonde_buf *b, int kind, uint64_t weight)
+static void cli_profile_put_amount(struct sonde_buf *b, int kind, uint64_t weight)
 {
     const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)kind);
     const int time = !strcmp(unit, "nanoseconds");
@@ -132,18 +133,18 @@ static void tell_selected(const struct sonde_cli *cli, const struct sonde_select
                          (unsigned long long)found->requests_all);
     }
     if (s->phase) sonde_buf_printf(&b, "phase %s, ", s->phase);
-    put_amount(&b, kind, found->own[kind] + (s->workers ? found->workers[kind] : 0));
+    cli_profile_put_amount(&b, kind, found->own[kind] + (s->workers ? found->workers[kind] : 0));
     sonde_buf_printf(&b, " of %s", sonde_sample_kind_title((enum sonde_sample_kind)kind));
     if (found->workers[kind]) {
         sonde_buf_puts(&b, s->workers ? ", of which " : "; ");
-        put_amount(&b, kind, found->workers[kind]);
+        cli_profile_put_amount(&b, kind, found->workers[kind]);
         sonde_buf_puts(&b, s->workers ? " on threads without a span of their own"
                                       : " more on threads without a span of their own: --workers "
                                         "takes them in");
     }
     if (found->ambiguous[kind]) {
         sonde_buf_puts(&b, "; left out: ");
-        put_amount(&b, kind, found->ambiguous[kind]);
+        cli_profile_put_amount(&b, kind, found->ambiguous[kind]);
         sonde_buf_puts(&b, " on such threads while other work ran too");
     }
     if (!b.error) sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", b.data);
@@ -190,13 +191,13 @@ int sonde_cli_is_memory(const char *type)
 
 /* What of a history is asked for: from and to as unix time, or negative, so long ago. Others are
  * seconds of a recording, and no history is meant. */
-struct range {
+struct cli_profile_range {
     int asked;
     struct sonde_history_query q;
 };
 
-static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text,
-                        struct range *r, double *out)
+static int cli_profile_parse_moment(const struct sonde_cli *cli, const char *option,
+                                    const char *text, struct cli_profile_range *r, double *out)
 {
     double v;
     if (!text) return SONDE_EXIT_OK;
@@ -207,19 +208,19 @@ static int parse_moment(const struct sonde_cli *cli, const char *option, const c
     return SONDE_EXIT_OK;
 }
 
-static int parse_range(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
-                       struct range *out)
+static int cli_profile_parse_range(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
+                                   struct cli_profile_range *out)
 {
-    *out = (struct range){ 0 };
+    *out = (struct cli_profile_range){ 0 };
     if (!v) return SONDE_EXIT_OK;
     out->q.heap = sonde_cli_is_memory(v->type) && strcmp(v->type, "alloc") != 0;
-    int status = parse_moment(cli, "from", v->from, out, &out->q.from_s);
-    if (!status) status = parse_moment(cli, "to", v->to, out, &out->q.to_s);
+    int status = cli_profile_parse_moment(cli, "from", v->from, out, &out->q.from_s);
+    if (!status) status = cli_profile_parse_moment(cli, "to", v->to, out, &out->q.to_s);
     return status;
 }
 
 /* A URL without a path is an agent's. */
-static int profile_url(const char *url, double seconds, int memory, const struct range *r,
+static int profile_url(const char *url, double seconds, int memory, const struct cli_profile_range *r,
                        char *out, size_t out_size)
 {
     const char *host = strstr(url, "://") + 3;
@@ -244,8 +245,8 @@ static int profile_url(const char *url, double seconds, int memory, const struct
     return sonde_cli_url(out, out_size, url, route);
 }
 
-static int fetch(const struct sonde_cli *cli, const char *url, double seconds, int memory,
-                 const struct range *r, struct sonde_profile **out)
+static int cli_profile_fetch(const struct sonde_cli *cli, const char *url, double seconds,
+                             int memory, const struct cli_profile_range *r, struct sonde_profile **out)
 {
     char full[4096];
     if (profile_url(url, seconds, memory, r, full, sizeof(full)) != 0) {
@@ -264,7 +265,7 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds, i
     if (!rc) rc = sonde_run_load_bytes(body.data ? body.data : "", body.len, full, out, &err);
     sonde_progress_end(&progress);
     if (!fetched) status = sonde_cli_fail(cli, "%s", err.text);
-    else if (rc) status = tell_failure(cli, rc, &err);
+    else if (rc) status = cli_profile_tell_failure(cli, rc, &err);
     sonde_buf_release(&body);
     return status;
 }
@@ -307,7 +308,7 @@ static int read_store(const struct sonde_cli *cli, const char *path, const char 
     if (!rc) return SONDE_EXIT_OK;
     struct sonde_err where;
     sonde_err_set(&where, rc, "%s: %s", path, err.text);
-    return tell_failure(cli, rc, &where);
+    return cli_profile_tell_failure(cli, rc, &where);
 }
 
 /* How a process is sampled for what filter asks for. */
@@ -334,8 +335,8 @@ static int take_profile(struct sonde_profile *p, void *arg)
     return SONDE_EXIT_OK;
 }
 
-static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
-                  const struct sonde_cli_filter *filter, struct sonde_profile **out)
+static int cli_profile_sample(struct sonde_cli *cli, uint32_t pid, double seconds,
+                              const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
     struct sonde_watch_options o = sample_options(cli, filter);
     o.pid = pid;
@@ -347,7 +348,7 @@ static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
 }
 
 /* What continuous profiling has put into a store. */
-static int load_history(const struct sonde_cli *cli, const char *path, const struct range *r,
+static int load_history(const struct sonde_cli *cli, const char *path, const struct cli_profile_range *r,
                         struct sonde_profile **out)
 {
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
@@ -383,7 +384,7 @@ int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde
     const int rc = sonde_run_import(path, how, &p, &err);
     if (!rc && how->addresses) name_addresses(p);
     sonde_progress_end(&progress);
-    if (rc) return tell_failure(cli, rc, &err);
+    if (rc) return cli_profile_tell_failure(cli, rc, &err);
     if (how->note.text[0] && !cli->quiet) {
         struct sonde_err note;
         sonde_err_set(&note, 0, "%s: %s", strcmp(path, "-") ? path : "standard input", how->note.text);
@@ -393,19 +394,21 @@ int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde
     return SONDE_EXIT_OK;
 }
 
-static int take(struct sonde_cli *cli, const char *target, double duration_s,
-                const struct sonde_cli_filter *filter, struct sonde_profile **out)
+static int cli_profile_take(struct sonde_cli *cli, const char *target, double duration_s,
+                            const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
     const int memory = filter && sonde_cli_is_memory(filter->type);
     const double seconds = duration_s > 0 ? duration_s
                                           : memory ? MEMORY_DEFAULT_S : DURATION_DEFAULT_S;
     uint32_t pid;
-    struct range range;
-    const int status = parse_range(cli, filter, &range);
+    struct cli_profile_range range;
+    const int status = cli_profile_parse_range(cli, filter, &range);
     if (status) return status;
-    if (sonde_cli_is_url(target)) return fetch(cli, target, seconds, memory, &range, out);
+    if (sonde_cli_is_url(target)) {
+        return cli_profile_fetch(cli, target, seconds, memory, &range, out);
+    }
     if (sonde_cli_parse_pid(target, &pid) == 0 && access(target, F_OK) != 0) {
-        return sample(cli, pid, seconds, filter, out);
+        return cli_profile_sample(cli, pid, seconds, filter, out);
     }
     if (!strcmp(target, "-") && isatty(STDIN_FILENO)) {
         return sonde_cli_usage(cli, "'-' is the standard input, and that is a terminal");
@@ -419,8 +422,8 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
 }
 
 /* The part of p that filter asks for. */
-static int finish(struct sonde_cli *cli, const char *target, const struct sonde_cli_filter *filter,
-                  struct sonde_profile *p)
+static int cli_profile_finish(struct sonde_cli *cli, const char *target,
+                              const struct sonde_cli_filter *filter, struct sonde_profile *p)
 {
     const int status = apply_select(cli, target, filter, p);
     if (!status && sonde_strip_on() && sonde_profile_strip(p) != 0) {
@@ -436,9 +439,9 @@ int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration
     struct sonde_profile *p;
     /* What is wrong is said before anything is sampled. */
     int status = filter ? parse_select(cli, filter, &s) : SONDE_EXIT_OK;
-    if (!status) status = take(cli, target, duration_s, filter, &p);
+    if (!status) status = cli_profile_take(cli, target, duration_s, filter, &p);
     if (status) return status;
-    status = finish(cli, target, filter, p);
+    status = cli_profile_finish(cli, target, filter, p);
     if (status) sonde_profile_destroy(p);
     else *out = p;
     return status;
@@ -453,7 +456,7 @@ struct command {
 static int use_profile(struct sonde_profile *p, void *arg)
 {
     const struct command *c = arg;
-    int status = finish(c->cli, c->cli->operands[0], c->filter, p);
+    int status = cli_profile_finish(c->cli, c->cli->operands[0], c->filter, p);
     if (!status) status = c->use(c->cli, p);
     sonde_profile_destroy(p);
     return status;

@@ -14,7 +14,7 @@
 #define TICK_NS 1000000000u
 #define CLEAR "\r\033[K"
 
-static void *tell(void *arg)
+static void *progress_thread(void *arg)
 {
     struct sonde_progress *p = arg;
     uint64_t next_ns = sonde_clock_ns(CLOCK_MONOTONIC) + TICK_NS;
@@ -50,7 +50,7 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
     sonde_cond_init(&p->wake);
     sigfillset(&all); /* signals are the command's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    p->on = pthread_create(&p->thread, NULL, tell, p) == 0;
+    p->on = pthread_create(&p->thread, NULL, progress_thread, p) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

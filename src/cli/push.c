@@ -15,7 +15,7 @@ enum { KINDS_MAX = 4, HEADERS_MAX = 1 << 16 };
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
-static int read_file(const char *path, struct sonde_buf *out, struct sonde_err *err)
+static int cli_push_read_file(const char *path, struct sonde_buf *out, struct sonde_err *err)
 {
     char part[4096];
     FILE *f = fopen(path, "re");
@@ -36,7 +36,7 @@ static int read_file(const char *path, struct sonde_buf *out, struct sonde_err *
     return 0;
 }
 
-static int hex_digit(char c)
+static int cli_push_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
 }
@@ -52,8 +52,9 @@ static void otel_headers(const char *text, struct sonde_buf *out)
         } else if (*p == '=' && !value) {
             sonde_buf_puts(out, ": ");
             value = 1;
-        } else if (value && *p == '%' && hex_digit(p[1]) >= 0 && hex_digit(p[2]) >= 0) {
-            const int c = hex_digit(p[1]) << 4 | hex_digit(p[2]);
+        } else if (value && *p == '%' && cli_push_hex_digit(p[1]) >= 0 &&
+                   cli_push_hex_digit(p[2]) >= 0) {
+            const int c = cli_push_hex_digit(p[1]) << 4 | cli_push_hex_digit(p[2]);
             sonde_buf_putc(out, c ? (char)c : ' ');
             p += 2;
         } else if (*p != ' ' || value) {
@@ -77,7 +78,7 @@ int sonde_cli_push_headers(const struct sonde_cli *cli, const char *kind, struct
     snprintf(name, sizeof(name), "SONDE_%s_TOKEN", kind);
     for (char *c = name; *c; c++) *c = (char)toupper((unsigned char)*c);
     const char *file = headers_file(cli, kind), *token = getenv(name);
-    const int rc = *file ? read_file(file, out, err) : 0;
+    const int rc = *file ? cli_push_read_file(file, out, err) : 0;
     if (rc) return rc;
     if (token && *token) {
         if (token[strcspn(token, "\r\n")]) {
@@ -128,8 +129,8 @@ const char *sonde_cli_push_spool(const struct sonde_cli *cli, char out[SONDE_CLI
     return n > 0 && n < SONDE_CLI_SPOOL_MAX - 64 ? out : NULL;
 }
 
-static int create(const struct sonde_cli *cli, struct sonde_push_options *o,
-                  struct sonde_push **out, struct sonde_err *err)
+static int cli_push_create(const struct sonde_cli *cli, struct sonde_push_options *o,
+                           struct sonde_push **out, struct sonde_err *err)
 {
     const struct sonde_config_values *c = &cli->config;
     char spool[SONDE_CLI_SPOOL_MAX];
@@ -199,7 +200,7 @@ int sonde_cli_push_open(const struct sonde_cli *cli, struct sonde_model *m, int 
     int rc = find_targets(cli, targets, headers, &count, &err);
     struct sonde_push_options o = { .targets = targets, .target_count = count, .model = m,
                                     .requests = requests };
-    if (!rc && count) rc = create(cli, &o, out, &err);
+    if (!rc && count) rc = cli_push_create(cli, &o, out, &err);
     forget_headers(headers, count);
     if (!rc) return SONDE_EXIT_OK;
     return rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)

@@ -64,7 +64,7 @@ static void add_page(struct gather *g, const char *name)
 
 /* ---- Asking ------------------------------------------------------------------------------------- */
 
-static int ask_agent(struct gather *g, const char *target, struct sonde_buf *out)
+static int report_html_ask_agent(struct gather *g, const char *target, struct sonde_buf *out)
 {
     char url[4096];
     if (g->lost) return g->lost;
@@ -99,12 +99,12 @@ static int ask_routes(struct gather *g, const char *target, struct sonde_buf *ou
 
 /* The answer is in the file, as key, and *json (NULL = not wanted), which the caller gives back. target:
  * NULL = the key. */
-static int ask(struct gather *g, const char *key, const char *target, json_t **json)
+static int report_html_ask(struct gather *g, const char *key, const char *target, json_t **json)
 {
     struct sonde_buf answer = { 0 };
     json_error_t wrong;
     if (!target) target = key;
-    int rc = g->o->p ? ask_routes(g, target, &answer) : ask_agent(g, target, &answer);
+    int rc = g->o->p ? ask_routes(g, target, &answer) : report_html_ask_agent(g, target, &answer);
     json_t *read = NULL;
     if (!rc) {
         read = json_loadb(answer.data, answer.len, JSON_DECODE_ANY, &wrong);
@@ -125,17 +125,17 @@ static int ask(struct gather *g, const char *key, const char *target, json_t **j
 /* Whose; NULL = all. */
 struct graph { const char *type, *phase, *request, *slowest; int against_rest; };
 
-static void put_param(struct sonde_buf *out, const char *name, const char *value)
+static void report_html_put_param(struct sonde_buf *out, const char *name, const char *value)
 {
     sonde_buf_printf(out, "%s%s=", out->len && out->data[out->len - 1] == '?' ? "" : "&", name);
     sonde_buf_url(out, value);
 }
 
-static void put_time(struct sonde_buf *out, const char *name, double time_s)
+static void report_html_put_time(struct sonde_buf *out, const char *name, double time_s)
 {
     char text[32];
     snprintf(text, sizeof(text), "%.0f", time_s);
-    put_param(out, name, text);
+    report_html_put_param(out, name, text);
 }
 
 /* In order of their names. */
@@ -143,13 +143,13 @@ static void put_graph(const struct gather *g, const struct graph *q, int range,
                       struct sonde_buf *out)
 {
     sonde_buf_puts(out, "/api/flamegraph?");
-    if (q->against_rest) put_param(out, "base", "rest");
-    if (range) put_time(out, "from", g->from_s);
-    if (q->phase) put_param(out, "phase", q->phase);
-    if (q->request) put_param(out, "request", q->request);
-    if (q->slowest) put_param(out, "slowest", q->slowest);
-    if (range) put_time(out, "to", g->to_s);
-    put_param(out, "type", q->type);
+    if (q->against_rest) report_html_put_param(out, "base", "rest");
+    if (range) report_html_put_time(out, "from", g->from_s);
+    if (q->phase) report_html_put_param(out, "phase", q->phase);
+    if (q->request) report_html_put_param(out, "request", q->request);
+    if (q->slowest) report_html_put_param(out, "slowest", q->slowest);
+    if (range) report_html_put_time(out, "to", g->to_s);
+    report_html_put_param(out, "type", q->type);
 }
 
 /* 0 = it is in the file. */
@@ -161,9 +161,10 @@ static int ask_graph(struct gather *g, const struct graph *q, unsigned nodes, js
     put_graph(g, q, 1, &key);
     /* A profile is looked at whole: samples of other tools have no times. */
     put_graph(g, q, !g->o->p, &target);
-    if (g->o->p) put_param(&target, "profile", "file");
+    if (g->o->p) report_html_put_param(&target, "profile", "file");
     sonde_buf_printf(&target, "&nodes=%u", nodes);
-    const int rc = key.error || target.error ? SONDE_EINVAL : ask(g, key.data, target.data, json);
+    const int rc =
+        key.error || target.error ? SONDE_EINVAL : report_html_ask(g, key.data, target.data, json);
     sonde_buf_release(&key);
     sonde_buf_release(&target);
     return rc;
@@ -186,7 +187,7 @@ static void ask_choices(struct gather *g)
     }
 }
 
-static int is_memory(const char *type)
+static int report_html_is_memory(const char *type)
 {
     return strcmp(type, "cpu") != 0 && strcmp(type, "off-cpu") != 0 && strcmp(type, "wall") != 0 &&
            strcmp(type, "samples") != 0;
@@ -202,7 +203,7 @@ static int ask_graphs(struct gather *g)
         json_t *graph = NULL;
         if (g->o->p && !g->o->p->weights[k]) continue;
         if (ask_graph(g, &q, GRAPH_NODES, &graph) != 0) continue;
-        found |= is_memory(type) ? 2 : 1;
+        found |= report_html_is_memory(type) ? 2 : 1;
         json_decref(graph);
     }
     if (found & 1) ask_choices(g);
@@ -230,19 +231,19 @@ static size_t ask_requests(struct gather *g)
     json_t *slowest = NULL, *all = NULL;
     snprintf(key, sizeof(key), "/api/requests?from=%.0f&limit=%d&state=done&to=%.0f", g->from_s,
              TIMELINES_MAX, g->to_s);
-    if (ask(g, key, NULL, &slowest) != 0) return 0;
+    if (report_html_ask(g, key, NULL, &slowest) != 0) return 0;
     const size_t count = json_array_size(json_object_get(slowest, "requests"));
     note_slowest(g, slowest);
     json_decref(slowest);
     if (count == TIMELINES_MAX) {
         snprintf(key, sizeof(key), "/api/requests?from=%.0f&limit=%d&sort=newest&state=done&timeline=0"
                  "&to=%.0f", g->from_s, REQUESTS_MAX, g->to_s);
-        ask(g, key, NULL, &all);
+        report_html_ask(g, key, NULL, &all);
         json_decref(all);
     }
     for (size_t i = 0; i < g->id_count; i++) {
         snprintf(key, sizeof(key), "/api/shared/%s", g->ids[i]);
-        ask(g, key, NULL, NULL);
+        report_html_ask(g, key, NULL, NULL);
     }
     return count;
 }
@@ -254,7 +255,7 @@ static void ask_heatmaps(struct gather *g)
     for (size_t i = 0; i < SONDE_COUNT(metrics); i++) {
         snprintf(key, sizeof(key), "/api/heatmap?from=%.0f&metric=%s&to=%.0f", g->from_s, metrics[i],
                  g->to_s);
-        ask(g, key, NULL, NULL);
+        report_html_ask(g, key, NULL, NULL);
     }
 }
 
@@ -282,7 +283,7 @@ static int gather_agent(struct gather *g)
     char key[256];
     json_t *inference = NULL, *found = NULL;
     g->until_s = sonde_clock_s(CLOCK_MONOTONIC) + ASKING_S;
-    const int rc = ask(g, "/api/inference", NULL, &inference);
+    const int rc = report_html_ask(g, "/api/inference", NULL, &inference);
     if (rc) return rc;
     const double now_s = json_number_value(json_object_get(inference, "time"));
     const size_t models = json_array_size(json_object_get(inference, "models"));
@@ -297,13 +298,13 @@ static int gather_agent(struct gather *g)
     }
     snprintf(key, sizeof(key), "/api/query?from=%.0f&limit=%d&step=%.0f&to=%.0f", g->from_s, SERIES_MAX,
              step_of(g->to_s - g->from_s), g->to_s);
-    const int series = ask(g, key, NULL, NULL) == 0;
-    ask(g, "/health", NULL, NULL);
-    ask(g, "/api/engine", NULL, NULL);
-    ask(g, "/api/processes", NULL, NULL);
-    ask(g, "/api/series", NULL, NULL);
+    const int series = report_html_ask(g, key, NULL, NULL) == 0;
+    report_html_ask(g, "/health", NULL, NULL);
+    report_html_ask(g, "/api/engine", NULL, NULL);
+    report_html_ask(g, "/api/processes", NULL, NULL);
+    report_html_ask(g, "/api/series", NULL, NULL);
     snprintf(key, sizeof(key), "/api/events?from=%.0f&to=%.0f", g->from_s, g->to_s);
-    ask(g, key, NULL, NULL);
+    report_html_ask(g, key, NULL, NULL);
     const size_t requests = ask_requests(g);
     if (requests) ask_heatmaps(g);
     if (series) add_page(g, "dashboard");
@@ -313,7 +314,7 @@ static int gather_agent(struct gather *g)
     if (graphs & 1) add_page(g, "cpu");
     if (graphs & 2) add_page(g, "memory");
     if (series) add_page(g, "system");
-    if (ask(g, "/api/findings", NULL, &found) == 0) {
+    if (report_html_ask(g, "/api/findings", NULL, &found) == 0) {
         if (json_array_size(json_object_get(found, "findings"))) add_page(g, "findings");
         json_decref(found);
     }
@@ -361,7 +362,7 @@ static void add_findings(struct gather *g)
     sonde_findings_destroy(found);
 }
 
-static int add_requests(struct gather *g)
+static int report_html_add_requests(struct gather *g)
 {
     char key[128];
     struct sonde_buf out;
@@ -395,7 +396,7 @@ static int add_engine(struct gather *g, int *any)
     return rc ? sonde_err_set(&g->err, rc, "no memory for the report") : 0;
 }
 
-static int gather_profile(struct gather *g)
+static int report_html_gather_profile(struct gather *g)
 {
     const struct sonde_profile *p = g->o->p;
     const struct sonde_infer_run *run = p->infer;
@@ -414,7 +415,7 @@ static int gather_profile(struct gather *g)
     }
     g->request.shown = p;
     if (inside) add_page(g, "inference");
-    if (!rc && run && (run->request_count || run->model_count)) rc = add_requests(g);
+    if (!rc && run && (run->request_count || run->model_count)) rc = report_html_add_requests(g);
     const int graphs = rc ? 0 : ask_graphs(g);
     if (graphs & 1) add_page(g, "cpu");
     if (graphs & 2 || inside) add_page(g, "memory");
@@ -449,7 +450,7 @@ int sonde_cli_report_html(const struct sonde_cli *cli, const struct sonde_report
     if (!g) return sonde_cli_fail(cli, "no memory for the report");
     g->o = o;
     sonde_buf_init(&g->file.answers, ANSWER_MAX);
-    int rc = o->p ? gather_profile(g) : gather_agent(g);
+    int rc = o->p ? report_html_gather_profile(g) : gather_agent(g);
     if (!rc) {
         find_names(g, title, source);
         snprintf(query, sizeof(query), "from=%.0f&to=%.0f", g->from_s, g->to_s);

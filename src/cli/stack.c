@@ -23,7 +23,7 @@ static struct {
     int status;
 } switched;
 
-static void enter(void)
+static void cli_stack_enter(void)
 {
     switched.status = switched.call(switched.argc, switched.argv, switched.envp);
 }
@@ -53,7 +53,7 @@ int sonde_stack_run(sonde_stack_fn *call, int argc, char **argv, char **envp)
     switched.argc = argc;
     switched.argv = argv;
     switched.envp = envp;
-    makecontext(&switched.roomy, enter, 0);
+    makecontext(&switched.roomy, cli_stack_enter, 0);
     if (swapcontext(&switched.found, &switched.roomy)) return call(argc, argv, envp);
     return switched.status;
 }

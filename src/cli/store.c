@@ -116,7 +116,7 @@ void sonde_cli_store_close(struct sonde_cli_store *s)
     *s = (struct sonde_cli_store){ 0 };
 }
 
-static int read_file(const char *path, struct sonde_buf *out, struct sonde_err *err)
+static int cli_store_read_file(const char *path, struct sonde_buf *out, struct sonde_err *err)
 {
     FILE *f = fopen(path, "re");
     if (!f) return sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
@@ -133,7 +133,7 @@ static int read_file(const char *path, struct sonde_buf *out, struct sonde_err *
 }
 
 /* What it is to the user: the kind of most of its samples. */
-static const char *kind_of(const struct sonde_profile *p)
+static const char *cli_store_kind_of(const struct sonde_profile *p)
 {
     uint32_t count[SONDE_SAMPLE_KIND_COUNT] = { 0 };
     int most = 0;
@@ -154,7 +154,7 @@ int sonde_cli_store_profile(struct sonde_store *s, const char *path, const struc
     }
     const struct sonde_store_profile row = {
         .name = clean,
-        .kind = kind_of(p),
+        .kind = cli_store_kind_of(p),
         .program = sonde_profile_str(p, p->program),
         .start_s = (double)p->start_ns * 1e-9,
         .end_s = (double)p->end_ns * 1e-9,
@@ -162,7 +162,7 @@ int sonde_cli_store_profile(struct sonde_store *s, const char *path, const struc
     };
     struct sonde_buf data;
     sonde_buf_init(&data, PROFILE_MAX);
-    int rc = read_file(path, &data, err);
+    int rc = cli_store_read_file(path, &data, err);
     if (!rc) rc = sonde_store_sqlite.profile_put(s, &row, data.data, data.len, NULL, err);
     sonde_buf_release(&data);
     return rc;

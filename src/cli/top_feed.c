@@ -33,8 +33,8 @@ struct sonde_top_feed {
     int news;
 };
 
-static void publish(struct sonde_top_feed *f, enum sonde_top_page page, struct sonde_top_data *d,
-                    int rc, const struct sonde_err *err)
+static void top_feed_publish(struct sonde_top_feed *f, enum sonde_top_page page,
+                             struct sonde_top_data *d, int rc, const struct sonde_err *err)
 {
     sonde_lock(&f->lock);
     sonde_top_data_release(&f->fresh);
@@ -60,7 +60,7 @@ static void read_once(struct sonde_top_feed *f, const struct sonde_top_request *
     sonde_top_data_init(&d);
     int rc = sonde_top_source_read(f->source, r, &d, &err);
     if (!rc && r->page == SONDE_TOP_OVERVIEW) rc = sonde_top_data_rates(&d, &f->memory);
-    publish(f, r->page, &d, rc, &err);
+    top_feed_publish(f, r->page, &d, rc, &err);
 }
 
 /* Wait until the next tick is due or something is asked for. Lock held. */
@@ -78,7 +78,7 @@ static void wait_turn(struct sonde_top_feed *f, double last_s)
 
 /* A tick when one is due; what is asked for in between is answered from what there is, so that
  * keys do not disturb the length of intervals. */
-static void *run(void *arg)
+static void *top_feed_run(void *arg)
 {
     struct sonde_top_feed *f = arg;
     double last_s = sonde_clock_s(CLOCK_MONOTONIC);
@@ -104,7 +104,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void set_request(struct sonde_top_feed *f, const struct sonde_top_state *s)
+static void top_feed_set_request(struct sonde_top_feed *f, const struct sonde_top_state *s)
 {
     sonde_top_request_of(s, &f->request);
     f->interval_s = s->interval_s;
@@ -118,7 +118,7 @@ int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top
     if (!f) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     f->source = source;
     sonde_top_data_init(&f->fresh);
-    set_request(f, s);
+    top_feed_set_request(f, s);
     f->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (f->fd < 0) {
         const int rc = sonde_err_set(err, SONDE_EIO, "eventfd: %s", strerror(errno));
@@ -132,7 +132,7 @@ int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&f->thread, NULL, run, f);
+    const int failed = pthread_create(&f->thread, NULL, top_feed_run, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         close(f->fd);
@@ -168,7 +168,7 @@ int sonde_top_feed_fd(const struct sonde_top_feed *f)
 void sonde_top_feed_ask(struct sonde_top_feed *f, const struct sonde_top_state *s)
 {
     sonde_lock(&f->lock);
-    set_request(f, s);
+    top_feed_set_request(f, s);
     f->again = 1;
     sonde_cond_signal(&f->wake);
     sonde_unlock(&f->lock);

@@ -153,7 +153,7 @@ void sonde_top_screen_size(int *width, int *height)
 
 /* ---- Showing -------------------------------------------------------------------------------- */
 
-static attr_t attributes(uint8_t style)
+static attr_t top_screen_attributes(uint8_t style)
 {
     attr_t a = A_NORMAL;
     if (style & SONDE_STYLE_BOLD) a |= A_BOLD;
@@ -174,7 +174,9 @@ static void show_cell(const struct sonde_cell *c, int x, int y)
     cchar_t out;
     const short pair = colours && !(c->style & SONDE_STYLE_REVERSE)
                            ? (short)(c->style & SONDE_STYLE_COLOUR) : 0;
-    if (setcchar(&out, text, attributes(c->style), pair, NULL) == OK) mvadd_wch(y, x, &out);
+    if (setcchar(&out, text, top_screen_attributes(c->style), pair, NULL) == OK) {
+        mvadd_wch(y, x, &out);
+    }
 }
 
 void sonde_top_screen_show(const struct sonde_grid *g)
@@ -191,7 +193,7 @@ void sonde_top_screen_show(const struct sonde_grid *g)
 
 /* ---- Keys ----------------------------------------------------------------------------------- */
 
-static int translate(wint_t code, int is_function_key)
+static int top_screen_translate(wint_t code, int is_function_key)
 {
     static const struct { int from, to; } function_keys[] = {
         { KEY_UP, SONDE_KEY_UP }, { KEY_DOWN, SONDE_KEY_DOWN }, { KEY_PPAGE, SONDE_KEY_PAGE_UP },
@@ -224,7 +226,7 @@ enum sonde_top_event sonde_top_screen_wait(int fd, int *key)
         const int kind = get_wch(&code);
         if (kind == KEY_CODE_YES && code == KEY_RESIZE) return SONDE_TOP_EVENT_RESIZE;
         if (kind != ERR) {
-            *key = translate(code, kind == KEY_CODE_YES);
+            *key = top_screen_translate(code, kind == KEY_CODE_YES);
             if (*key) return SONDE_TOP_EVENT_KEY;
             continue;
         }

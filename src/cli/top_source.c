@@ -20,12 +20,12 @@
 
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 
-enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS,
+enum top_source_answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS,
               ENGINE };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
-    int (*get)(struct sonde_top_source *s, enum answer what, const struct sonde_top_request *r,
+    int (*get)(struct sonde_top_source *s, enum top_source_answer what, const struct sonde_top_request *r,
                struct sonde_buf *out, struct sonde_err *err);
     void (*close)(struct sonde_top_source *s);
 };
@@ -77,13 +77,13 @@ static size_t make_filters(const struct sonde_top_request *r, struct sonde_filte
     return n;
 }
 
-static int parse_trace(const char *text, uint64_t *hi, uint64_t *lo)
+static int top_source_parse_trace(const char *text, uint64_t *hi, uint64_t *lo)
 {
     return strlen(text) == 32 && strspn(text, "0123456789abcdefABCDEF") == 32 &&
            sscanf(text, "%16lx%16lx", hi, lo) == 2;
 }
 
-static int local_get(struct sonde_top_source *s, enum answer what,
+static int local_get(struct sonde_top_source *s, enum top_source_answer what,
                      const struct sonde_top_request *r, struct sonde_buf *out,
                      struct sonde_err *err)
 {
@@ -100,7 +100,7 @@ static int local_get(struct sonde_top_source *s, enum answer what,
     if (what == TRACE) {
         spans.pid = 0; /* a trace may lead through several processes */
         spans.from_s = 0;
-        if (!parse_trace(r->trace_id, &spans.trace_hi, &spans.trace_lo)) {
+        if (!top_source_parse_trace(r->trace_id, &spans.trace_hi, &spans.trace_lo)) {
             return sonde_err_set(err, SONDE_EINVAL, "'%s' is no trace id", r->trace_id);
         }
     }
@@ -150,15 +150,15 @@ int sonde_top_source_local(const struct sonde_collector_options *options,
 
 /* ---- An agent by URL ------------------------------------------------------------------------ */
 
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
+static size_t top_source_on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct sonde_buf *b = arg;
     sonde_buf_add(b, data, size * count);
     return b->error ? 0 : size * count;
 }
 
-static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total,
-                       curl_off_t up_now)
+static int top_source_on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total,
+                                  curl_off_t up_now)
 {
     const struct sonde_top_source *s = arg;
     (void)total, (void)now, (void)up_total, (void)up_now;
@@ -166,8 +166,8 @@ static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t u
 }
 
 /* key=value with what needs it percent-encoded. */
-static void add_parameter(struct sonde_top_source *s, struct sonde_buf *b, const char *key,
-                          const char *value)
+static void top_source_add_parameter(struct sonde_top_source *s, struct sonde_buf *b,
+                                     const char *key, const char *value)
 {
     char *escaped = curl_easy_escape(s->curl, value, 0);
     if (!escaped) {
@@ -178,28 +178,29 @@ static void add_parameter(struct sonde_top_source *s, struct sonde_buf *b, const
     curl_free(escaped);
 }
 
-static void add_number(struct sonde_top_source *s, struct sonde_buf *b, const char *key, size_t n)
+static void top_source_add_number(struct sonde_top_source *s, struct sonde_buf *b, const char *key,
+                                  size_t n)
 {
     char text[32];
     snprintf(text, sizeof(text), "%zu", n);
-    add_parameter(s, b, key, text);
+    top_source_add_parameter(s, b, key, text);
 }
 
 static void add_words(struct sonde_top_source *s, struct sonde_buf *b,
                       const struct sonde_top_request *r)
 {
     for (size_t i = 0; i < r->words.name_count; i++) {
-        add_parameter(s, b, "name", r->words.name[i]);
+        top_source_add_parameter(s, b, "name", r->words.name[i]);
     }
     for (size_t i = 0; i < r->words.label_count; i++) {
         char both[SONDE_TOP_FILTER_MAX + SONDE_TOP_GLOB_MAX];
         snprintf(both, sizeof(both), "%s:%s", r->words.label[i], r->words.value[i]);
-        add_parameter(s, b, "label", both);
+        top_source_add_parameter(s, b, "label", both);
     }
-    if (r->type) add_parameter(s, b, "type", r->type);
+    if (r->type) top_source_add_parameter(s, b, "type", r->type);
 }
 
-static void make_url(struct sonde_top_source *s, enum answer what,
+static void make_url(struct sonde_top_source *s, enum top_source_answer what,
                      const struct sonde_top_request *r, struct sonde_buf *b)
 {
     static const char *const paths[] = {
@@ -215,34 +216,34 @@ static void make_url(struct sonde_top_source *s, enum answer what,
     sonde_buf_puts(b, base);
     if (b->error || what == PROCESSES || what == INFERENCE || what == ENGINE) return;
     if (what == REQUESTS) {
-        add_number(s, b, "limit", SONDE_TOP_REQUESTS_MAX);
-        add_parameter(s, b, "sort", sonde_requests_sorts[r->sort]);
-        if (r->pid) add_number(s, b, "pid", r->pid);
+        top_source_add_number(s, b, "limit", SONDE_TOP_REQUESTS_MAX);
+        top_source_add_parameter(s, b, "sort", sonde_requests_sorts[r->sort]);
+        if (r->pid) top_source_add_number(s, b, "pid", r->pid);
         return;
     }
     if (what == HOST) {
-        add_parameter(s, b, "name", HOST_SERIES);
-        add_number(s, b, "window", 5);
+        top_source_add_parameter(s, b, "name", HOST_SERIES);
+        top_source_add_number(s, b, "window", 5);
     }
-    if (what == MEMORY) add_parameter(s, b, "name", MEMORY_SERIES);
+    if (what == MEMORY) top_source_add_parameter(s, b, "name", MEMORY_SERIES);
     if (what == HOST || what == SERIES || what == MEMORY) {
-        add_number(s, b, "limit", SONDE_TOP_SERIES_MAX);
-        add_number(s, b, "history", SONDE_TOP_HISTORY);
+        top_source_add_number(s, b, "limit", SONDE_TOP_SERIES_MAX);
+        top_source_add_number(s, b, "history", SONDE_TOP_HISTORY);
     } else {
-        add_number(s, b, "limit", SONDE_TOP_SPANS_MAX);
+        top_source_add_number(s, b, "limit", SONDE_TOP_SPANS_MAX);
     }
     if (what == SPANS && s->from_s > 0) {
         char text[32];
         snprintf(text, sizeof(text), "%.3f", s->from_s);
-        add_parameter(s, b, "from", text);
+        top_source_add_parameter(s, b, "from", text);
     }
     if (what == SERIES) add_words(s, b, r);
-    if (what == TRACE) add_parameter(s, b, "trace", r->trace_id);
+    if (what == TRACE) top_source_add_parameter(s, b, "trace", r->trace_id);
     const int of_one = what == SERIES || what == SPANS || what == MEMORY;
-    if (of_one && r->pid) add_number(s, b, "pid", r->pid);
+    if (of_one && r->pid) top_source_add_number(s, b, "pid", r->pid);
 }
 
-static int url_get(struct sonde_top_source *s, enum answer what,
+static int url_get(struct sonde_top_source *s, enum top_source_answer what,
                    const struct sonde_top_request *r, struct sonde_buf *out,
                    struct sonde_err *err)
 {
@@ -305,8 +306,8 @@ int sonde_top_source_url(const char *url, struct sonde_top_source **out, struct 
         return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     }
     sonde_cli_curl(s->curl);
-    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(s->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, top_source_on_body);
+    curl_easy_setopt(s->curl, CURLOPT_XFERINFOFUNCTION, top_source_on_progress);
     curl_easy_setopt(s->curl, CURLOPT_XFERINFODATA, s);
     curl_easy_setopt(s->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT, 3L);
@@ -334,9 +335,9 @@ void sonde_top_source_cancel(struct sonde_top_source *s)
     __atomic_store_n(&s->cancelled, 1, __ATOMIC_RELAXED);
 }
 
-static int read_one(struct sonde_top_source *s, enum answer what,
-                    const struct sonde_top_request *r, struct sonde_top_data *d,
-                    struct sonde_err *err)
+static int top_source_read_one(struct sonde_top_source *s, enum top_source_answer what,
+                               const struct sonde_top_request *r, struct sonde_top_data *d,
+                               struct sonde_err *err)
 {
     static int (*const readers[])(struct sonde_top_data *, const char *, size_t,
                                   struct sonde_err *) = {
@@ -364,7 +365,7 @@ static int read_spans(struct sonde_top_source *s, const struct sonde_top_request
         s->from_s = s->time_s > s->window_s ? s->time_s - s->window_s : 0;
         if (left == 0) s->from_s = 0;
         d->spans_from_s = s->from_s;
-        const int rc = read_one(s, SPANS, r, d, err);
+        const int rc = top_source_read_one(s, SPANS, r, d, err);
         if (rc) return rc;
         s->time_s = d->time_s;
         const int too_many = d->span_count == SONDE_TOP_SPANS_MAX;
@@ -384,7 +385,7 @@ static void read_engine(struct sonde_top_source *s, const struct sonde_top_reque
                         struct sonde_top_data *d)
 {
     struct sonde_err err;
-    read_one(s, ENGINE, r, d, &err);
+    top_source_read_one(s, ENGINE, r, d, &err);
 }
 
 int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_request *r,
@@ -393,21 +394,21 @@ int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_req
     int rc = 0;
     switch (r->page) {
     case SONDE_TOP_OVERVIEW:
-        rc = read_one(s, PROCESSES, r, d, err);
-        return rc ? rc : read_one(s, HOST, r, d, err);
+        rc = top_source_read_one(s, PROCESSES, r, d, err);
+        return rc ? rc : top_source_read_one(s, HOST, r, d, err);
     case SONDE_TOP_SERIES:
-        return read_one(s, SERIES, r, d, err);
+        return top_source_read_one(s, SERIES, r, d, err);
     case SONDE_TOP_MEMORY:
-        rc = read_one(s, MEMORY, r, d, err);
+        rc = top_source_read_one(s, MEMORY, r, d, err);
         if (!rc) read_engine(s, r, d);
         return rc;
     case SONDE_TOP_INFERENCE:
-        rc = read_one(s, INFERENCE, r, d, err);
-        if (!rc) rc = read_one(s, REQUESTS, r, d, err);
+        rc = top_source_read_one(s, INFERENCE, r, d, err);
+        if (!rc) rc = top_source_read_one(s, REQUESTS, r, d, err);
         if (!rc) read_engine(s, r, d);
         return rc;
     default:
         rc = read_spans(s, r, d, err);
-        return rc || !r->trace_id[0] ? rc : read_one(s, TRACE, r, d, err);
+        return rc || !r->trace_id[0] ? rc : top_source_read_one(s, TRACE, r, d, err);
     }
 }

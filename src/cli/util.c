@@ -18,7 +18,7 @@
 enum { VOID_NAMES_SIZE = 512 };
 
 /* One line: which command it is, what it says, what to do. */
-static void tell(const struct sonde_cli *cli, const char *end, const char *format, va_list ap)
+static void cli_tell(const struct sonde_cli *cli, const char *end, const char *format, va_list ap)
 {
     struct sonde_buf b;
     char text[4096];
@@ -33,7 +33,7 @@ int sonde_cli_fail(const struct sonde_cli *cli, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    tell(cli, "", format, ap);
+    cli_tell(cli, "", format, ap);
     va_end(ap);
     return SONDE_EXIT_FAIL;
 }
@@ -44,7 +44,7 @@ int sonde_cli_usage(const struct sonde_cli *cli, const char *format, ...)
     va_list ap;
     snprintf(end, sizeof(end), " (see `sonde help %s`)", cli->command->name);
     va_start(ap, format);
-    tell(cli, end, format, ap);
+    cli_tell(cli, end, format, ap);
     va_end(ap);
     return SONDE_EXIT_USAGE;
 }
@@ -70,7 +70,7 @@ struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli)
     };
 }
 
-static int attach_infer(struct sonde_model *m, const void *arg)
+static int cli_attach_infer(struct sonde_model *m, const void *arg)
 {
     const struct sonde_infer_options o = sonde_cli_infer_options(arg);
     return sonde_infer_attach(m, &o);
@@ -87,7 +87,7 @@ struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cl
         .processes = c->agent_process_metrics,
         .limits = { .series_max = (size_t)c->agent_max_series,
                     .spans_max = (size_t)c->agent_max_spans },
-        .attach = attach_infer,
+        .attach = cli_attach_infer,
         .attach_arg = cli,
     };
 }
@@ -133,7 +133,7 @@ int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path)
     return n >= 0 && (size_t)n < out_size ? 0 : -1;
 }
 
-static void add_void(const char *name, const char *why, void *arg)
+static void cli_add_void(const char *name, const char *why, void *arg)
 {
     char *names = arg;
     (void)why;
@@ -144,7 +144,7 @@ static void add_void(const char *name, const char *why, void *arg)
 void sonde_cli_tell_void(const struct sonde_cli *cli)
 {
     char names[VOID_NAMES_SIZE] = "";
-    sonde_config_each_void(&cli->config, add_void, names);
+    sonde_config_each_void(&cli->config, cli_add_void, names);
     if (!*names) return;
     if (cli->log_path) sonde_log(SONDE_LOG_WARN, "settings without effect: %s", names);
     if (cli->quiet) return;
@@ -227,7 +227,7 @@ const char *sonde_cli_curl_hint(int code)
     }
 }
 
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
+static size_t cli_on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct sonde_buf *b = arg;
     sonde_buf_add(b, data, size * count);
@@ -235,7 +235,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 }
 
 /* How much of a URL a message names: parameters would crowd out the rest. */
-static int shown(const char *url)
+static int cli_shown(const char *url)
 {
     return (int)strcspn(url, "?");
 }
@@ -247,8 +247,8 @@ static int status_error(const char *url, long status, const struct sonde_buf *bo
     json_t *answer = body->len ? json_loadb(body->data, body->len, 0, NULL) : NULL;
     const char *text = json_string_value(json_object_get(answer, "error"));
     if (!text) text = body->len ? body->data : "no explanation";
-    const int rc = sonde_err_set(err, SONDE_EACCES, "%.*s: status %ld: %.*s", shown(url), url, status,
-                                 (int)strcspn(text, "\r\n"), text);
+    const int rc = sonde_err_set(err, SONDE_EACCES, "%.*s: status %ld: %.*s", cli_shown(url), url,
+                                 status, (int)strcspn(text, "\r\n"), text);
     json_decref(answer);
     return rc;
 }
@@ -266,18 +266,18 @@ static void set_limits(CURL *curl, double timeout_s)
 }
 
 /* post: the body; NULL = GET. */
-static int request(const char *url, const char *post, const char *accept, size_t max, double timeout_s,
-                   struct sonde_buf *out, struct sonde_err *err)
+static int cli_request(const char *url, const char *post, const char *accept, size_t max,
+                       double timeout_s, struct sonde_buf *out, struct sonde_err *err)
 {
     sonde_buf_init(out, max);
     CURL *curl = curl_easy_init();
-    if (!curl) return sonde_err_set(err, SONDE_ENOMEM, "%.*s: out of memory", shown(url), url);
+    if (!curl) return sonde_err_set(err, SONDE_ENOMEM, "%.*s: out of memory", cli_shown(url), url);
 
     char why[CURL_ERROR_SIZE] = "";
     curl_easy_setopt(curl, CURLOPT_URL, url);
     sonde_cli_curl(curl);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, cli_on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
     set_limits(curl, timeout_s);
     if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, post);
@@ -297,11 +297,13 @@ static int request(const char *url, const char *post, const char *accept, size_t
 
     if (out->error == SONDE_EFULL) {
         return sonde_err_set(err, SONDE_EIO, "%.*s: the answer is larger than %zu bytes",
-                             shown(url), url, max);
+                             cli_shown(url), url, max);
     }
-    if (out->error) return sonde_err_set(err, out->error, "%.*s: out of memory", shown(url), url);
+    if (out->error) {
+        return sonde_err_set(err, out->error, "%.*s: out of memory", cli_shown(url), url);
+    }
     if (code != CURLE_OK) {
-        return sonde_err_set(err, SONDE_EIO, "%.*s: %s%s", shown(url), url,
+        return sonde_err_set(err, SONDE_EIO, "%.*s: %s%s", cli_shown(url), url,
                              why[0] ? why : curl_easy_strerror(code), sonde_cli_curl_hint((int)code));
     }
     return status == 200 || status == 201 ? 0 : status_error(url, status, out, err);
@@ -310,17 +312,17 @@ static int request(const char *url, const char *post, const char *accept, size_t
 int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
                     struct sonde_err *err)
 {
-    return request(url, NULL, NULL, max, timeout_s, out, err);
+    return cli_request(url, NULL, NULL, max, timeout_s, out, err);
 }
 
 int sonde_cli_post(const char *url, const char *accept, size_t max, double timeout_s,
                    struct sonde_buf *out, struct sonde_err *err)
 {
-    return request(url, "", accept, max, timeout_s, out, err);
+    return cli_request(url, "", accept, max, timeout_s, out, err);
 }
 
 int sonde_cli_post_body(const char *url, const char *body, size_t max, double timeout_s,
                         struct sonde_buf *out, struct sonde_err *err)
 {
-    return request(url, body, NULL, max, timeout_s, out, err);
+    return cli_request(url, body, NULL, max, timeout_s, out, err);
 }

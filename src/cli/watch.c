@@ -52,13 +52,13 @@ static int wants_profile(const struct watch *s) { return s->o->record || s->o->o
 
 /* ---- Starting --------------------------------------------------------------------------------- */
 
-static void on_begin(const struct sonde_infer_request *r, void *arg)
+static void watch_on_begin(const struct sonde_infer_request *r, void *arg)
 {
     const struct watch *s = arg;
     if (s->profiler) sonde_profiler_on_begin(s->profiler, r);
 }
 
-static void on_done(const struct sonde_infer_request *r, void *arg)
+static void watch_on_done(const struct sonde_infer_request *r, void *arg)
 {
     struct watch *s = arg;
     if (wants_profile(s)) sonde_recording_on_request(r, &s->recording);
@@ -69,13 +69,13 @@ static void on_done(const struct sonde_infer_request *r, void *arg)
 
 /* As always; every request that ends is kept with the recording, and those that ask for it have a
  * profile of their own. */
-static int attach_infer(struct sonde_model *m, const void *arg)
+static int watch_attach_infer(struct sonde_model *m, const void *arg)
 {
     const struct watch *s = arg;
     struct sonde_infer_options o = sonde_cli_infer_options(s->cli);
     o.from_s = sonde_clock_s(CLOCK_REALTIME); /* rings hold what was before */
-    o.on_begin = on_begin;
-    o.on_done = on_done;
+    o.on_begin = watch_on_begin;
+    o.on_done = watch_on_done;
     o.on_done_arg = (void *)(uintptr_t)s;
     sonde_cli_store_attach(&s->store, m);
     return sonde_infer_attach(m, &o);
@@ -90,7 +90,7 @@ static int start_collector(struct watch *s)
         o.on_span = sonde_recording_on_span;
         o.on_span_arg = &s->recording;
     }
-    o.attach = attach_infer;
+    o.attach = watch_attach_infer;
     o.attach_arg = s;
     struct sonde_err err = { "" };
     const char *slash = strrchr(s->name, '/');
@@ -198,7 +198,7 @@ static void start_profiler(struct watch *s)
 }
 
 /* It can also be turned on later. */
-static int start_continuous(struct watch *s)
+static int watch_start_continuous(struct watch *s)
 {
     struct sonde_err err = { "" };
     struct sonde_continuous_options o = { .collector = s->collector, .profiler = s->profiler,
@@ -228,7 +228,7 @@ static int start_server(struct watch *s)
     const int continuous = s->o->continuous || (s->o->store && cli->config.continuous_enabled);
     if (!s->collector || (!s->o->http && !continuous)) return SONDE_EXIT_OK;
     start_profiler(s);
-    const int status = start_continuous(s);
+    const int status = watch_start_continuous(s);
     if (status || !s->o->http) return status;
 
     struct sonde_config_values defaults;
@@ -494,7 +494,7 @@ static void watch_below(struct watch *s)
     s->child.look_arg = &s->unseen;
 }
 
-static int run_child(struct watch *s)
+static int watch_run_child(struct watch *s)
 {
     char env[SONDE_CHILD_ENV_MAX];
     s->started_s = watch_clock_s();
@@ -544,7 +544,7 @@ static const char *child_dir(const struct sonde_cli *cli, char *out, size_t out_
     return out;
 }
 
-static int launch(struct watch *s)
+static int watch_launch(struct watch *s)
 {
     struct sonde_err err = { "" };
     char dir[4096 + sizeof(s->cli->config.agent_dir)];
@@ -554,7 +554,7 @@ static int launch(struct watch *s)
     }
     s->pid = (uint32_t)s->child.pid;
     const int status = start_all(s);
-    if (status == SONDE_EXIT_OK) return run_child(s);
+    if (status == SONDE_EXIT_OK) return watch_run_child(s);
     sonde_child_cancel(&s->child);
     stop_all(s);
     return status;
@@ -586,7 +586,7 @@ static int wait_for_process(struct watch *s, int pidfd, int signals, double seco
     }
 }
 
-static int attach(struct watch *s)
+static int watch_attach(struct watch *s)
 {
     struct sonde_proc_stat stat;
     s->pid = s->o->pid;
@@ -636,5 +636,5 @@ int sonde_watch_run(struct sonde_cli *cli, const struct sonde_watch_options *opt
     if (options->record && sonde_run_check(options->record, &err) != 0) {
         return sonde_cli_usage(cli, "--output: %s", err.text);
     }
-    return options->argv ? launch(&s) : attach(&s);
+    return options->argv ? watch_launch(&s) : watch_attach(&s);
 }

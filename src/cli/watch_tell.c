@@ -37,7 +37,7 @@ enum { BUSIEST = 3, TOP = 5, FEW = 10 };
 #define OWN_SHARE 0.001     /* alike */
 
 /* One write each: the command may be writing to the same terminal. */
-static void say(const char *line)
+static void watch_log_say(const char *line)
 {
     sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", line);
 }
@@ -51,7 +51,7 @@ void watch_tell(const struct watch *s, const char *format, ...)
     va_end(ap);
     const struct sonde_cli *cli = s->cli;
     if (cli->log_path) sonde_log(SONDE_LOG_INFO, "%s", line);
-    if (cli->verbose || (!cli->quiet && (s->o->told || isatty(STDERR_FILENO)))) say(line);
+    if (cli->verbose || (!cli->quiet && (s->o->told || isatty(STDERR_FILENO)))) watch_log_say(line);
 }
 
 void watch_tell_failure(const struct watch *s, const char *what, const struct sonde_err *err)
@@ -59,7 +59,7 @@ void watch_tell_failure(const struct watch *s, const char *what, const struct so
     char line[1024];
     snprintf(line, sizeof(line), "%s: %s", what, err->text);
     if (s->cli->log_path) sonde_log(SONDE_LOG_ERROR, "%s", line);
-    if (!s->cli->quiet) say(line);
+    if (!s->cli->quiet) watch_log_say(line);
 }
 
 void watch_tell_missing(const struct watch *s, const char *what, const struct sonde_err *err)

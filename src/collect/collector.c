@@ -171,7 +171,7 @@ static struct sonde_model_series *self_series(struct sonde_collector *c, const c
     return s;
 }
 
-static uint64_t resident_bytes(void)
+static uint64_t collector_resident_bytes(void)
 {
     char text[128];
     unsigned long long pages = 0;
@@ -205,7 +205,7 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
     if (s->series) s->series->gauge = (double)c->model->series_count;
     if (s->refused) s->refused->counter = c->refused;
     if (s->cpu) s->cpu->counter = sonde_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    if (s->memory) s->memory->gauge = (double)resident_bytes();
+    if (s->memory) s->memory->gauge = (double)collector_resident_bytes();
     if (s->tick_seconds) {
         s->tick_seconds->gauge = (double)(sonde_clock_ns(CLOCK_MONOTONIC) - began_ns) * 1e-9;
     }
@@ -214,7 +214,7 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
 /* ---- Stepping ----------------------------------------------------------------------------- */
 
 /* What happened before the clock was looked at is in the model now. */
-static void drained(struct sonde_collector *c)
+static void collector_drained(struct sonde_collector *c)
 {
     const struct sonde_infer_ops *ops = c->model->infer_ops;
     const uint64_t until_ns = c->clock.unix_ns + c->clock.now_mono_ns;
@@ -231,7 +231,7 @@ static void step_locked(struct sonde_collector *c)
     collector_entries_step(c, now_s);
     collector_state_tell_lost(c);
     collector_watched_step(c, now_s);
-    drained(c);
+    collector_drained(c);
     struct sonde_probe_env env = probe_env(c, now_s);
     for (size_t i = 0; i < c->probe_count; i++) {
         c->probes[i].ops->read(c->probes[i].state, &env);
@@ -257,7 +257,7 @@ static void drain_locked(struct sonde_collector *c)
     sonde_tick_clock_update(&c->clock);
     sonde_wrlock(&c->model->lock);
     collector_entries_drain(c);
-    drained(c);
+    collector_drained(c);
     sonde_rwunlock(&c->model->lock);
     collector_state_save(c, 0);
 }
@@ -273,7 +273,7 @@ static uint64_t next_pause(const struct sonde_collector *c, uint64_t last_ns, ui
     return ns < longest_ns ? ns : longest_ns;
 }
 
-static void *run(void *arg)
+static void *collector_run(void *arg)
 {
     struct sonde_collector *c = arg;
     const uint64_t tick_ns = (uint64_t)(c->interval_s * 1e9), longest_ns = tick_ns / DRAINS_PER_TICK;
@@ -306,7 +306,7 @@ int sonde_collector_start(struct sonde_collector *c, struct sonde_err *err)
 {
     if (c->started) return 0;
     c->stopping = 0;
-    int failure = pthread_create(&c->thread, NULL, run, c);
+    int failure = pthread_create(&c->thread, NULL, collector_run, c);
     if (failure != 0) {
         return sonde_err_set(err, SONDE_ENOMEM, "cannot start the collector's thread: %s",
                              strerror(failure));

@@ -23,7 +23,7 @@
 #define ENDING_US 5000u               /* … and between two of them */
 
 /* Take down why path was refused. */
-static void refuse(struct sonde_collector *c, const char *path, const char *reason)
+static void collector_entry_refuse(struct sonde_collector *c, const char *path, const char *reason)
 {
     struct sonde_collector_refusal *r = &c->refusals[c->refused++ % COLLECTOR_REFUSALS];
     snprintf(r->path, sizeof(r->path), "%.255s", path); /* longer ones are cut */
@@ -35,7 +35,7 @@ static void entry_refuse(struct sonde_collector *c, struct entry *e, const struc
 {
     char path[512];
     snprintf(path, sizeof(path), "%s/%s", c->dir, e->name);
-    refuse(c, path, err->text);
+    collector_entry_refuse(c, path, err->text);
     sonde_segment_close(e->segment);
     e->segment = NULL;
 }
@@ -158,7 +158,8 @@ static void entry_rename(struct sonde_collector *c, struct entry *e)
 
 /* ---- Scanning ----------------------------------------------------------------------------- */
 
-static struct entry *entry_find(struct sonde_collector *c, const struct sonde_segment_name *id)
+static struct entry *collector_entry_find(struct sonde_collector *c,
+                                          const struct sonde_segment_name *id)
 {
     for (size_t i = 0; i < c->entry_count; i++) {
         const struct sonde_segment_name *k = &c->entries[i].id;
@@ -167,13 +168,13 @@ static struct entry *entry_find(struct sonde_collector *c, const struct sonde_se
     return NULL;
 }
 
-struct scan { struct sonde_collector *c; int dirfd; };
+struct collector_scan { struct sonde_collector *c; int dirfd; };
 
 static void scan_found(const char *name, const struct sonde_segment_name *id, void *arg)
 {
-    const struct scan *scan = arg;
+    const struct collector_scan *scan = arg;
     struct sonde_collector *c = scan->c;
-    struct entry *e = entry_find(c, id);
+    struct entry *e = collector_entry_find(c, id);
     if (!e) {
         if (strlen(name) >= sizeof(e->name)) return;
         if (c->entry_count == c->entry_cap) {
@@ -206,7 +207,7 @@ static void lock_renew(struct sonde_collector *c, int dirfd)
 }
 
 /* The directory's descriptor, or -1. */
-static int scan(struct sonde_collector *c)
+static int collector_entry_scan(struct sonde_collector *c)
 {
     struct sonde_err err;
     int dirfd = -1;
@@ -216,14 +217,14 @@ static int scan(struct sonde_collector *c)
     }
     int rc = sonde_discover_open(c->dir, &dirfd, &err);
     if (rc == 0) {
-        struct scan arg = { c, dirfd };
+        struct collector_scan arg = { c, dirfd };
         c->dir_refused = 0;
         lock_renew(c, dirfd);
         rc = sonde_discover_scan(dirfd, scan_found, &arg, &err);
     }
     if (rc != 0 && rc != SONDE_ENOENT && !c->dir_refused) {
         c->dir_refused = 1;
-        refuse(c, c->dir, err.text);
+        collector_entry_refuse(c, c->dir, err.text);
         /* Removed, and taken by another user since: programs go elsewhere now. */
         if (c->dir_default) sonde__dir_default(c->dir, sizeof(c->dir));
     }
@@ -257,7 +258,7 @@ static int entries_crowded(const struct sonde_collector *c)
     return open > MAPPED_MAX;
 }
 
-static void entry_read(struct sonde_collector *c, struct entry *e, int last)
+static void collector_entry_read(struct sonde_collector *c, struct entry *e, int last)
 {
     struct sonde_err err;
     int rc = sonde_segment_drain(e->segment, c->model, e->process, &c->clock, last, &err);
@@ -266,7 +267,8 @@ static void entry_read(struct sonde_collector *c, struct entry *e, int last)
     else if (rc != 0) entry_refuse(c, e, &err);
 }
 
-static void entry_end(struct sonde_collector *c, struct entry *e, int replaced, double now_s)
+static void collector_entry_end(struct sonde_collector *c, struct entry *e, int replaced,
+                                double now_s)
 {
     int closed = e->segment && sonde_segment_closed(e->segment);
     struct sonde_model_process *p = e->process;
@@ -296,8 +298,8 @@ static void entry_step(struct sonde_collector *c, struct entry *e, int dirfd, do
     int alive = !replaced &&
                 sonde_discover_alive(dirfd, e->name, &e->id, e->segment, &c->here, &st);
     if (e->segment) entry_rename(c, e);
-    if (e->segment) entry_read(c, e, !alive);
-    if (!alive) entry_end(c, e, replaced, now_s);
+    if (e->segment) collector_entry_read(c, e, !alive);
+    if (!alive) collector_entry_end(c, e, replaced, now_s);
     else if (e->process) e->process->threads = st.threads;
 }
 
@@ -351,7 +353,7 @@ static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, 
 
 void collector_entries_step(struct sonde_collector *c, double now_s)
 {
-    int dirfd = scan(c);
+    int dirfd = collector_entry_scan(c);
     const int crowded = entries_crowded(c);
     for (size_t i = 0; i < c->entry_count; i++) {
         struct entry *e = &c->entries[i];
@@ -385,7 +387,7 @@ void collector_entries_drain(struct sonde_collector *c)
 {
     struct sonde_err err;
     if (dir_changed(c)) {
-        const int dirfd = scan(c);
+        const int dirfd = collector_entry_scan(c);
         if (dirfd >= 0) close(dirfd);
     }
     const int crowded = entries_crowded(c);
@@ -432,7 +434,7 @@ static int left_to_us(const struct sonde_collector *c, const struct entry *e, in
 static void remove_ended(struct sonde_collector *c)
 {
     if (!c->agent || c->pid == 0 || access(c->dir, F_OK) != 0) return;
-    const int dirfd = scan(c);
+    const int dirfd = collector_entry_scan(c);
     if (dirfd < 0) return;
     if (c->lock_fd >= 0) close(c->lock_fd);
     c->lock_fd = -1;

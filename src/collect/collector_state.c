@@ -52,7 +52,7 @@
 #define LEAVERS_MAX 64u         /* processes that may leave their segments to the next agent */
 #define OWN_TRIES 20            /* 10 ms each: the agent before may be on its way out */
 
-struct header {
+struct collector_state_header {
     char magic[8];
     uint32_t version;
     uint32_t stripped;          /* names and labels are without what --strip takes away */
@@ -72,7 +72,8 @@ static int state_own(const struct sonde_collector *c)
 
 /* ---- Processes and segments ----------------------------------------------------------------- */
 
-static void process_io(struct sonde_state *s, struct sonde_model_process *p, char program[64])
+static void collector_state_process_io(struct sonde_state *s, struct sonde_model_process *p,
+                                       char program[64])
 {
     sonde_state_u64(s, &p->serial);
     sonde_state_u32(s, &p->pid);
@@ -172,7 +173,7 @@ static void payload_save(const struct sonde_collector *c, struct sonde_state *s)
         struct sonde_model_process p = *m->processes[i];
         char program[64];
         snprintf(program, sizeof(program), "%.63s", p.program);
-        process_io(s, &p, program);
+        collector_state_process_io(s, &p, program);
     }
     segments_save(c, s);
     sonde_model_save(m, s);
@@ -206,7 +207,7 @@ static size_t processes_load(struct sonde_state *s, struct sonde_model_process *
     }
     for (uint64_t i = 0; i < count && !s->bad; i++) {
         char program[64];
-        process_io(s, &(*saved)[i], program);
+        collector_state_process_io(s, &(*saved)[i], program);
         (*known)[i].serial = (*saved)[i].serial;
         if ((*saved)[i].serial <= last) s->bad = 1;
         last = (*saved)[i].serial;
@@ -242,7 +243,7 @@ static void payload_load(struct sonde_collector *c, struct sonde_state *s)
 static int file_read(int dirfd, struct sonde_buf *out, struct sonde_err *err)
 {
     struct stat st;
-    struct header h;
+    struct collector_state_header h;
     uint8_t boot_id[16];
     const int fd = openat(dirfd, NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return SONDE_ENOENT;
@@ -355,7 +356,7 @@ static int is_replaceable(int dirfd, const char *name)
 
 static int file_write(const struct sonde_collector *c, const struct sonde_buf *payload)
 {
-    struct header h = { .magic = MAGIC, .version = VERSION, .stripped = sonde_strip_on() != 0,
+    struct collector_state_header h = { .magic = MAGIC, .version = VERSION, .stripped = sonde_strip_on() != 0,
                         .bytes = payload->len,
                         .check = sonde_state_check(payload->data, payload->len) };
     int dirfd;

@@ -17,7 +17,7 @@
 
 #define NAME "libsonde_preload.so"
 
-static int take(const char *path, char *out, size_t size)
+static int preloaded_library_take(const char *path, char *out, size_t size)
 {
     char real[PATH_MAX];
     struct stat st;
@@ -36,13 +36,15 @@ static int take_glob(const char *dir, const char *pattern, char *out, size_t siz
     snprintf(path, sizeof(path), "%s/%s", dir, pattern);
     if (glob(path, 0, NULL, &found) != 0) return -1;
     int rc = -1;
-    for (size_t i = 0; rc != 0 && i < found.gl_pathc; i++) rc = take(found.gl_pathv[i], out, size);
+    for (size_t i = 0; rc != 0 && i < found.gl_pathc; i++) {
+        rc = preloaded_library_take(found.gl_pathv[i], out, size);
+    }
     globfree(&found);
     return rc;
 }
 
 /* Of LD_PRELOAD's entries neither can hold what separates them. */
-static int check(const char *path, struct sonde_err *err)
+static int preloaded_library_check(const char *path, struct sonde_err *err)
 {
     const char *bad = strpbrk(path, ": ");
     if (!bad) return 0;
@@ -56,14 +58,16 @@ int sonde_preload_library(char *out, size_t size, struct sonde_err *err)
     const char *chosen = getenv("SONDE_PRELOAD");
     char self[PATH_MAX] = "";
     if (chosen && *chosen) {
-        if (take(chosen, out, size) == 0) return check(out, err);
+        if (preloaded_library_take(chosen, out, size) == 0) {
+            return preloaded_library_check(out, err);
+        }
         return sonde_err_set(err, SONDE_EOFF, "SONDE_PRELOAD names %s, which is no file", chosen);
     }
     const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[n > 0 ? n : 0] = '\0';
     const char *dir = dirname(self);
     for (size_t i = 0; i < SONDE_COUNT(places); i++) {
-        if (take_glob(dir, places[i], out, size) == 0) return check(out, err);
+        if (take_glob(dir, places[i], out, size) == 0) return preloaded_library_check(out, err);
     }
     return sonde_err_set(err, SONDE_EOFF, NAME " is neither in %s nor in ../lib/sonde from there; "
                          "say where it is with SONDE_PRELOAD", dir);

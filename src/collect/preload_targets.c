@@ -193,7 +193,7 @@ static int is_other_root(uint32_t pid)
     return a > 0 && b > 0 && (a != b || memcmp(theirs, ours, (size_t)a) != 0);
 }
 
-static void found(const char *name, const struct sonde_segment_name *id, void *arg)
+static void preloaded_found(const char *name, const struct sonde_segment_name *id, void *arg)
 {
     struct sonde_preload_targets *p = arg;
     struct sonde_err err;
@@ -255,7 +255,7 @@ void sonde_preload_scan(struct sonde_preload_targets *p)
         return;
     }
     for (uint32_t i = 0; i < p->target_count; i++) p->targets[i]->seen = 0;
-    if (sonde_discover_scan(p->dirfd, found, p, &err) != 0) {
+    if (sonde_discover_scan(p->dirfd, preloaded_found, p, &err) != 0) {
         p->changed = (struct timespec){ 0 };
         return;
     }
@@ -293,8 +293,8 @@ void sonde_preload_close(struct sonde_preload_target *t)
 /* ---- Code ------------------------------------------------------------------------------------ */
 
 /* Which file a path is: in the process's own root while it is there. */
-static void identify(const struct sonde_preload_target *t, const char *path,
-                     struct sonde_aspace_event *e)
+static void preloaded_identify(const struct sonde_preload_target *t, const char *path,
+                               struct sonde_aspace_event *e)
 {
     char in_root[SONDE_HEAP_PATH_MAX + 64];
     struct stat st;
@@ -310,7 +310,7 @@ int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace 
 {
     struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
                                     .offset = m->offset, .path = m->path, .executable = 1 };
-    identify(t, m->path, &e);
+    preloaded_identify(t, m->path, &e);
     /* The dynamic linker has a library by the name it looked for (libz.so.1), which is a link; the
      * kernel, and so everybody else, by the file's (libz.so.1.2.13). */
     char *file = m->path[0] == '/' && !t->other_root ? realpath(m->path, NULL) : NULL;

@@ -59,7 +59,7 @@ uint64_t sonde_unix_offset_ns(void)
 /* ---- Ticks ------------------------------------------------------------------------------------ */
 
 /* The clocks are read one after the other; of a few tries the one that took least is best. */
-static void sample(uint64_t *tsc, uint64_t *mono_ns)
+static void tick_clock_sample(uint64_t *tsc, uint64_t *mono_ns)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < 8; i++) {
@@ -74,19 +74,19 @@ static void sample(uint64_t *tsc, uint64_t *mono_ns)
 void sonde_tick_clock_init(struct sonde_tick_clock *c)
 {
     *c = (struct sonde_tick_clock){ .tsc_ns = 1 };
-    sample(&c->first_tsc, &c->first_mono_ns);
+    tick_clock_sample(&c->first_tsc, &c->first_mono_ns);
 }
 
 void sonde_tick_clock_update(struct sonde_tick_clock *c)
 {
     c->last_tsc = c->now_tsc;
     c->last_mono_ns = c->now_mono_ns;
-    sample(&c->now_tsc, &c->now_mono_ns);
+    tick_clock_sample(&c->now_tsc, &c->now_mono_ns);
     uint64_t passed = c->now_mono_ns - c->first_mono_ns;
     if (passed < BASELINE_NS) {
         struct timespec rest = { .tv_nsec = (long)(BASELINE_NS - passed) };
         nanosleep(&rest, NULL);
-        sample(&c->now_tsc, &c->now_mono_ns);
+        tick_clock_sample(&c->now_tsc, &c->now_mono_ns);
         passed = c->now_mono_ns - c->first_mono_ns;
     }
     if (c->now_tsc > c->first_tsc) {

@@ -66,7 +66,7 @@ static struct front_client *who_may_go(struct sonde_front *f)
 }
 
 /* 1 if somebody waits to be accepted; accept4 says so only while there are descriptors. */
-static int is_asked(const struct sonde_front *f)
+static int front_client_is_asked(const struct sonde_front *f)
 {
     struct pollfd p = { .fd = f->listener.fd, .events = POLLIN };
     return poll(&p, 1, 0) > 0;
@@ -135,7 +135,7 @@ void front_accept(struct sonde_front *f)
             if (quiet) front_client_close(quiet);
             client_open(f, fd, &peer);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            quiet = is_asked(f) ? who_may_go(f) : NULL;
+            quiet = front_client_is_asked(f) ? who_may_go(f) : NULL;
             if (quiet) {
                 front_client_close(quiet);
                 continue;
@@ -172,7 +172,7 @@ void front_client_close(struct front_client *c)
 
 /* Closing with bytes unread resets the connection, and the answer may be lost with it. So say
  * that nothing more comes, and read on for a while. */
-static void linger(struct front_client *c)
+static void front_client_linger(struct front_client *c)
 {
     c->state = FRONT_LINGER;
     c->s.deadline_ns = front_now_ns() + LINGER_NS;
@@ -195,7 +195,7 @@ void front_client_next(struct front_client *c)
         front_bytes_release(&c->s.out);
         if (!front_held(&c->s.in)) front_bytes_release(&c->s.in);
     } else if (unread && !x->cut) {
-        linger(c);
+        front_client_linger(c);
     } else {
         front_client_close(c);
     }

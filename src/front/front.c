@@ -67,7 +67,7 @@ static void upstream_event(struct front_upstream *u, uint32_t events)
     else if (u->s.readable) front_upstream_close(u); /* idle: it has closed, or says nonsense */
 }
 
-static void handle(struct sonde_front *f, const struct epoll_event *e)
+static void front_handle(struct sonde_front *f, const struct epoll_event *e)
 {
     struct front_socket *s = e->data.ptr;
     switch (s->kind) {
@@ -98,7 +98,7 @@ static void pump_again(struct sonde_front *f)
 }
 
 /* Those that wait for the observer. */
-static void release_held(struct sonde_front *f, uint64_t now)
+static void front_release_held(struct sonde_front *f, uint64_t now)
 {
     const struct sonde_front_observer *o = &f->o.observer;
     for (struct front_client *c = f->clients, *next; c && f->held; c = next) {
@@ -112,7 +112,7 @@ static void release_held(struct sonde_front *f, uint64_t now)
 
 /* ---- Time --------------------------------------------------------------------------------- */
 
-static void sweep(struct sonde_front *f, uint64_t now)
+static void front_sweep(struct sonde_front *f, uint64_t now)
 {
     f->swept_ns = now;
     for (struct front_client *c = f->clients, *next; c; c = next) {
@@ -128,7 +128,7 @@ static void sweep(struct sonde_front *f, uint64_t now)
     if (f->listen_again_ns && now >= f->listen_again_ns) front_listen(f, 1);
 }
 
-static void tick(struct sonde_front *f, uint64_t now)
+static void front_tick(struct sonde_front *f, uint64_t now)
 {
     const struct sonde_front_observer *o = &f->o.observer;
     f->ticked_ns = now;
@@ -137,7 +137,7 @@ static void tick(struct sonde_front *f, uint64_t now)
 }
 
 /* Milliseconds to sleep at most; -1 = until something happens. */
-static int patience(const struct sonde_front *f, uint64_t now)
+static int front_patience(const struct sonde_front *f, uint64_t now)
 {
     uint64_t until = UINT64_MAX;
     if (f->again) return 0;
@@ -151,7 +151,7 @@ static int patience(const struct sonde_front *f, uint64_t now)
     return until <= now ? 0 : (int)((until - now + 999999u) / 1000000u);
 }
 
-static void bury(struct sonde_front *f)
+static void front_bury(struct sonde_front *f)
 {
     for (struct front_client **at = &f->dead_clients; *at;) {
         struct front_client *c = *at;
@@ -170,8 +170,8 @@ static void bury(struct sonde_front *f)
 
 /* For as long as poll.h says: how many events there are, and how long it looked, without the time that
  * another thread had the CPU. */
-static int look(struct sonde_front *f, struct epoll_event *events, uint32_t most, uint64_t begin_ns,
-                uint64_t *looked_ns)
+static int front_look(struct sonde_front *f, struct epoll_event *events, uint32_t most,
+                      uint64_t begin_ns, uint64_t *looked_ns)
 {
     uint64_t now = begin_ns;
     int n;
@@ -193,14 +193,14 @@ static int look(struct sonde_front *f, struct epoll_event *events, uint32_t most
 static int wait_for_events(struct sonde_front *f, struct epoll_event *events)
 {
     const uint64_t begin = front_now_ns();
-    const int timeout = patience(f, begin);
+    const int timeout = front_patience(f, begin);
     if (timeout == 0) return epoll_wait(f->epoll, events, EVENTS, 0);
     const enum front_wait kind = f->upstreams[FRONT_IN_USE] ? FRONT_WAIT_ANSWER
                                                             : FRONT_WAIT_REQUEST;
     const uint32_t most = front_poll_time(&f->poll, kind, begin);
     uint64_t looked = 0;
     int n = 0;
-    if (most) n = look(f, events, most, begin, &looked);
+    if (most) n = front_look(f, events, most, begin, &looked);
     if (n > 0) {
         front_poll_done(&f->poll, kind, looked, looked, 1);
     } else {
@@ -210,20 +210,20 @@ static int wait_for_events(struct sonde_front *f, struct epoll_event *events)
     return n;
 }
 
-static void *run(void *arg)
+static void *front_run(void *arg)
 {
     struct sonde_front *f = arg;
     struct epoll_event events[EVENTS];
     uint64_t now = front_now_ns(), stop_ns = 0;
     while (!f->stopping || (f->clients && now < stop_ns)) {
         const int n = wait_for_events(f, events);
-        for (int i = 0; i < n; i++) handle(f, &events[i]);
+        for (int i = 0; i < n; i++) front_handle(f, &events[i]);
         pump_again(f);
         now = front_now_ns();
-        if (f->held) release_held(f, now);
-        if (now - f->swept_ns >= SWEEP_NS) sweep(f, now);
-        if (f->changed && now - f->ticked_ns >= TICK_NS) tick(f, now);
-        bury(f);
+        if (f->held) front_release_held(f, now);
+        if (now - f->swept_ns >= SWEEP_NS) front_sweep(f, now);
+        if (f->changed && now - f->ticked_ns >= TICK_NS) front_tick(f, now);
+        front_bury(f);
         if (f->stopping && !stop_ns) stop_ns = now + (uint64_t)f->o.drain_ms * 1000000u;
     }
     while (f->clients) {
@@ -234,8 +234,8 @@ static void *run(void *arg)
         while (f->upstreams[list]) front_upstream_close(f->upstreams[list]);
     }
     pump_again(f);
-    bury(f);
-    tick(f, now);
+    front_bury(f);
+    front_tick(f, now);
     return NULL;
 }
 
@@ -292,7 +292,7 @@ int sonde_front_start(const struct sonde_front_options *options, struct sonde_fr
         sonde__free(f);
         return sonde_err_set(err, SONDE_EIO, "cannot start the front: %s", strerror(error));
     }
-    const int failure = pthread_create(&f->thread, NULL, run, f);
+    const int failure = pthread_create(&f->thread, NULL, front_run, f);
     if (failure) {
         close_loop(f);
         sonde__free(f);

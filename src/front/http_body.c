@@ -50,46 +50,46 @@ void sonde_http_body_of_response(struct sonde_http_body *b, const struct sonde_h
     }
 }
 
-static int hex(char c)
+static int http_body_hex(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static void refuse(struct sonde_http_body *b, const char *problem)
+static void http_body_refuse(struct sonde_http_body *b, const char *problem)
 {
     b->problem = problem;
     b->progress = SONDE_HTTP_BAD;
 }
 
 /* Expect one certain byte. */
-static void demand(struct sonde_http_body *b, char c, char wanted, enum chunk_state next)
+static void http_body_demand(struct sonde_http_body *b, char c, char wanted, enum chunk_state next)
 {
-    if (c != wanted) refuse(b, "a chunk's line does not end in CR LF");
+    if (c != wanted) http_body_refuse(b, "a chunk's line does not end in CR LF");
     else b->state = (int)next;
 }
 
 static void size_byte(struct sonde_http_body *b, char c)
 {
-    const int digit = hex(c);
+    const int digit = http_body_hex(c);
     if (digit >= 0) {
-        if (++b->digits > DIGITS_MAX) refuse(b, "a chunk's size is too large");
+        if (++b->digits > DIGITS_MAX) http_body_refuse(b, "a chunk's size is too large");
         else b->left = b->left << 4 | (uint64_t)digit;
     } else if (b->digits == 0) {
-        refuse(b, "a chunk has no size");
+        http_body_refuse(b, "a chunk has no size");
     } else if (c == '\r') {
         b->state = SIZE_LF;
     } else if (c == ';') {
         b->state = EXTENSION;
     } else {
-        refuse(b, "a chunk's size is not a hexadecimal number");
+        http_body_refuse(b, "a chunk's size is not a hexadecimal number");
     }
 }
 
-static int is_text(char c) { return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t'; }
+static int http_body_is_text(char c) { return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t'; }
 
-static int is_name(char c)
+static int http_body_is_name(char c)
 {
     return c > ' ' && c < 0x7f && !strchr("\"(),/:;<=>?@[\\]{}", c);
 }
@@ -123,27 +123,27 @@ static void name_byte(struct sonde_http_body *b, char c)
 static void trailer_byte(struct sonde_http_body *b, char c)
 {
     if (++b->line_len > TRAILERS_MAX) {
-        refuse(b, "the trailers are longer than 8 KiB");
+        http_body_refuse(b, "the trailers are longer than 8 KiB");
     } else if (b->state == TRAILER) {
         b->name_len = 0;
         if (c == '\r') b->state = END_LF;
-        else if (is_name(c)) b->state = TRAILER_NAME;
-        else refuse(b, "a trailer is not NAME: VALUE");
+        else if (http_body_is_name(c)) b->state = TRAILER_NAME;
+        else http_body_refuse(b, "a trailer is not NAME: VALUE");
         if (b->state == TRAILER_NAME) name_byte(b, c);
     } else if (b->state == TRAILER_NAME) {
         if (c == ':' && b->name_len <= sizeof(b->name) && is_forbidden(b->name, b->name_len)) {
-            refuse(b, "a trailer is a field that belongs in the head");
+            http_body_refuse(b, "a trailer is a field that belongs in the head");
         } else if (c == ':') {
             b->state = TRAILER_VALUE;
-        } else if (is_name(c)) {
+        } else if (http_body_is_name(c)) {
             name_byte(b, c);
         } else {
-            refuse(b, "a trailer is not NAME: VALUE");
+            http_body_refuse(b, "a trailer is not NAME: VALUE");
         }
     } else if (c == '\r') {
         b->state = TRAILER_LF;
-    } else if (!is_text(c)) {
-        refuse(b, "a trailer's value holds control characters");
+    } else if (!http_body_is_text(c)) {
+        http_body_refuse(b, "a trailer's value holds control characters");
     }
 }
 
@@ -153,24 +153,26 @@ static void framing_byte(struct sonde_http_body *b, char c)
     case SIZE: size_byte(b, c); break;
     case EXTENSION:
         if (c == '\r') b->state = SIZE_LF;
-        else if (!is_text(c)) refuse(b, "a chunk extension holds control characters");
-        else if (++b->line_len > SIZE_LINE_MAX) refuse(b, "a chunk extension is too long");
+        else if (!http_body_is_text(c))
+            http_body_refuse(b, "a chunk extension holds control characters");
+        else if (++b->line_len > SIZE_LINE_MAX)
+            http_body_refuse(b, "a chunk extension is too long");
         break;
     case SIZE_LF:
-        demand(b, c, '\n', b->left ? DATA : TRAILER);
+        http_body_demand(b, c, '\n', b->left ? DATA : TRAILER);
         b->line_len = 0;
         break;
-    case DATA_CR: demand(b, c, '\r', DATA_LF); break;
+    case DATA_CR: http_body_demand(b, c, '\r', DATA_LF); break;
     case DATA_LF:
-        demand(b, c, '\n', SIZE);
+        http_body_demand(b, c, '\n', SIZE);
         b->digits = 0;
         break;
     case TRAILER:
     case TRAILER_NAME:
     case TRAILER_VALUE: trailer_byte(b, c); break;
-    case TRAILER_LF: demand(b, c, '\n', TRAILER); break;
+    case TRAILER_LF: http_body_demand(b, c, '\n', TRAILER); break;
     case END_LF:
-        demand(b, c, '\n', SIZE);
+        http_body_demand(b, c, '\n', SIZE);
         if (b->progress == SONDE_HTTP_MORE) b->progress = SONDE_HTTP_DONE;
         break;
     case DATA: break;
@@ -216,7 +218,7 @@ enum sonde_http_progress sonde_http_body_end(struct sonde_http_body *b)
 {
     if (b->progress == SONDE_HTTP_MORE) {
         if (b->framing == SONDE_HTTP_CLOSE) b->progress = SONDE_HTTP_DONE;
-        else refuse(b, "the connection ended in the middle of the body");
+        else http_body_refuse(b, "the connection ended in the middle of the body");
     }
     return b->progress;
 }

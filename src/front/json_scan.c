@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum state {
+enum json_scan_state {
     VALUE,           /* a value must begin */
     FIRST_ELEMENT,   /* a value, or ] */
     FIRST_KEY,       /* a key, or } */
@@ -41,22 +41,22 @@ int sonde_json_scan_over(const struct sonde_json_scan *j) { return j->state >= O
 
 /* ---- Where we are ------------------------------------------------------------------------- */
 
-static int is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static int json_scan_is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /* The step to the value at hand is known: it is the path's last while the value lasts. */
-static void enter(struct sonde_json_scan *j, uint8_t step)
+static void json_scan_enter(struct sonde_json_scan *j, uint8_t step)
 {
     j->step = step;
     if (j->depth <= SONDE_JSON_PATH_MAX) j->path = j->path << 8 | step;
 }
 
 /* And gone again. */
-static void leave(struct sonde_json_scan *j)
+static void json_scan_leave(struct sonde_json_scan *j)
 {
     if (j->depth <= SONDE_JSON_PATH_MAX) j->path >>= 8;
 }
 
-static void tell(struct sonde_json_scan *j, enum sonde_json_type type)
+static void json_scan_tell(struct sonde_json_scan *j, enum sonde_json_type type)
 {
     j->text[j->text_len] = 0;
     if (j->depth <= SONDE_JSON_PATH_MAX) j->value(j->arg, j, type);
@@ -64,19 +64,19 @@ static void tell(struct sonde_json_scan *j, enum sonde_json_type type)
 }
 
 /* After a value: its step is left, and what may follow depends on what it is in. */
-static void after(struct sonde_json_scan *j)
+static void json_scan_after(struct sonde_json_scan *j)
 {
     if (j->depth == 0) {
         j->state = OVER;
         return;
     }
-    leave(j);
+    json_scan_leave(j);
     j->state = AFTER;
 }
 
 static void open_container(struct sonde_json_scan *j, int array)
 {
-    tell(j, array ? SONDE_JSON_ARRAY : SONDE_JSON_OBJECT);
+    json_scan_tell(j, array ? SONDE_JSON_ARRAY : SONDE_JSON_OBJECT);
     if (j->depth == SONDE_JSON_DEPTH_MAX) {
         j->state = BAD;
         return;
@@ -92,7 +92,7 @@ static void close_container(struct sonde_json_scan *j, char c)
         return;
     }
     j->depth--;
-    after(j);
+    json_scan_after(j);
 }
 
 /* ---- Strings ------------------------------------------------------------------------------ */
@@ -129,7 +129,7 @@ static void begin_string(struct sonde_json_scan *j, int key)
     j->state = STRING;
 }
 
-static uint8_t find_name(const struct sonde_json_scan *j)
+static uint8_t json_scan_find_name(const struct sonde_json_scan *j)
 {
     if (j->len != j->text_len || !j->len) return SONDE_JSON_UNKNOWN;
     for (size_t i = 0; i < j->names->count; i++) {
@@ -145,14 +145,14 @@ static uint8_t find_name(const struct sonde_json_scan *j)
 static void end_string(struct sonde_json_scan *j)
 {
     if (j->in_key) {
-        const uint8_t step = find_name(j);
+        const uint8_t step = json_scan_find_name(j);
         j->text_len = 0;
-        enter(j, step);
+        json_scan_enter(j, step);
         j->state = COLON;
         return;
     }
-    tell(j, SONDE_JSON_STRING);
-    after(j);
+    json_scan_tell(j, SONDE_JSON_STRING);
+    json_scan_after(j);
 }
 
 /* Returns how many bytes of data belong to the string; most go by here. */
@@ -213,7 +213,7 @@ static int in_number(char c)
 
 static void begin_value(struct sonde_json_scan *j, char c)
 {
-    if (j->depth && j->is_array[j->depth - 1]) enter(j, SONDE_JSON_ELEMENT);
+    if (j->depth && j->is_array[j->depth - 1]) json_scan_enter(j, SONDE_JSON_ELEMENT);
     j->text_len = 0;
     j->len = 0;
     if (c == '{' || c == '[') {
@@ -241,14 +241,14 @@ static void literal_byte(struct sonde_json_scan *j, char c)
         return;
     }
     if (word[++j->len]) return;
-    tell(j, (enum sonde_json_type)j->literal);
-    after(j);
+    json_scan_tell(j, (enum sonde_json_type)j->literal);
+    json_scan_after(j);
 }
 
 static void end_number(struct sonde_json_scan *j)
 {
-    tell(j, SONDE_JSON_NUMBER);
-    after(j);
+    json_scan_tell(j, SONDE_JSON_NUMBER);
+    json_scan_after(j);
 }
 
 static void after_byte(struct sonde_json_scan *j, char c)
@@ -261,7 +261,7 @@ static void after_byte(struct sonde_json_scan *j, char c)
 /* A byte that is no blank, outside of strings and literals. */
 static void structure_byte(struct sonde_json_scan *j, char c)
 {
-    switch ((enum state)j->state) {
+    switch ((enum json_scan_state)j->state) {
     case FIRST_ELEMENT:
         if (c == ']') close_container(j, c);
         else begin_value(j, c);
@@ -283,7 +283,7 @@ void sonde_json_scan_feed(struct sonde_json_scan *j, const char *data, size_t le
 {
     for (size_t i = 0; i < len && j->state < OVER;) {
         const char c = data[i];
-        switch ((enum state)j->state) {
+        switch ((enum json_scan_state)j->state) {
         case STRING: i += string_bytes(j, data + i, len - i); continue;
         case ESCAPE: escape_byte(j, c); break;
         case UNICODE: unicode_byte(j, c); break;
@@ -296,7 +296,7 @@ void sonde_json_scan_feed(struct sonde_json_scan *j, const char *data, size_t le
             end_number(j);
             continue; /* c is what follows it */
         default:
-            if (!is_space(c)) structure_byte(j, c);
+            if (!json_scan_is_space(c)) structure_byte(j, c);
         }
         i++;
     }

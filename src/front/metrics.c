@@ -22,7 +22,7 @@ enum {
     SPANS = 512,        /* alike */
 };
 
-struct row {
+struct front_metrics_row {
     enum sonde_front_route route;
     char model[SONDE_JSON_TEXT_MAX + 1];
 };
@@ -105,7 +105,7 @@ enum { IN, OUT, DIRECTIONS };
 struct sonde_front_metrics {
     struct sonde_model *model;
     struct sonde_infer_tracker *infer;       /* the model's; NULL = none */
-    struct row rows[ROWS + SONDE_FRONT_ROUTE_COUNT]; /* the last: models that do not fit */
+    struct front_metrics_row rows[ROWS + SONDE_FRONT_ROUTE_COUNT]; /* the last: models that do not fit */
     size_t row_count;
     struct count counts[COUNTS + SONDE_FRONT_ROUTE_COUNT]; /* alike */
     size_t count_count;
@@ -122,9 +122,9 @@ struct sonde_front_metrics {
 
 /* ---- Into the model (write lock held) ----------------------------------------------------- */
 
-static struct sonde_model_series *make(struct sonde_model *m,
-                                       const struct sonde_model_family_spec *spec,
-                                       const struct sonde_label *labels, size_t count)
+static struct sonde_model_series *front_metrics_make(struct sonde_model *m,
+                                                     const struct sonde_model_family_spec *spec,
+                                                     const struct sonde_label *labels, size_t count)
 {
     struct sonde_model_family_spec ours = *spec;
     ours.source = "sonde";
@@ -141,7 +141,7 @@ static void apply_times(struct sonde_front_metrics *g)
         struct sonde_model_series **s = &g->times[n->what][n->route];
         const struct sonde_label label = {
             "route", sonde_front_route_name((enum sonde_front_route)n->route) };
-        if (!*s) *s = make(g->model, &histograms[n->what], &label, 1);
+        if (!*s) *s = front_metrics_make(g->model, &histograms[n->what], &label, 1);
         if (*s) sonde_model_record(*s, n->ns, 1);
     }
     g->note_count = 0;
@@ -152,7 +152,7 @@ static void apply_count(struct sonde_front_metrics *g, struct count *c,
                         const struct sonde_label *labels, size_t count)
 {
     if (!c->value) return;
-    if (!c->series) c->series = make(g->model, spec, labels, count);
+    if (!c->series) c->series = front_metrics_make(g->model, spec, labels, count);
     if (c->series) c->series->counter = c->value;
 }
 
@@ -201,7 +201,8 @@ static void apply_state(struct sonde_front_metrics *g, const struct sonde_front_
     for (size_t i = 0; i < STATE_SERIES; i++) {
         const struct sonde_label label = { state_series[i].label, state_series[i].value };
         if (!g->state[i]) {
-            g->state[i] = make(g->model, &state_series[i].spec, &label, label.name ? 1 : 0);
+            g->state[i] =
+                front_metrics_make(g->model, &state_series[i].spec, &label, label.name ? 1 : 0);
         }
         struct sonde_model_series *s = g->state[i];
         uint64_t value;
@@ -217,7 +218,7 @@ static void apply_noted(struct sonde_front_metrics *g)
     apply_spans(g);
 }
 
-static void on_tick(void *arg, const struct sonde_front_state *state)
+static void front_metrics_on_tick(void *arg, const struct sonde_front_state *state)
 {
     struct sonde_front_metrics *g = arg;
     /* Readers are in: the next tick is soon enough, unless there are too many notes. */
@@ -233,7 +234,7 @@ static void on_tick(void *arg, const struct sonde_front_state *state)
 
 /* ---- Noting ------------------------------------------------------------------------------- */
 
-static struct row *find_row(struct sonde_front_metrics *g, enum sonde_front_route route,
+static struct front_metrics_row *find_row(struct sonde_front_metrics *g, enum sonde_front_route route,
                             const char *said)
 {
     char model[SONDE_JSON_TEXT_MAX + 1];
@@ -243,12 +244,12 @@ static struct row *find_row(struct sonde_front_metrics *g, enum sonde_front_rout
         if (g->rows[i].route == route && strcmp(g->rows[i].model, model) == 0) return &g->rows[i];
     }
     if (g->row_count < ROWS) {
-        struct row *row = &g->rows[g->row_count++];
+        struct front_metrics_row *row = &g->rows[g->row_count++];
         row->route = route;
         memcpy(row->model, model, strlen(model) + 1);
         return row;
     }
-    struct row *others = &g->rows[ROWS + (size_t)route];
+    struct front_metrics_row *others = &g->rows[ROWS + (size_t)route];
     others->route = route;
     strcpy(others->model, "other");
     return others;
@@ -268,7 +269,7 @@ static struct count *find_count(struct count *counts, size_t *count, size_t max,
 }
 
 /* Room for one more note and one more span. */
-static void make_room(struct sonde_front_metrics *g)
+static void front_metrics_make_room(struct sonde_front_metrics *g)
 {
     if (g->note_count < NOTES && g->span_count < SPANS) return;
     sonde_wrlock(&g->model->lock);
@@ -276,15 +277,15 @@ static void make_room(struct sonde_front_metrics *g)
     sonde_rwunlock(&g->model->lock);
 }
 
-static void note(struct sonde_front_metrics *g, unsigned what, enum sonde_front_route route,
-                 uint64_t from_ns, uint64_t to_ns)
+static void front_metrics_note(struct sonde_front_metrics *g, unsigned what,
+                               enum sonde_front_route route, uint64_t from_ns, uint64_t to_ns)
 {
-    make_room(g);
+    front_metrics_make_room(g);
     g->notes[g->note_count++] =
         (struct note){ to_ns > from_ns ? to_ns - from_ns : 0, (uint16_t)what, (uint16_t)route };
 }
 
-static uint32_t outcome_of(enum sonde_front_outcome outcome)
+static uint32_t front_metrics_outcome_of(enum sonde_front_outcome outcome)
 {
     switch (outcome) {
     case SONDE_FRONT_OK: return SONDE_OK;
@@ -293,14 +294,15 @@ static uint32_t outcome_of(enum sonde_front_outcome outcome)
     }
 }
 
-static void note_span(struct sonde_front_metrics *g, const struct sonde_front_request *r)
+static void front_metrics_note_span(struct sonde_front_metrics *g,
+                                    const struct sonde_front_request *r)
 {
-    make_room(g);
+    front_metrics_make_room(g);
     struct noted_span *s = &g->spans[g->span_count++];
     *s = (struct noted_span){
         .start_ns = r->arrived_unix_ns, .duration_ns = r->ended_ns - r->arrived_ns,
         .trace_hi = r->trace_hi, .trace_lo = r->trace_lo, .id = r->span, .parent = r->parent,
-        .outcome = outcome_of(r->outcome), .status = r->status, .route = r->route };
+        .outcome = front_metrics_outcome_of(r->outcome), .status = r->status, .route = r->route };
     memcpy(s->model, r->model, sizeof(s->model));
     sonde_strip_gguf(s->model);
 }
@@ -326,7 +328,7 @@ static struct sonde_infer_event event_at(const struct sonde_front_request *r, ui
 static void tell_request(struct sonde_front_metrics *g, struct sonde_front_request *r, int must)
 {
     if (r->user || (!r->model[0] && !must)) return;
-    const struct row *row = r->user = find_row(g, r->route, r->model);
+    const struct front_metrics_row *row = r->user = find_row(g, r->route, r->model);
     struct sonde_infer_event e = event_at(r, SONDE_INFER_REQUEST, r->arrived_ns);
     e.model = row->model;
     e.route = sonde_front_route_name(row->route);
@@ -347,7 +349,7 @@ static void tell_tokens(struct sonde_front_metrics *g, struct sonde_front_reques
     sonde_infer_post(g->infer, &e);
 }
 
-static uint64_t said(int64_t tokens)
+static uint64_t front_metrics_said(int64_t tokens)
 {
     return tokens < 0 ? SONDE_INFER_UNSAID : (uint64_t)tokens;
 }
@@ -359,20 +361,20 @@ static void tell_end(struct sonde_front_metrics *g, struct sonde_front_request *
         tell_tokens(g, r, r->first_byte_ns, (uint64_t)r->usage.completion_tokens);
     }
     struct sonde_infer_event e = event_at(r, SONDE_INFER_USAGE, r->ended_ns);
-    e.tokens = said(r->usage.prompt_tokens);
-    e.value = said(r->usage.cached_tokens);
-    e.tokens_out = said(r->usage.completion_tokens);
+    e.tokens = front_metrics_said(r->usage.prompt_tokens);
+    e.value = front_metrics_said(r->usage.cached_tokens);
+    e.tokens_out = front_metrics_said(r->usage.completion_tokens);
     if (e.tokens != SONDE_INFER_UNSAID || e.tokens_out != SONDE_INFER_UNSAID) {
         sonde_infer_post(g->infer, &e);
     }
     e = event_at(r, SONDE_INFER_END, r->ended_ns);
-    e.outcome = outcome_of(r->outcome);
+    e.outcome = front_metrics_outcome_of(r->outcome);
     snprintf(e.text, sizeof(e.text), "%.*s", SONDE_INFER_TEXT - 1, r->error);
     sonde_infer_post(g->infer, &e);
 }
 
-static void tell(struct sonde_front_metrics *g, enum sonde_front_event event,
-                 struct sonde_front_request *r)
+static void front_metrics_tell(struct sonde_front_metrics *g, enum sonde_front_event event,
+                               struct sonde_front_request *r)
 {
     if (!g->infer || r->route == SONDE_FRONT_OTHER) return;
     if (event == SONDE_FRONT_ARRIVED || event == SONDE_FRONT_BYTE) return;
@@ -383,7 +385,7 @@ static void tell(struct sonde_front_metrics *g, enum sonde_front_event event,
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static void on_end(struct sonde_front_metrics *g, const struct sonde_front_request *r)
+static void front_metrics_on_end(struct sonde_front_metrics *g, const struct sonde_front_request *r)
 {
     char status[16] = "none"; /* it went away before there was one */
     if (r->status) snprintf(status, sizeof(status), "%u", r->status);
@@ -396,18 +398,21 @@ static void on_end(struct sonde_front_metrics *g, const struct sonde_front_reque
     g->bytes[IN].value += r->bytes_in;
     g->bytes[OUT].value += r->bytes_out;
     /* Health checks would push out all spans that somebody may look for. */
-    if (r->route != SONDE_FRONT_OTHER) note_span(g, r);
+    if (r->route != SONDE_FRONT_OTHER) front_metrics_note_span(g, r);
 }
 
-static void on_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
+static void front_metrics_on_event(void *arg, enum sonde_front_event event,
+                                   struct sonde_front_request *r)
 {
     struct sonde_front_metrics *g = arg;
-    tell(g, event, r);
-    if (event == SONDE_FRONT_SENT) note(g, FORWARD, r->route, r->arrived_ns, r->sent_ns);
-    if (event == SONDE_FRONT_HEADERS && r->sent_ns) {
-        note(g, ANSWER, r->route, r->sent_ns, r->headers_ns);
+    front_metrics_tell(g, event, r);
+    if (event == SONDE_FRONT_SENT) {
+        front_metrics_note(g, FORWARD, r->route, r->arrived_ns, r->sent_ns);
     }
-    if (event == SONDE_FRONT_ENDED) on_end(g, r);
+    if (event == SONDE_FRONT_HEADERS && r->sent_ns) {
+        front_metrics_note(g, ANSWER, r->route, r->sent_ns, r->headers_ns);
+    }
+    if (event == SONDE_FRONT_ENDED) front_metrics_on_end(g, r);
 }
 
 int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics **out)
@@ -418,7 +423,7 @@ int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics
     g->infer = sonde_infer_of(m);
     /* So that rates are known from the first scrape on. */
     const struct sonde_front_state nothing = { 0 };
-    on_tick(g, &nothing);
+    front_metrics_on_tick(g, &nothing);
     *out = g;
     return 0;
 }
@@ -427,5 +432,7 @@ void sonde_front_metrics_destroy(struct sonde_front_metrics *g) { sonde__free(g)
 
 struct sonde_front_observer sonde_front_metrics_observer(struct sonde_front_metrics *g)
 {
-    return (struct sonde_front_observer){ .event = on_event, .tick = on_tick, .arg = g };
+    return (struct sonde_front_observer){ .event = front_metrics_on_event,
+                                          .tick = front_metrics_on_tick,
+                                          .arg = g };
 }

@@ -15,7 +15,7 @@ enum { LAST_CHUNK = 16 }; /* bytes that end a chunked body, and a few more */
 
 /* ---- Telling ------------------------------------------------------------------------------ */
 
-static void tell(struct front_client *c, enum sonde_front_event event)
+static void proxy_tell(struct front_client *c, enum sonde_front_event event)
 {
     const struct sonde_front_observer *o = &c->front->o.observer;
     if (!c->x.observed) return;
@@ -47,7 +47,7 @@ static void set_failure(struct front_proxied *x, enum sonde_front_outcome outcom
 }
 
 /* What became of an exchange that ended by itself. */
-static void judge(struct front_proxied *x)
+static void proxy_judge(struct front_proxied *x)
 {
     char status[16];
     snprintf(status, sizeof(status), "http_%u", x->r.status);
@@ -65,17 +65,17 @@ void front_let_go(struct front_client *c)
     c->front->held--;
 }
 
-static void end(struct front_client *c)
+static void proxy_end(struct front_client *c)
 {
     struct front_proxied *x = &c->x;
     if (!x->observed) return;
     front_let_go(c);
-    judge(x);
+    proxy_judge(x);
     note_asked(x);
     if (!x->r.model[0]) set_model(&x->r, x->said.model);
     x->r.usage = x->said.usage;
     x->r.ended_ns = front_now_ns();
-    tell(c, SONDE_FRONT_ENDED);
+    proxy_tell(c, SONDE_FRONT_ENDED);
     x->observed = 0;
     c->front->state.in_flight--;
 }
@@ -97,7 +97,8 @@ static void swallow_request(struct front_client *c)
 }
 
 /* No more comes from the upstream: the client gets an error, or is cut off. */
-static void give_up(struct front_client *c, unsigned status, const char *why, const char *message)
+static void proxy_give_up(struct front_client *c, unsigned status, const char *why,
+                          const char *message)
 {
     struct front_proxied *x = &c->x;
     if (c->up) front_upstream_close(c->up);
@@ -121,25 +122,25 @@ void front_fail(struct front_client *c, unsigned status, const char *why, const 
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     set_failure(&c->x, SONDE_FRONT_UPSTREAM, why);
-    give_up(c, status, why, message);
+    proxy_give_up(c, status, why, message);
 }
 
 /* The client's fault. */
-static void reject(struct front_client *c, unsigned status, const char *message)
+static void proxy_reject(struct front_client *c, unsigned status, const char *message)
 {
     c->front->state.refused_total++;
     c->front->changed = 1;
     set_failure(&c->x, SONDE_FRONT_CANCELLED, "bad_request");
     c->x.keep_alive = 0;
-    give_up(c, status, "bad_request", message);
+    proxy_give_up(c, status, "bad_request", message);
 }
 
 void front_stalled(struct front_client *c)
 {
     set_failure(&c->x, SONDE_FRONT_CANCELLED, "client_stalled");
     c->x.keep_alive = 0;
-    give_up(c, 408, "client_stalled",
-            "the rest of the request did not come within the time there is for it");
+    proxy_give_up(c, 408, "client_stalled",
+                  "the rest of the request did not come within the time there is for it");
 }
 
 void front_cancel(struct front_client *c, const char *why)
@@ -149,19 +150,19 @@ void front_cancel(struct front_client *c, const char *why)
     const int had_all = x->said.complete && front_held(&c->s.out) <= LAST_CHUNK;
     if (!had_all) set_failure(x, SONDE_FRONT_CANCELLED, why);
     if (c->up) front_upstream_close(c->up);
-    end(c);
+    proxy_end(c);
     front_client_close(c);
 }
 
 void front_finish(struct front_client *c)
 {
-    end(c);
+    proxy_end(c);
     front_client_next(c);
 }
 
 /* ---- Beginning ---------------------------------------------------------------------------- */
 
-static void copy_text(char *out, size_t size, const char *text, size_t len)
+static void proxy_copy_text(char *out, size_t size, const char *text, size_t len)
 {
     if (len >= size) len = size - 1;
     memcpy(out, text, len);
@@ -175,7 +176,7 @@ static void set_trace(struct front_proxied *x, const struct sonde_http_head *h, 
     char text[128] = "";
     struct sonde_trace t = { 0, 0, 0 };
     if (f && f->value.len < sizeof(text)) {
-        copy_text(text, sizeof(text), head + f->value.at, f->value.len);
+        proxy_copy_text(text, sizeof(text), head + f->value.at, f->value.len);
     }
     /* Without an id nothing can be told apart; the clock is better than none. */
     if (getrandom(random, sizeof(random), 0) != sizeof(random)) random[0] = front_now_ns();
@@ -193,7 +194,7 @@ static void set_trace(struct front_proxied *x, const struct sonde_http_head *h, 
 }
 
 /* All of x but what needs no value before it is written. */
-static void reset(struct front_client *c)
+static void proxy_reset(struct front_client *c)
 {
     struct front_proxied *x = &c->x;
     memset(x, 0, offsetof(struct front_proxied, answer_head));
@@ -204,13 +205,13 @@ static void reset(struct front_client *c)
     front_client_busy(c);
 }
 
-static void set_request(struct front_client *c, const char *head, struct sonde_http_span path)
+static void proxy_set_request(struct front_client *c, const char *head, struct sonde_http_span path)
 {
     const struct sonde_http_head *h = &c->head;
     struct front_proxied *x = &c->x;
     struct sonde_front_request *r = &x->r;
-    copy_text(r->method, sizeof(r->method), head + h->method.at, h->method.len);
-    copy_text(r->path, sizeof(r->path), head + path.at, path.len);
+    proxy_copy_text(r->method, sizeof(r->method), head + h->method.at, h->method.len);
+    proxy_copy_text(r->path, sizeof(r->path), head + path.at, path.len);
     r->arrived_ns = c->arrived_ns;
     r->arrived_unix_ns = front_unix_ns() - (front_now_ns() - c->arrived_ns);
     r->bytes_in = h->len;
@@ -227,25 +228,26 @@ static void set_request(struct front_client *c, const char *head, struct sonde_h
 }
 
 /* 1 if the request may be passed on; else it has been answered. */
-static int admissible(struct front_client *c, const char *head, struct sonde_http_span target)
+static int proxy_admissible(struct front_client *c, const char *head, struct sonde_http_span target)
 {
     const struct sonde_http_head *h = &c->head;
     const struct sonde_http_field *host = sonde_http_field(h, SONDE_HTTP_HOST);
     char text[300];
     if (strcmp(c->x.r.method, "CONNECT") == 0) {
-        reject(c, 501, "this is not a proxy for other hosts: CONNECT is not done here");
+        proxy_reject(c, 501, "this is not a proxy for other hosts: CONNECT is not done here");
         return 0;
     }
     if (target.len && head[target.at] != '/' && head[target.at] != '?' &&
         !(target.len == 1 && head[target.at] == '*')) {
-        reject(c, 400, "the request's target is neither a path nor an http:// URL");
+        proxy_reject(c, 400, "the request's target is neither a path nor an http:// URL");
         return 0;
     }
     if (host && c->front->o.host_ok) {
-        copy_text(text, sizeof(text), head + host->value.at, host->value.len);
+        proxy_copy_text(text, sizeof(text), head + host->value.at, host->value.len);
         if (!c->front->o.host_ok(text, c->front->o.arg)) {
-            reject(c, 403, "this Host is not this machine: use localhost, 127.0.0.1 or [::1], or "
-                           "name it in server.hosts");
+            proxy_reject(c, 403,
+                         "this Host is not this machine: use localhost, 127.0.0.1 or [::1], or "
+                         "name it in server.hosts");
             return 0;
         }
     }
@@ -253,7 +255,7 @@ static int admissible(struct front_client *c, const char *head, struct sonde_htt
         const struct sonde_http_field *via = &h->field[i];
         if (via->id == SONDE_HTTP_VIA &&
             memmem(head + via->value.at, via->value.len, c->front->name, strlen(c->front->name))) {
-            reject(c, 508, "the upstream of this front leads back to it; check --upstream");
+            proxy_reject(c, 508, "the upstream of this front leads back to it; check --upstream");
             return 0;
         }
     }
@@ -269,7 +271,7 @@ static int says_true(const struct sonde_http_head *h, const char *head,
 }
 
 /* The request is one for the upstream: it has arrived. */
-static void announce(struct front_client *c, const char *head)
+static void proxy_announce(struct front_client *c, const char *head)
 {
     struct front_proxied *x = &c->x;
     x->r.id = ++c->front->last_id;
@@ -278,7 +280,7 @@ static void announce(struct front_client *c, const char *head)
     set_trace(x, &c->head, head);
     x->observed = 1;
     c->front->state.in_flight++;
-    tell(c, SONDE_FRONT_ARRIVED);
+    proxy_tell(c, SONDE_FRONT_ARRIVED);
     const struct sonde_front_observer *o = &c->front->o.observer;
     if (x->r.profile && o->ready && !o->ready(o->arg, &x->r)) {
         x->held_ns = front_now_ns() + HELD_NS_MAX;
@@ -292,29 +294,29 @@ void front_begin(struct front_client *c)
     /* Stays where it is until more is read: nothing here does. */
     const char *head = c->s.in.data + c->s.in.begin;
     struct front_proxied *x = &c->x;
-    reset(c);
+    proxy_reset(c);
     front_consume(&c->s.in, c->head.len);
     const struct sonde_http_span target = front_target(&c->head, head);
     struct sonde_http_span path = target;
     const char *query = memchr(head + target.at, '?', target.len);
     if (query) path.len = (uint32_t)(query - head) - target.at;
-    set_request(c, head, path);
+    proxy_set_request(c, head, path);
 
-    if (admissible(c, head, target)) {
+    if (proxy_admissible(c, head, target)) {
         x->own = o->own && o->own(x->r.path, o->arg); /* no path of ours is so long as to be cut */
-        if (!x->own) announce(c, head);
+        if (!x->own) proxy_announce(c, head);
         if (front_upstream_attach(c) == 0 && front_put_request(c, head) != 0) {
-            reject(c, 431, "the fields are longer than 32 KiB");
+            proxy_reject(c, 431, "the fields are longer than 32 KiB");
         }
     }
 }
 
 void front_refuse(struct front_client *c, unsigned status, const char *message)
 {
-    reset(c);
+    proxy_reset(c);
     front_bytes_release(&c->s.in);
     c->x.request.progress = SONDE_HTTP_BAD;
-    reject(c, status, message);
+    proxy_reject(c, status, message);
 }
 
 /* ---- Towards the upstream ----------------------------------------------------------------- */
@@ -353,7 +355,7 @@ static int pass_request_body(struct front_client *c)
         x->r.bytes_in += n;
         moved = 1;
     }
-    if (x->request.progress == SONDE_HTTP_BAD) reject(c, 400, x->request.problem);
+    if (x->request.progress == SONDE_HTTP_BAD) proxy_reject(c, 400, x->request.problem);
     return moved;
 }
 
@@ -380,7 +382,7 @@ static int write_upstream(struct front_client *c)
     if (x->request.progress == SONDE_HTTP_DONE && !front_held(&u->s.out) && !x->r.sent_ns) {
         x->r.sent_ns = front_now_ns();
         note_asked(x);
-        tell(c, SONDE_FRONT_SENT);
+        proxy_tell(c, SONDE_FRONT_SENT);
     }
     return n > 0;
 }
@@ -410,7 +412,7 @@ int front_pass_request(struct front_client *c)
 /* ---- And back ----------------------------------------------------------------------------- */
 
 /* Pieces of text have been read at once. */
-static void tokens(struct front_client *c, unsigned pieces)
+static void proxy_tokens(struct front_client *c, unsigned pieces)
 {
     struct sonde_front_request *r = &c->x.r;
     if (!pieces) return;
@@ -419,16 +421,16 @@ static void tokens(struct front_client *c, unsigned pieces)
     r->chunks += pieces;
     r->pieces = pieces;
     if (!r->model[0]) set_model(r, c->x.said.model);
-    tell(c, SONDE_FRONT_TOKEN);
+    proxy_tell(c, SONDE_FRONT_TOKEN);
 }
 
 /* Returns how many pieces of text end in it. */
-static unsigned look_at(struct front_client *c, const char *data, uint32_t len)
+static unsigned proxy_look_at(struct front_client *c, const char *data, uint32_t len)
 {
     struct front_proxied *x = &c->x;
     if (!x->r.first_byte_ns) {
         x->r.first_byte_ns = c->up->s.read_ns;
-        tell(c, SONDE_FRONT_BYTE);
+        proxy_tell(c, SONDE_FRONT_BYTE);
     }
     return sonde_scan_answer_feed(&x->said, data, len);
 }
@@ -438,7 +440,7 @@ static void answer_over(struct front_client *c)
 {
     struct front_proxied *x = &c->x;
     const struct front_upstream *u = c->up;
-    tokens(c, sonde_scan_answer_end(&x->said));
+    proxy_tokens(c, sonde_scan_answer_end(&x->said));
     x->phase = FRONT_DONE;
     const int whole = x->request.progress == SONDE_HTTP_DONE;
     if (!whole) x->keep_alive = 0;
@@ -489,7 +491,7 @@ static int pass_interim(struct front_client *c, const char *head)
         x->keep_alive = 0;
         x->r.status = 101;
         x->r.headers_ns = c->up->s.read_ns;
-        tell(c, SONDE_FRONT_HEADERS);
+        proxy_tell(c, SONDE_FRONT_HEADERS);
     }
     sonde_http_head_init(&x->answer_head, 1);
     return 1;
@@ -515,7 +517,7 @@ static int pass_answer_head(struct front_client *c)
     if (front_held(&c->s.out) && front_room(&c->s.out) < x->answer_head.len + 2048) return 0;
     if (x->answer_head.status < 200) return pass_interim(c, head);
     set_answer(c, head);
-    tell(c, SONDE_FRONT_HEADERS);
+    proxy_tell(c, SONDE_FRONT_HEADERS);
     if (front_put_answer(c, head) != 0) {
         front_fail(c, 502, "bad_answer", "the fields of the upstream's answer are too long");
         return 1;
@@ -540,7 +542,7 @@ static int pass_answer_body(struct front_client *c)
         if (!room) break;
         const size_t n =
             sonde_http_body_feed(&x->answer, data, held < room ? held : room, &payload);
-        if (payload.len) pieces += look_at(c, data + payload.at, payload.len);
+        if (payload.len) pieces += proxy_look_at(c, data + payload.at, payload.len);
         const struct sonde_http_span kept =
             x->dechunk ? payload : (struct sonde_http_span){ 0, (uint32_t)n };
         memcpy(out->data + out->end, data + kept.at, kept.len);
@@ -548,7 +550,7 @@ static int pass_answer_body(struct front_client *c)
         front_consume(in, (uint32_t)n);
         moved = 1;
     }
-    tokens(c, pieces);
+    proxy_tokens(c, pieces);
     if (x->answer.progress == SONDE_HTTP_MORE && u->s.eof && !front_held(in)) {
         if (u->s.broken) x->answer.progress = SONDE_HTTP_BAD;
         else sonde_http_body_end(&x->answer);

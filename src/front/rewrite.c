@@ -14,19 +14,19 @@
 
 /* ---- Writing into a buffer ---------------------------------------------------------------- */
 
-struct writer {
+struct front_rewrite_writer {
     char *at, *end;
     int full;
 };
 
-static struct writer writer_at(struct front_bytes *b)
+static struct front_rewrite_writer writer_at(struct front_bytes *b)
 {
     const uint32_t room = front_room(b);
     char *at = b->data ? b->data + b->end : NULL;
-    return (struct writer){ at, at ? at + room : NULL, !at };
+    return (struct front_rewrite_writer){ at, at ? at + room : NULL, !at };
 }
 
-static void put(struct writer *w, const char *data, size_t len)
+static void front_rewrite_put(struct front_rewrite_writer *w, const char *data, size_t len)
 {
     if (w->full || len > (size_t)(w->end - w->at)) {
         w->full = 1;
@@ -35,45 +35,46 @@ static void put(struct writer *w, const char *data, size_t len)
     w->at = sonde_put(w->at, data, len);
 }
 
-static void puts_(struct writer *w, const char *text) { put(w, text, strlen(text)); }
+static void puts_(struct front_rewrite_writer *w, const char *text) { front_rewrite_put(w, text, strlen(text)); }
 
 /* What was written counts, or nothing of it. */
-static int writer_done(struct writer *w, struct front_bytes *b)
+static int writer_done(struct front_rewrite_writer *w, struct front_bytes *b)
 {
     if (w->full) return -1;
     b->end = (uint32_t)(w->at - b->data);
     return 0;
 }
 
-static void put_span(struct writer *w, const char *head, struct sonde_http_span s)
+static void front_rewrite_put_span(struct front_rewrite_writer *w, const char *head, struct sonde_http_span s)
 {
-    put(w, head + s.at, s.len);
+    front_rewrite_put(w, head + s.at, s.len);
 }
 
-static void put_field(struct writer *w, const char *head, const struct sonde_http_field *f)
+static void front_rewrite_put_field(struct front_rewrite_writer *w, const char *head,
+                                    const struct sonde_http_field *f)
 {
-    put_span(w, head, f->name);
+    front_rewrite_put_span(w, head, f->name);
     puts_(w, ": ");
-    put_span(w, head, f->value);
+    front_rewrite_put_span(w, head, f->value);
     puts_(w, "\r\n");
 }
 
 /* One field that holds the values of all fields of this kind, and one more. */
-static void put_list(struct writer *w, const struct sonde_http_head *h, const char *head,
+static void put_list(struct front_rewrite_writer *w, const struct sonde_http_head *h, const char *head,
                      enum sonde_http_field_id id, const char *name, const char *more)
 {
     puts_(w, name);
     puts_(w, ": ");
     for (uint32_t i = 0; h->first[id] && i < h->field_count; i++) {
         if (h->field[i].id != id || !h->field[i].value.len) continue;
-        put_span(w, head, h->field[i].value);
+        front_rewrite_put_span(w, head, h->field[i].value);
         puts_(w, ", ");
     }
     puts_(w, more);
     puts_(w, "\r\n");
 }
 
-static void put_trace(struct writer *w, const char *name, const struct front_proxied *x)
+static void put_trace(struct front_rewrite_writer *w, const char *name, const struct front_proxied *x)
 {
     char text[64], *p = text;
     p = SONDE_PUT(p, ": 00-");
@@ -84,7 +85,7 @@ static void put_trace(struct writer *w, const char *name, const struct front_pro
     *p++ = "0123456789abcdef"[x->trace_flags >> 4 & 15];
     *p++ = "0123456789abcdef"[x->trace_flags & 15];
     puts_(w, name);
-    put(w, text, (size_t)(p - text));
+    front_rewrite_put(w, text, (size_t)(p - text));
     puts_(w, "\r\n");
 }
 
@@ -92,8 +93,8 @@ static void put_trace(struct writer *w, const char *name, const struct front_pro
 
 /* 1 if a Connection field names it, so that it is not for the next hop. Fields that we act on
  * ourselves cannot be taken away so: nobody may hide the length or the sender of a request. */
-static int nominated(const struct sonde_http_head *h, const char *head,
-                     const struct sonde_http_field *f)
+static int front_rewrite_nominated(const struct sonde_http_head *h, const char *head,
+                                   const struct sonde_http_field *f)
 {
     char name[64];
     if (f->id != SONDE_HTTP_OTHER || f->name.len >= sizeof(name)) return 0;
@@ -156,14 +157,14 @@ struct sonde_http_span front_target(const struct sonde_http_head *h, const char 
     return (struct sonde_http_span){ t.at + before, t.len - before };
 }
 
-static void put_forwarded(struct writer *w, const struct front_client *c, const char *head)
+static void put_forwarded(struct front_rewrite_writer *w, const struct front_client *c, const char *head)
 {
     const struct sonde_http_head *h = &c->head;
     const struct sonde_http_field *host = sonde_http_field(h, SONDE_HTTP_HOST);
     put_list(w, h, head, SONDE_HTTP_X_FORWARDED_FOR, "X-Forwarded-For", c->peer);
     if (host && !sonde_http_field(h, SONDE_HTTP_X_FORWARDED_HOST)) {
         puts_(w, "X-Forwarded-Host: ");
-        put_span(w, head, host->value);
+        front_rewrite_put_span(w, head, host->value);
         puts_(w, "\r\n");
     }
     if (!sonde_http_field(h, SONDE_HTTP_X_FORWARDED_PROTO)) {
@@ -171,16 +172,16 @@ static void put_forwarded(struct writer *w, const struct front_client *c, const 
     }
 }
 
-static void put_request_line(struct writer *w, const struct front_client *c, const char *head)
+static void put_request_line(struct front_rewrite_writer *w, const struct front_client *c, const char *head)
 {
     const struct sonde_http_span target = front_target(&c->head, head);
-    put_span(w, head, c->head.method);
+    front_rewrite_put_span(w, head, c->head.method);
     puts_(w, " ");
     if (!c->x.own && !(target.len && head[target.at] == '*')) {
         puts_(w, c->front->o.upstream.prefix);
     }
     if (!target.len || head[target.at] == '?') puts_(w, "/");
-    put_span(w, head, target);
+    front_rewrite_put_span(w, head, target);
     puts_(w, " HTTP/1.1\r\n");
 }
 
@@ -190,7 +191,7 @@ int front_put_request(struct front_client *c, const char *head)
     const struct sonde_http_head *h = &c->head;
     const struct front_proxied *x = &c->x;
     char via[40];
-    struct writer w = writer_at(&c->up->s.out);
+    struct front_rewrite_writer w = writer_at(&c->up->s.out);
     put_request_line(&w, c, head);
     if (!x->own) {
         puts_(&w, "Host: ");
@@ -202,7 +203,7 @@ int front_put_request(struct front_client *c, const char *head)
     for (uint32_t i = 0; i < h->field_count; i++) {
         const struct sonde_http_field *field = &h->field[i];
         if (of_this_hop(field->id) || !passes_to_upstream(x, field->id)) continue;
-        if (!nominated(h, head, field)) put_field(&w, head, field);
+        if (!front_rewrite_nominated(h, head, field)) front_rewrite_put_field(&w, head, field);
     }
     if (!x->own) {
         snprintf(via, sizeof(via), "1.%d %s", h->minor, f->name);
@@ -211,7 +212,7 @@ int front_put_request(struct front_client *c, const char *head)
         put_trace(&w, "traceparent", x);
     }
     if (x->upgrade) {
-        put_field(&w, head, sonde_http_field(h, SONDE_HTTP_UPGRADE));
+        front_rewrite_put_field(&w, head, sonde_http_field(h, SONDE_HTTP_UPGRADE));
         puts_(&w, "Connection: Upgrade\r\n");
     }
     puts_(&w, "\r\n");
@@ -220,13 +221,13 @@ int front_put_request(struct front_client *c, const char *head)
 
 /* ---- Answers ------------------------------------------------------------------------------ */
 
-static void put_connection(struct writer *w, const struct front_proxied *x)
+static void put_connection(struct front_rewrite_writer *w, const struct front_proxied *x)
 {
     if (!x->keep_alive) puts_(w, "Connection: close\r\n");
     else if (x->http10) puts_(w, "Connection: keep-alive\r\n");
 }
 
-static void put_profile(struct writer *w, const struct front_proxied *x)
+static void front_rewrite_put_profile(struct front_rewrite_writer *w, const struct front_proxied *x)
 {
     if (!x->r.profile_id[0]) return;
     puts_(w, "X-Profile-Id: ");
@@ -235,7 +236,7 @@ static void put_profile(struct writer *w, const struct front_proxied *x)
 }
 
 /* Fields of ours in a final answer. */
-static void put_ours(struct writer *w, const struct front_client *c, const char *head)
+static void put_ours(struct front_rewrite_writer *w, const struct front_client *c, const char *head)
 {
     const struct front_proxied *x = &c->x;
     char via[40];
@@ -244,7 +245,7 @@ static void put_ours(struct writer *w, const struct front_client *c, const char 
     if (!sonde_http_field(&x->answer_head, SONDE_HTTP_TRACERESPONSE)) {
         put_trace(w, "traceresponse", x);
     }
-    put_profile(w, x);
+    front_rewrite_put_profile(w, x);
 }
 
 int front_put_answer(struct front_client *c, const char *head)
@@ -252,19 +253,19 @@ int front_put_answer(struct front_client *c, const char *head)
     struct front_proxied *x = &c->x;
     const struct sonde_http_head *h = &x->answer_head;
     char line[32];
-    struct writer w = writer_at(&c->s.out);
+    struct front_rewrite_writer w = writer_at(&c->s.out);
     snprintf(line, sizeof(line), "HTTP/1.1 %03u ", h->status);
     puts_(&w, line);
-    put_span(&w, head, h->reason);
+    front_rewrite_put_span(&w, head, h->reason);
     puts_(&w, "\r\n");
     for (uint32_t i = 0; i < h->field_count; i++) {
         const struct sonde_http_field *field = &h->field[i];
         if (of_this_hop(field->id) || !passes_to_client(x, field->id)) continue;
-        if (!nominated(h, head, field)) put_field(&w, head, field);
+        if (!front_rewrite_nominated(h, head, field)) front_rewrite_put_field(&w, head, field);
     }
     if (h->status == 101) {
         const struct sonde_http_field *upgrade = sonde_http_field(h, SONDE_HTTP_UPGRADE);
-        if (upgrade) put_field(&w, head, upgrade);
+        if (upgrade) front_rewrite_put_field(&w, head, upgrade);
         puts_(&w, "Connection: Upgrade\r\n");
     } else if (h->status >= 200) {
         if (!x->own) put_ours(&w, c, head);
@@ -274,7 +275,7 @@ int front_put_answer(struct front_client *c, const char *head)
     return writer_done(&w, &c->s.out);
 }
 
-static const char *reason_of(unsigned status)
+static const char *front_rewrite_reason_of(unsigned status)
 {
     static const struct { unsigned status; const char *reason; } known[] = {
         { 400, "Bad Request" },       { 403, "Forbidden" },
@@ -303,18 +304,18 @@ int front_put_error(struct front_client *c, unsigned status, const char *type,
     sonde_json_u64(&body, "code", status);
     sonde_buf_puts(&body, "}}\n");
 
-    struct writer w = writer_at(&c->s.out);
-    snprintf(line, sizeof(line), "HTTP/1.1 %u %s\r\n", status, reason_of(status));
+    struct front_rewrite_writer w = writer_at(&c->s.out);
+    snprintf(line, sizeof(line), "HTTP/1.1 %u %s\r\n", status, front_rewrite_reason_of(status));
     puts_(&w, line);
     puts_(&w, "Content-Type: application/json\r\nCache-Control: no-store\r\n");
     snprintf(line, sizeof(line), "Content-Length: %zu\r\n", body.len);
     puts_(&w, line);
     if (x->observed) put_trace(&w, "traceresponse", x);
-    put_profile(&w, x);
+    front_rewrite_put_profile(&w, x);
     put_connection(&w, x);
     puts_(&w, "\r\n");
     if (body.error) w.full = 1;
-    else if (!x->is_head) put(&w, body.data, body.len);
+    else if (!x->is_head) front_rewrite_put(&w, body.data, body.len);
     sonde_buf_release(&body);
     return writer_done(&w, &c->s.out);
 }

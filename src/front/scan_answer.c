@@ -47,7 +47,7 @@ static int is_text_path(const struct sonde_json_scan *j)
            sonde_scan_prefix(j, 2) == P2(message, tool_calls);
 }
 
-static void set_count(int64_t *out, const struct sonde_json_scan *j)
+static void scan_answer_set_count(int64_t *out, const struct sonde_json_scan *j)
 {
     const int64_t v = sonde_scan_count(j);
     if (v >= 0) *out = v;
@@ -60,25 +60,25 @@ static void set_ns(int64_t *out, const struct sonde_json_scan *j, double unit_ns
 }
 
 /* usage.…, wherever it stands: `path` begins behind it and has `depth` steps. */
-static void on_usage(struct sonde_scan_usage *u, const struct sonde_json_scan *j, uint64_t path,
-                     uint32_t depth)
+static void scan_answer_on_usage(struct sonde_scan_usage *u, const struct sonde_json_scan *j,
+                                 uint64_t path, uint32_t depth)
 {
     if (depth == 1) {
         switch (path) {
         case P1(prompt_tokens):
-        case P1(input_tokens): set_count(&u->prompt_tokens, j); break;
+        case P1(input_tokens): scan_answer_set_count(&u->prompt_tokens, j); break;
         case P1(completion_tokens):
-        case P1(output_tokens): set_count(&u->completion_tokens, j); break;
-        case P1(cache_read_input_tokens): set_count(&u->cached_tokens, j); break;
+        case P1(output_tokens): scan_answer_set_count(&u->completion_tokens, j); break;
+        case P1(cache_read_input_tokens): scan_answer_set_count(&u->cached_tokens, j); break;
         default: break;
         }
     } else if (depth == 2) {
         if (path == P2(prompt_tokens_details, cached_tokens) ||
             path == P2(input_tokens_details, cached_tokens)) {
-            set_count(&u->cached_tokens, j);
+            scan_answer_set_count(&u->cached_tokens, j);
         } else if (path == P2(completion_tokens_details, reasoning_tokens) ||
                    path == P2(output_tokens_details, reasoning_tokens)) {
-            set_count(&u->reasoning_tokens, j);
+            scan_answer_set_count(&u->reasoning_tokens, j);
         }
     }
 }
@@ -89,19 +89,19 @@ static void on_engine_number(struct sonde_scan_answer *s, const struct sonde_jso
     struct sonde_scan_usage *u = &s->usage;
     switch (j->depth == 1 ? j->path : 0) {
     case P1(tokens_evaluated):
-    case P1(prompt_eval_count): set_count(&u->prompt_tokens, j); return;
+    case P1(prompt_eval_count): scan_answer_set_count(&u->prompt_tokens, j); return;
     case P1(tokens_predicted):
-    case P1(eval_count): set_count(&u->completion_tokens, j); return;
+    case P1(eval_count): scan_answer_set_count(&u->completion_tokens, j); return;
     case P1(load_duration): set_ns(&u->load_ns, j, 1); return;
     case P1(prompt_eval_duration): set_ns(&u->prompt_ns, j, 1); return;
     case P1(eval_duration): set_ns(&u->decode_ns, j, 1); return;
     default: break;
     }
     switch (j->depth == 2 ? j->path : 0) {
-    case P2(timings, cache_n): set_count(&u->cached_tokens, j); break;
-    case P2(timings, prompt_n): set_count(&s->processed_tokens, j); break;
+    case P2(timings, cache_n): scan_answer_set_count(&u->cached_tokens, j); break;
+    case P2(timings, prompt_n): scan_answer_set_count(&s->processed_tokens, j); break;
     case P2(timings, prompt_ms): set_ns(&u->prompt_ns, j, 1e6); break;
-    case P2(timings, predicted_n): set_count(&u->completion_tokens, j); break;
+    case P2(timings, predicted_n): scan_answer_set_count(&u->completion_tokens, j); break;
     case P2(timings, predicted_ms): set_ns(&u->decode_ns, j, 1e6); break;
     default: break;
     }
@@ -111,15 +111,15 @@ static void on_number(struct sonde_scan_answer *s, const struct sonde_json_scan 
 {
     const uint64_t first = sonde_scan_prefix(j, 1), two = sonde_scan_prefix(j, 2);
     if (first == P1(usage)) {
-        on_usage(&s->usage, j, j->path & ~(~0ull << 8 * (j->depth - 1)), j->depth - 1);
+        scan_answer_on_usage(&s->usage, j, j->path & ~(~0ull << 8 * (j->depth - 1)), j->depth - 1);
     } else if (two == P2(response, usage) || two == P2(message, usage)) {
-        on_usage(&s->usage, j, j->path & ~(~0ull << 8 * (j->depth - 2)), j->depth - 2);
+        scan_answer_on_usage(&s->usage, j, j->path & ~(~0ull << 8 * (j->depth - 2)), j->depth - 2);
     } else {
         on_engine_number(s, j);
     }
 }
 
-static void set_error(struct sonde_scan_answer *s, const char *text, size_t len)
+static void scan_answer_set_error(struct sonde_scan_answer *s, const char *text, size_t len)
 {
     int changed = 0;
     if (s->error[0]) return;
@@ -134,7 +134,7 @@ static void on_error(struct sonde_scan_answer *s, const struct sonde_json_scan *
         if (type == SONDE_JSON_OBJECT || (type == SONDE_JSON_STRING && j->len)) s->failed = 1;
     } else if (j->depth == 2 && (j->path == P2(error, type) || j->path == P2(error, code))) {
         if (type == SONDE_JSON_STRING || type == SONDE_JSON_NUMBER) {
-            set_error(s, j->text, j->text_len);
+            scan_answer_set_error(s, j->text, j->text_len);
         }
     }
 }
@@ -150,7 +150,8 @@ static void on_type(struct sonde_scan_answer *s, const char *type)
     }
 }
 
-static void on_value(void *arg, const struct sonde_json_scan *j, enum sonde_json_type type)
+static void scan_answer_on_value(void *arg, const struct sonde_json_scan *j,
+                                 enum sonde_json_type type)
 {
     struct sonde_scan_answer *s = arg;
     if (j->depth == 0) return;
@@ -183,7 +184,7 @@ static void data_bytes(struct sonde_scan_answer *s, const char *data, size_t len
 }
 
 /* The document that was being read is over. 1 if it carried text. */
-static unsigned end_event(struct sonde_scan_answer *s)
+static unsigned scan_answer_end_event(struct sonde_scan_answer *s)
 {
     unsigned text = 0;
     if (s->has_data) {
@@ -217,7 +218,7 @@ static unsigned line_end(struct sonde_scan_answer *s)
     const int empty = s->line_state == FIELD && s->field_len == 0;
     s->line_state = FIELD;
     s->field_len = 0;
-    return empty ? end_event(s) : 0;
+    return empty ? scan_answer_end_event(s) : 0;
 }
 
 static size_t until_line_end(const char *data, size_t len)
@@ -275,7 +276,7 @@ static unsigned feed_ndjson(struct sonde_scan_answer *s, const char *data, size_
         while (!s->has_data && blank < n && (data[blank] == '\r' || data[blank] == ' ')) blank++;
         if (blank < n) data_bytes(s, data + blank, n - blank);
         if (end) {
-            chunks += end_event(s);
+            chunks += scan_answer_end_event(s);
             n++;
         }
         data += n;
@@ -307,7 +308,7 @@ void sonde_scan_answer_init(struct sonde_scan_answer *s, enum sonde_scan_format 
 {
     *s = (struct sonde_scan_answer){ .format = format, .processed_tokens = -1,
                                      .usage = { -1, -1, -1, -1, -1, -1, -1 } };
-    sonde_json_scan_init(&s->json, &sonde_scan_names, on_value, s);
+    sonde_json_scan_init(&s->json, &sonde_scan_names, scan_answer_on_value, s);
 }
 
 unsigned sonde_scan_answer_feed(struct sonde_scan_answer *s, const char *data, size_t len)
@@ -326,7 +327,7 @@ unsigned sonde_scan_answer_feed(struct sonde_scan_answer *s, const char *data, s
 
 unsigned sonde_scan_answer_end(struct sonde_scan_answer *s)
 {
-    const unsigned chunks = end_event(s);
+    const unsigned chunks = scan_answer_end_event(s);
     struct sonde_scan_usage *u = &s->usage;
     if (u->prompt_tokens < 0 && s->processed_tokens >= 0) {
         u->prompt_tokens = s->processed_tokens + (u->cached_tokens > 0 ? u->cached_tokens : 0);

@@ -15,7 +15,7 @@ static const struct sonde_json_name table[] = {
 const struct sonde_json_names sonde_scan_names = { table, SONDE_COUNT(table) };
 
 /* strtod obeys the locale, which may want a comma; the agent never calls setlocale for numbers. */
-static double number(const struct sonde_json_scan *j)
+static double scan_request_number(const struct sonde_json_scan *j)
 {
     char *end;
     const double v = strtod(j->text, &end);
@@ -24,25 +24,26 @@ static double number(const struct sonde_json_scan *j)
 
 int64_t sonde_scan_count(const struct sonde_json_scan *j)
 {
-    const double v = number(j);
+    const double v = scan_request_number(j);
     return v >= 0 && v <= 9007199254740992.0 ? (int64_t)v : -1;
 }
 
 int64_t sonde_scan_ns(const struct sonde_json_scan *j, double unit_ns)
 {
-    const double ns = number(j) * unit_ns;
+    const double ns = scan_request_number(j) * unit_ns;
     return ns >= 0 && ns <= 365.0 * 86400e9 ? (int64_t)ns : -1;
 }
 
 enum { SEEN_MODEL = 1, SEEN_STREAM = 2, SEEN_MAX = 4, SEEN_ALL = 7 };
 
-static void limit(struct sonde_scan_request *s, const struct sonde_json_scan *j)
+static void scan_request_limit(struct sonde_scan_request *s, const struct sonde_json_scan *j)
 {
     s->max_tokens = sonde_scan_count(j);
     s->seen |= SEEN_MAX;
 }
 
-static void on_value(void *arg, const struct sonde_json_scan *j, enum sonde_json_type type)
+static void scan_request_on_value(void *arg, const struct sonde_json_scan *j,
+                                  enum sonde_json_type type)
 {
     struct sonde_scan_request *s = arg;
     const uint64_t path = j->depth <= 2 ? j->path : 0;
@@ -56,11 +57,11 @@ static void on_value(void *arg, const struct sonde_json_scan *j, enum sonde_json
     } else if (type == SONDE_JSON_NUMBER && j->depth == 1) {
         if (path == P1(max_tokens) || path == P1(max_completion_tokens) ||
             path == P1(max_output_tokens) || path == P1(n_predict)) {
-            limit(s, j);
+            scan_request_limit(s, j);
         }
     } else if (type == SONDE_JSON_NUMBER && j->depth == 2) {
         if (path == P2(options, num_predict) || path == P2(parameters, max_new_tokens)) {
-            limit(s, j);
+            scan_request_limit(s, j);
         }
     }
 }
@@ -73,7 +74,7 @@ void sonde_scan_request_init(struct sonde_scan_request *s)
     s->bytes = 0;
     s->seen = 0;
     s->over = 0;
-    sonde_json_scan_init(&s->json, &sonde_scan_names, on_value, s);
+    sonde_json_scan_init(&s->json, &sonde_scan_names, scan_request_on_value, s);
 }
 
 void sonde_scan_request_feed(struct sonde_scan_request *s, const char *data, size_t len)

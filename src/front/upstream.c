@@ -35,7 +35,7 @@ static void link_to(struct sonde_front *f, int list, struct front_upstream *u)
     f->upstreams[list] = u;
 }
 
-static int pool_of(int own) { return own ? FRONT_POOL_OWN : FRONT_POOL; }
+static int front_upstream_pool_of(int own) { return own ? FRONT_POOL_OWN : FRONT_POOL; }
 
 void front_upstream_close(struct front_upstream *u)
 {
@@ -46,7 +46,7 @@ void front_upstream_close(struct front_upstream *u)
     u->s.fd = -1;
     front_bytes_release(&u->s.in);
     front_bytes_release(&u->s.out);
-    unlink_from(f, u->client ? FRONT_IN_USE : pool_of(u->own), u);
+    unlink_from(f, u->client ? FRONT_IN_USE : front_upstream_pool_of(u->own), u);
     if (u->client) {
         u->client->up = NULL;
         u->client = NULL;
@@ -184,7 +184,7 @@ static int still_open(const struct front_upstream *u)
 static struct front_upstream *from_pool(struct front_client *c)
 {
     struct sonde_front *f = c->front;
-    const int list = pool_of(c->x.own);
+    const int list = front_upstream_pool_of(c->x.own);
     for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
         next = u->next;
         if (u->own && u->who != c->who) continue;
@@ -286,5 +286,5 @@ void front_upstream_release(struct front_client *c, int reusable)
     u->s.deadline_ns = front_now_ns() + u->idle_ns;
     f->state.upstreams_idle++;
     f->changed = 1;
-    link_to(f, pool_of(u->own), u);
+    link_to(f, front_upstream_pool_of(u->own), u);
 }

@@ -11,7 +11,7 @@
 static const char form[] = "use http://HOST:PORT or http://HOST:PORT/PREFIX, such as "
                            "http://127.0.0.1:8000";
 
-static int refuse(struct sonde_err *err, const char *url, const char *why)
+static int upstream_url_refuse(struct sonde_err *err, const char *url, const char *why)
 {
     return sonde_err_set(err, SONDE_EINVAL, "cannot use the upstream \"%.200s\": %s; %s", url,
                          why, form);
@@ -30,7 +30,7 @@ static int port_ok(const char *text, size_t len)
 }
 
 /* Split "host:port", "[v6]:port" or a host alone. host comes without brackets. */
-static const char *split(const char *text, size_t len, char *host, char *port)
+static const char *upstream_url_split(const char *text, size_t len, char *host, char *port)
 {
     const char *end = text + len, *colon = NULL, *from = text;
     size_t host_len;
@@ -79,8 +79,8 @@ static const char *set_prefix(struct sonde_front_upstream *u, const char *path)
     return NULL;
 }
 
-static int resolve(struct sonde_front_upstream *u, const char *host, const char *port,
-                   struct sonde_err *err)
+static int upstream_url_resolve(struct sonde_front_upstream *u, const char *host, const char *port,
+                                struct sonde_err *err)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *all = NULL;
@@ -111,15 +111,17 @@ int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out
                              "HTTPS; put a TLS tunnel between (stunnel, socat, nginx) and name its "
                              "local address", url);
     }
-    if (strncasecmp(url, "http://", 7) != 0) return refuse(err, url, "it is no http:// URL");
+    if (strncasecmp(url, "http://", 7) != 0) {
+        return upstream_url_refuse(err, url, "it is no http:// URL");
+    }
     struct sonde_front_upstream u = { .prefix = "" };
     const char *at = url + 7;
     const size_t len = strcspn(at, "/?#");
-    const char *problem = len ? split(at, len, host, port) : "it names no host";
+    const char *problem = len ? upstream_url_split(at, len, host, port) : "it names no host";
     if (!problem) problem = set_prefix(&u, at + len);
-    if (problem) return refuse(err, url, problem);
+    if (problem) return upstream_url_refuse(err, url, problem);
     snprintf(u.authority, sizeof(u.authority), "%.*s", (int)len, at);
-    const int rc = resolve(&u, host, port, err);
+    const int rc = upstream_url_resolve(&u, host, port, err);
     if (rc == 0) *out = u;
     return rc;
 }

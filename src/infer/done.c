@@ -17,7 +17,7 @@ enum { KINDS_MAX = 24 };
 
 /* ---- Timelines ------------------------------------------------------------------------------ */
 
-static void join(struct sonde_infer_item *to, const struct sonde_infer_item *from)
+static void infer_done_join(struct sonde_infer_item *to, const struct sonde_infer_item *from)
 {
     if (from->end_ns > to->end_ns) to->end_ns = from->end_ns;
     to->busy_ns += from->busy_ns;
@@ -37,7 +37,7 @@ static void join_neighbours(struct infer_flight *f)
         size_t k = 0;
         while (k < kind_count && kinds[k].name != item.name) k++;
         if (k < kind_count && kinds[k].open) {
-            join(&f->r.items[kinds[k].at], &item);
+            infer_done_join(&f->r.items[kinds[k].at], &item);
             kinds[k].open = 0;
             continue;
         }
@@ -79,14 +79,14 @@ void infer_item(struct sonde_infer_tracker *x, struct infer_flight *f, const str
     /* Names of all kinds: the last of this one has it. */
     for (uint32_t i = f->r.item_count; i-- > 0;) {
         if (f->r.items[i].name != item->name) continue;
-        join(&f->r.items[i], item);
+        infer_done_join(&f->r.items[i], item);
         return;
     }
 }
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
-static double clamp(double v, double low, double high)
+static double infer_done_clamp(double v, double low, double high)
 {
     return !(v > low) ? low : v > high ? high : v;
 }
@@ -108,9 +108,9 @@ static void gap_figures(const struct infer_flight *f, struct sonde_infer_request
         out->itl_p99_s = sonde_quantile(0.99, h->zero, octave, 1e-9);
     }
     /* A bucket's middle may lie outside of what was in it. */
-    out->itl_p50_s = clamp(out->itl_p50_s, out->itl_min_s, out->itl_max_s);
-    out->itl_p95_s = clamp(out->itl_p95_s, out->itl_p50_s, out->itl_max_s);
-    out->itl_p99_s = clamp(out->itl_p99_s, out->itl_p95_s, out->itl_max_s);
+    out->itl_p50_s = infer_done_clamp(out->itl_p50_s, out->itl_min_s, out->itl_max_s);
+    out->itl_p95_s = infer_done_clamp(out->itl_p95_s, out->itl_p50_s, out->itl_max_s);
+    out->itl_p99_s = infer_done_clamp(out->itl_p99_s, out->itl_p95_s, out->itl_max_s);
 }
 
 void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_infer_request *out)
@@ -148,7 +148,7 @@ void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_i
 
 /* ---- Statistics ----------------------------------------------------------------------------- */
 
-static uint64_t ns_of(double seconds) { return (uint64_t)(seconds * 1e9 + 0.5); }
+static uint64_t infer_done_ns_of(double seconds) { return (uint64_t)(seconds * 1e9 + 0.5); }
 
 static void count_slo(struct sonde_infer_tracker *x, struct infer_group *g, struct sonde_infer_request *r)
 {
@@ -175,7 +175,7 @@ static void count_phases(struct sonde_infer_tracker *x, struct infer_group *g,
     for (uint32_t k = 1; k < SONDE_PHASE_COUNT; k++) {
         if (!r->phase_count[k]) continue;
         infer_record(x, g, (enum sonde_infer_group_slot)(SONDE_INFER_G_PHASE_QUEUE + k - 1),
-                     ns_of(r->phase_s[k]), 1);
+                     infer_done_ns_of(r->phase_s[k]), 1);
     }
 }
 
@@ -193,7 +193,7 @@ static void count_done(struct sonde_infer_tracker *x, struct infer_flight *f,
     } else {
         infer_record(x, g, SONDE_INFER_G_DURATION, total_ns, 1);
         infer_exemplar(g, SONDE_INFER_G_DURATION, total_ns, r, end_ns);
-        if (r->itl_count) infer_record(x, g, SONDE_INFER_G_TPOT, ns_of(r->itl_s), 1);
+        if (r->itl_count) infer_record(x, g, SONDE_INFER_G_TPOT, infer_done_ns_of(r->itl_s), 1);
     }
     if (r->tokens_in) infer_record(x, g, SONDE_INFER_G_USAGE_IN, r->tokens_in, 1);
     if (r->tokens_out) infer_record(x, g, SONDE_INFER_G_USAGE_OUT, r->tokens_out, 1);
@@ -203,14 +203,15 @@ static void count_done(struct sonde_infer_tracker *x, struct infer_flight *f,
 
 /* ---- The ring ------------------------------------------------------------------------------- */
 
-static struct infer_done *entry(const struct sonde_infer_tracker *x, uint64_t serial)
+static struct infer_done *infer_done_entry(const struct sonde_infer_tracker *x, uint64_t serial)
 {
     return &x->done[serial % x->o.done_max];
 }
 
-static void unkeep(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit, size_t at)
+static void infer_done_unkeep(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
+                              size_t at)
 {
-    struct infer_done *d = entry(x, list->serial[at]);
+    struct infer_done *d = infer_done_entry(x, list->serial[at]);
     d->kept &= ~bit;
     if (!d->kept) {
         sonde__free(d->r.items);
@@ -222,23 +223,25 @@ static void unkeep(struct sonde_infer_tracker *x, struct infer_kept *list, uint3
             (list->count - at) * sizeof(list->serial[0]));
 }
 
-static void keep(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit, uint64_t serial)
+static void infer_done_keep(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
+                            uint64_t serial)
 {
     list->serial[list->count++] = serial;
-    entry(x, serial)->kept |= bit;
+    infer_done_entry(x, serial)->kept |= bit;
 }
 
 /* The newest of a kind. */
 static void keep_newest(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
                         uint64_t serial)
 {
-    if (list->count == INFER_KEPT) unkeep(x, list, bit, 0);
-    keep(x, list, bit, serial);
+    if (list->count == INFER_KEPT) infer_done_unkeep(x, list, bit, 0);
+    infer_done_keep(x, list, bit, serial);
 }
 
-static double slowness(const struct sonde_infer_tracker *x, uint64_t serial, uint32_t bit)
+static double infer_done_slowness(const struct sonde_infer_tracker *x, uint64_t serial,
+                                  uint32_t bit)
 {
-    const struct sonde_infer_request *r = &entry(x, serial)->r;
+    const struct sonde_infer_request *r = &infer_done_entry(x, serial)->r;
     return bit == KEPT_TOTAL ? r->total_s : r->ttft_s;
 }
 
@@ -249,14 +252,18 @@ static void keep_slowest(struct sonde_infer_tracker *x, struct infer_kept *list,
     if (list->count == INFER_KEPT) {
         size_t least = 0;
         for (size_t i = 1; i < list->count; i++) {
-            if (slowness(x, list->serial[i], bit) < slowness(x, list->serial[least], bit)) {
+            if (infer_done_slowness(x, list->serial[i], bit) <
+                infer_done_slowness(x, list->serial[least], bit)) {
                 least = i;
             }
         }
-        if (slowness(x, serial, bit) <= slowness(x, list->serial[least], bit)) return;
-        unkeep(x, list, bit, least);
+        if (infer_done_slowness(x, serial, bit) <=
+            infer_done_slowness(x, list->serial[least], bit)) {
+            return;
+        }
+        infer_done_unkeep(x, list, bit, least);
     }
-    keep(x, list, bit, serial);
+    infer_done_keep(x, list, bit, serial);
 }
 
 static void evict_from(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
@@ -264,16 +271,16 @@ static void evict_from(struct sonde_infer_tracker *x, struct infer_kept *list, u
 {
     for (size_t i = 0; i < list->count; i++) {
         if (list->serial[i] == serial) {
-            unkeep(x, list, bit, i);
+            infer_done_unkeep(x, list, bit, i);
             return;
         }
     }
 }
 
 /* The entry that serial will take over. */
-static void evict(struct sonde_infer_tracker *x, uint64_t serial)
+static void infer_done_evict(struct sonde_infer_tracker *x, uint64_t serial)
 {
-    struct infer_done *d = entry(x, serial);
+    struct infer_done *d = infer_done_entry(x, serial);
     if (serial >= x->o.done_max) {
         const uint64_t old = serial - x->o.done_max;
         evict_from(x, &x->slow_total, KEPT_TOTAL, old);
@@ -285,7 +292,7 @@ static void evict(struct sonde_infer_tracker *x, uint64_t serial)
     *d = (struct infer_done){ 0 };
 }
 
-static void store(struct sonde_infer_tracker *x, const struct sonde_infer_request *r)
+static void infer_done_store(struct sonde_infer_tracker *x, const struct sonde_infer_request *r)
 {
     if (!x->done) x->done = sonde__calloc(x->o.done_max, sizeof(*x->done));
     if (!x->done) {
@@ -294,8 +301,8 @@ static void store(struct sonde_infer_tracker *x, const struct sonde_infer_reques
         return;
     }
     const uint64_t serial = x->done_next++;
-    evict(x, serial);
-    struct infer_done *d = entry(x, serial);
+    infer_done_evict(x, serial);
+    struct infer_done *d = infer_done_entry(x, serial);
     d->r = *r;
     if (r->flags & SONDE_INFER_PROFILE) d->kept |= KEPT_PROFILE;
     keep_newest(x, &x->recent, KEPT_RECENT, serial);
@@ -309,7 +316,7 @@ static void store(struct sonde_infer_tracker *x, const struct sonde_infer_reques
 static struct infer_done *counted_entry(const struct sonde_infer_tracker *x, const struct infer_flight *f)
 {
     return x->done && x->done_next - f->counted_serial <= x->o.done_max
-               ? entry(x, f->counted_serial) : NULL;
+               ? infer_done_entry(x, f->counted_serial) : NULL;
 }
 
 void infer_finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_t outcome,
@@ -342,7 +349,7 @@ void infer_finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_
         return;
     }
     f->counted_serial = x->done_next;
-    store(x, &r);
+    infer_done_store(x, &r);
 }
 
 void infer_done_resume(struct sonde_infer_tracker *x, struct infer_flight *f)
@@ -402,9 +409,10 @@ int sonde_infer_adopt(struct sonde_infer_tracker *x, const struct sonde_infer_re
 {
     struct sonde_infer_request copy;
     if (copy_request(x, r, &copy)) return SONDE_ENOMEM;
-    store(x, &copy);
+    infer_done_store(x, &copy);
     if (!x->done) return SONDE_ENOMEM;
-    entry(x, x->done_next - 1)->kept |= KEPT_PROFILE; /* its timeline stays, whatever others are */
+    infer_done_entry(x, x->done_next - 1)->kept |=
+        KEPT_PROFILE; /* its timeline stays, whatever others are */
     x->totals.requests[copy.outcome < SONDE_INFER_OUTCOMES ? copy.outcome : SONDE_INFER_LOST]++;
     x->totals.tokens_in += copy.tokens_in;
     x->totals.tokens_reused += copy.tokens_reused;
@@ -420,5 +428,5 @@ size_t sonde_infer_done_count(const struct sonde_infer_tracker *x)
 const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer_tracker *x, size_t age)
 {
     if (age >= sonde_infer_done_count(x)) return NULL;
-    return &entry(x, x->done_next - 1 - age)->r;
+    return &infer_done_entry(x, x->done_next - 1 - age)->r;
 }

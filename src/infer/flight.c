@@ -9,7 +9,7 @@
 #include "infer/private.h"
 #include "base/alloc.h"
 
-static uint64_t hash_of(uint64_t id, uint32_t pid, uint32_t source)
+static uint64_t infer_flight_hash_of(uint64_t id, uint32_t pid, uint32_t source)
 {
     uint64_t h = id ^ ((uint64_t)pid << 32 | source);
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -19,20 +19,21 @@ static uint64_t hash_of(uint64_t id, uint32_t pid, uint32_t source)
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static struct infer_flight **slot_of(struct sonde_infer_tracker *x, uint64_t id, uint32_t pid,
-                                     uint32_t source)
+static struct infer_flight **infer_flight_slot_of(struct sonde_infer_tracker *x, uint64_t id,
+                                                  uint32_t pid, uint32_t source)
 {
-    return &x->slots[hash_of(id, pid, source) & (x->slot_count - 1)];
+    return &x->slots[infer_flight_hash_of(id, pid, source) & (x->slot_count - 1)];
 }
 
-static struct infer_flight *find(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
+static struct infer_flight *infer_flight_find(struct sonde_infer_tracker *x,
+                                              const struct sonde_infer_event *e)
 {
-    struct infer_flight *f = *slot_of(x, e->id, e->pid, e->source);
+    struct infer_flight *f = *infer_flight_slot_of(x, e->id, e->pid, e->source);
     while (f && (f->r.id != e->id || f->r.pid != e->pid || f->r.source != e->source)) f = f->chain;
     return f;
 }
 
-static void list_remove(struct sonde_infer_tracker *x, struct infer_flight *f)
+static void infer_flight_list_remove(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     if (f->before) f->before->after = f->after;
     else x->oldest = f->after;
@@ -49,18 +50,19 @@ static void list_append(struct sonde_infer_tracker *x, struct infer_flight *f)
     x->newest = f;
 }
 
-static void heard(struct sonde_infer_tracker *x, struct infer_flight *f, uint64_t time_ns)
+static void infer_flight_touch(struct sonde_infer_tracker *x, struct infer_flight *f,
+                               uint64_t time_ns)
 {
     if (time_ns > f->heard_ns) f->heard_ns = time_ns;
     f->seen_ns = infer_now_ns(x);
     if (x->newest == f) return;
-    list_remove(x, f);
+    infer_flight_list_remove(x, f);
     list_append(x, f);
 }
 
-static void land(struct sonde_infer_tracker *x, struct infer_flight *f)
+static void infer_flight_land(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
-    list_remove(x, f);
+    infer_flight_list_remove(x, f);
     x->flight_count--;
     x->item_total -= f->item_cap;
     f->item_cap = 0;
@@ -68,7 +70,7 @@ static void land(struct sonde_infer_tracker *x, struct infer_flight *f)
 
 void infer_flight_link(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
-    struct infer_flight **slot = slot_of(x, f->r.id, f->r.pid, f->r.source);
+    struct infer_flight **slot = infer_flight_slot_of(x, f->r.id, f->r.pid, f->r.source);
     f->chain = *slot;
     *slot = f;
     list_append(x, f);
@@ -77,11 +79,11 @@ void infer_flight_link(struct sonde_infer_tracker *x, struct infer_flight *f)
 
 static void flight_free(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
-    struct infer_flight **link = slot_of(x, f->r.id, f->r.pid, f->r.source);
+    struct infer_flight **link = infer_flight_slot_of(x, f->r.id, f->r.pid, f->r.source);
     while (*link != f) link = &(*link)->chain;
     *link = f->chain;
     if (f->quiet_slot) x->quiet[f->quiet_slot - 1] = NULL;
-    else land(x, f);
+    else infer_flight_land(x, f);
     sonde_infer_request_release(&f->r);
     sonde_hist_value_free(f->itl);
     sonde__free(f);
@@ -94,7 +96,7 @@ void infer_flight_quiet(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     struct infer_flight **slot = &x->quiet[x->quiet_next];
     if (*slot) flight_free(x, *slot);
-    land(x, f);
+    infer_flight_land(x, f);
     *slot = f;
     f->quiet_slot = x->quiet_next + 1;
     x->quiet_next = (x->quiet_next + 1) % INFER_QUIET;
@@ -118,10 +120,10 @@ static void quiet_drop(struct sonde_infer_tracker *x, const struct sonde_model_p
     }
 }
 
-static void finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_t outcome,
-                   uint64_t end_ns, const char *error, int may_go_on)
+static void infer_flight_finish(struct sonde_infer_tracker *x, struct infer_flight *f,
+                                uint32_t outcome, uint64_t end_ns, const char *error, int may_go_on)
 {
-    const uint64_t h = hash_of(f->r.id, f->r.pid, f->r.source);
+    const uint64_t h = infer_flight_hash_of(f->r.id, f->r.pid, f->r.source);
     if (!x->ended) x->ended = sonde__calloc(INFER_ENDED, sizeof(*x->ended));
     if (x->ended) {
         x->ended[h % INFER_ENDED] = (struct infer_ended){ f->r.id, f->r.pid, f->r.source };
@@ -140,11 +142,12 @@ void infer_lose(struct sonde_infer_tracker *x, struct infer_flight *f, const cha
         flight_free(x, f);
         return;
     }
-    finish(x, f, SONDE_INFER_LOST, f->heard_ns, why, 0);
+    infer_flight_finish(x, f, SONDE_INFER_LOST, f->heard_ns, why, 0);
 }
 
 /* Its last events have been put in order by now. */
-static int gone(const struct sonde_infer_tracker *x, const struct sonde_model_process *p)
+static int infer_flight_is_gone(const struct sonde_infer_tracker *x,
+                                const struct sonde_model_process *p)
 {
     return p && p->state != SONDE_PROCESS_RUNNING && x->now_s - p->ended_s >= 1;
 }
@@ -155,7 +158,7 @@ void infer_age(struct sonde_infer_tracker *x, uint64_t before_ns)
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
         next = f->after;
         if (f->seen_ns < before_ns) infer_lose(x, f, "not_heard_of");
-        else if (gone(x, f->process)) infer_lose(x, f, "process_ended");
+        else if (infer_flight_is_gone(x, f->process)) infer_lose(x, f, "process_ended");
     }
 }
 
@@ -172,10 +175,10 @@ void infer_drop(struct sonde_infer_tracker *x, const struct sonde_model_process 
 
 /* ---- Beginnings ------------------------------------------------------------------------------- */
 
-static void on_request(struct sonde_infer_tracker *x, const struct infer_event *in)
+static void infer_flight_on_request(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
-    struct infer_flight *f = find(x, e);
+    struct infer_flight *f = infer_flight_find(x, e);
     if (e->id == 0) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
@@ -231,14 +234,16 @@ const char *infer_item_name(struct sonde_infer_tracker *x, uint32_t kind, const 
 static int has_ended(const struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
     if (!x->ended || !e->id) return 0;
-    const struct infer_ended *d = &x->ended[hash_of(e->id, e->pid, e->source) % INFER_ENDED];
+    const struct infer_ended *d =
+        &x->ended[infer_flight_hash_of(e->id, e->pid, e->source) % INFER_ENDED];
     return d->id == e->id && d->pid == e->pid && d->source == e->source;
 }
 
 /* The request an event is about, or NULL: counted. */
-static struct infer_flight *whose(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
+static struct infer_flight *infer_flight_of(struct sonde_infer_tracker *x,
+                                            const struct sonde_infer_event *e)
 {
-    struct infer_flight *f = find(x, e);
+    struct infer_flight *f = infer_flight_find(x, e);
     if (f && f->quiet_slot) {
         if (e->type == SONDE_INFER_END || e->time_ns <= f->heard_ns) f = NULL;
         else quiet_resume(x, f);
@@ -256,7 +261,7 @@ static struct infer_flight *whose(struct sonde_infer_tracker *x, const struct so
         infer_count(x, SONDE_INFER_BAD_negative);
         if (e->type != SONDE_INFER_END) return NULL;
     }
-    heard(x, f, e->time_ns);
+    infer_flight_touch(x, f, e->time_ns);
     return f;
 }
 
@@ -293,7 +298,7 @@ static void on_prompt(struct sonde_infer_tracker *x, struct infer_flight *f,
 }
 
 /* Of n that are added, those that have not been counted before. */
-static uint64_t beyond(uint64_t *owed, uint64_t n)
+static uint64_t infer_flight_beyond(uint64_t *owed, uint64_t n)
 {
     const uint64_t paid = n < *owed ? n : *owed;
     *owed -= paid;
@@ -306,11 +311,14 @@ static void count_out(struct sonde_infer_tracker *x, struct infer_flight *f, uin
     if (x->muted) return;
     x->totals.tokens_out += n;
     if (f->model) {
-        const uint64_t counted = beyond(&f->model->out_owed, n);
+        const uint64_t counted = infer_flight_beyond(&f->model->out_owed, n);
         f->model->tokens_out += counted;
         infer_model_add(x, f->model, INFER_M_PREDICTED_TOKENS, counted);
     }
-    if (f->group) infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT, beyond(&f->group->out_owed, n));
+    if (f->group) {
+        infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT,
+                  infer_flight_beyond(&f->group->out_owed, n));
+    }
 }
 
 /* Pieces of a stream were counted as tokens, and may have been more than those. Counters never go
@@ -323,8 +331,8 @@ static void count_back(struct sonde_infer_tracker *x, struct infer_flight *f, ui
     if (f->group) f->group->out_owed += n;
 }
 
-static void on_usage(struct sonde_infer_tracker *x, struct infer_flight *f,
-                     const struct sonde_infer_event *e)
+static void infer_flight_on_usage(struct sonde_infer_tracker *x, struct infer_flight *f,
+                                  const struct sonde_infer_event *e)
 {
     const uint64_t out = e->tokens_out;
     if (e->tokens != SONDE_INFER_UNSAID) {
@@ -402,8 +410,8 @@ static void on_work(struct infer_flight *f, uint64_t begin_ns)
     if (!f->work_ns || begin_ns < f->work_ns) f->work_ns = begin_ns;
 }
 
-static void on_phase(struct sonde_infer_tracker *x, struct infer_flight *f,
-                     const struct sonde_infer_event *e)
+static void infer_flight_on_phase(struct sonde_infer_tracker *x, struct infer_flight *f,
+                                  const struct sonde_infer_event *e)
 {
     const uint32_t kind = e->kind < SONDE_PHASE_COUNT ? e->kind : SONDE_PHASE_NONE;
     const uint64_t begin_ns = e->begin_ns > f->r.arrived_ns ? e->begin_ns : f->r.arrived_ns;
@@ -490,7 +498,8 @@ static void on_attr(struct sonde_infer_tracker *x, struct infer_flight *f,
     }
 }
 
-static void on_end(struct sonde_infer_tracker *x, struct infer_flight *f, const struct sonde_infer_event *e)
+static void infer_flight_on_end(struct sonde_infer_tracker *x, struct infer_flight *f,
+                                const struct sonde_infer_event *e)
 {
     /* An end before what is known of it is where that was. */
     uint64_t end_ns = e->time_ns;
@@ -506,7 +515,7 @@ static void on_end(struct sonde_infer_tracker *x, struct infer_flight *f, const 
         outcome = SONDE_CANCELLED;
         error = "client_closed";
     }
-    finish(x, f, outcome, end_ns, error, e->value == 1);
+    infer_flight_finish(x, f, outcome, end_ns, error, e->value == 1);
 }
 
 void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
@@ -515,7 +524,7 @@ void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
     struct infer_flight *f;
     x->muted = e->time_ns < x->from_ns;
     switch (e->type) {
-    case SONDE_INFER_REQUEST: on_request(x, in); return;
+    case SONDE_INFER_REQUEST: infer_flight_on_request(x, in); return;
     case SONDE_INFER_BATCH:
         if (!x->muted) infer_on_batch(x, in);
         return;
@@ -532,14 +541,14 @@ void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
         break;
     default: break;
     }
-    if (e->type >= SONDE_INFER_EVENT_TYPES || !(f = whose(x, e))) return;
+    if (e->type >= SONDE_INFER_EVENT_TYPES || !(f = infer_flight_of(x, e))) return;
     switch (e->type) {
-    case SONDE_INFER_END: on_end(x, f, e); break;
+    case SONDE_INFER_END: infer_flight_on_end(x, f, e); break;
     case SONDE_INFER_ATTR: on_attr(x, f, e); break;
     case SONDE_INFER_PROMPT: on_prompt(x, f, e); break;
     case SONDE_INFER_TOKENS: on_tokens(x, f, e); break;
-    case SONDE_INFER_USAGE: on_usage(x, f, e); break;
-    case SONDE_INFER_PHASE: on_phase(x, f, e); break;
+    case SONDE_INFER_USAGE: infer_flight_on_usage(x, f, e); break;
+    case SONDE_INFER_PHASE: infer_flight_on_phase(x, f, e); break;
     default: on_part(x, f, e); break;
     }
 }

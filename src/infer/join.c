@@ -19,7 +19,7 @@ static int by_calls(const struct infer_flight *f)
     return f->r.source == SONDE_INFER_HOOK || f->r.source == SONDE_INFER_PROBE;
 }
 
-static uint64_t apart(const struct infer_flight *a, const struct infer_flight *b)
+static uint64_t infer_join_apart(const struct infer_flight *a, const struct infer_flight *b)
 {
     return a->r.arrived_ns > b->r.arrived_ns ? a->r.arrived_ns - b->r.arrived_ns
                                              : b->r.arrived_ns - a->r.arrived_ns;
@@ -38,7 +38,8 @@ static int is_anothers(const struct sonde_infer_tracker *x, const struct infer_f
 {
     for (const struct infer_flight *g = x->oldest; g; g = g->after) {
         if (g != front && g->r.source == SONDE_INFER_FRONT &&
-            g->r.arrived_ns <= f->r.arrived_ns + EARLY_NS && apart(g, f) < apart(front, f)) {
+            g->r.arrived_ns <= f->r.arrived_ns + EARLY_NS &&
+            infer_join_apart(g, f) < infer_join_apart(front, f)) {
             return 1;
         }
     }
@@ -46,15 +47,16 @@ static int is_anothers(const struct sonde_infer_tracker *x, const struct infer_f
 }
 
 /* How far it is from the front's; UINT64_MAX: it cannot be that. */
-static uint64_t distance(const struct sonde_infer_tracker *x, const struct infer_flight *front,
-                         uint64_t end_ns, const struct infer_flight *f)
+static uint64_t infer_join_distance(const struct sonde_infer_tracker *x,
+                                    const struct infer_flight *front, uint64_t end_ns,
+                                    const struct infer_flight *f)
 {
     if (!by_calls(f) || f->client_gone || f->r.flags & SONDE_INFER_INCOMPLETE ||
         f->r.arrived_ns + EARLY_NS < front->r.arrived_ns || f->r.arrived_ns > end_ns ||
         !tokens_fit(front, f) || is_anothers(x, front, f)) {
         return UINT64_MAX;
     }
-    return apart(front, f);
+    return infer_join_apart(front, f);
 }
 
 void infer_client_gone(struct sonde_infer_tracker *x, const struct infer_flight *front, uint64_t end_ns)
@@ -62,7 +64,7 @@ void infer_client_gone(struct sonde_infer_tracker *x, const struct infer_flight 
     struct infer_flight *best = NULL;
     uint64_t nearest = UINT64_MAX, second = UINT64_MAX;
     for (struct infer_flight *f = x->oldest; f; f = f->after) {
-        const uint64_t d = distance(x, front, end_ns, f);
+        const uint64_t d = infer_join_distance(x, front, end_ns, f);
         if (d < nearest) {
             second = nearest;
             nearest = d;

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "profile/profile.h"
 
-static struct sonde_infer_request *find_in(struct sonde_infer_run *run,
-                                           const struct sonde_infer_request *r)
+static struct sonde_infer_request *tracker_run_find_in(struct sonde_infer_run *run,
+                                                       const struct sonde_infer_request *r)
 {
     for (size_t i = run->request_count; i-- > 0;) {
         struct sonde_infer_request *o = &run->requests[i];
@@ -37,7 +37,8 @@ int sonde_infer_complete_run(const struct sonde_infer_tracker *x, struct sonde_p
     int rc = 0;
     for (size_t age = 0; !rc && age < sonde_infer_done_count(x); age++) {
         const struct sonde_infer_request *r = sonde_infer_done(x, age);
-        struct sonde_infer_request *kept = r->items && p->infer ? find_in(p->infer, r) : NULL;
+        struct sonde_infer_request *kept =
+            r->items && p->infer ? tracker_run_find_in(p->infer, r) : NULL;
         if (kept && !kept->items) rc = copy_items(p, kept, r);
     }
     for (size_t i = 0; !rc && i < x->model_count; i++) {

@@ -25,7 +25,7 @@ static const double tpot_bounds[] = { 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,
 static const double usage_bounds[] = { 1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144,
                                        1048576, 4194304, 16777216, 67108864 };
 
-enum style { OTEL, PLAIN }; /* of labels */
+enum infer_series_style { OTEL, PLAIN }; /* of labels */
 
 enum family {
     F_NONE, /* what a row does not say is no family, and not the first of them */
@@ -48,7 +48,7 @@ enum family {
     { .name = n, .help = h, .unit = u, .source = "inference", .type = SONDE_GAUGE, .kind = k }
 
 static const struct family_row {
-    enum style style;
+    enum infer_series_style style;
     struct sonde_model_family_spec spec;
 } families[FAMILY_COUNT] = {
     [F_DURATION] = { OTEL, HIST("gen_ai_server_request_duration_seconds",
@@ -224,7 +224,7 @@ static const struct slot_row model_slots[INFER_MODEL_SLOT_COUNT] = {
 /* ---- Labels --------------------------------------------------------------------------------- */
 
 /* OpenTelemetry's word for what a route does. */
-static const char *operation(const char *route)
+static const char *infer_series_operation(const char *route)
 {
     if (strstr(route, "chat") || strstr(route, "responses") || strstr(route, "messages")) {
         return "chat";
@@ -236,35 +236,38 @@ struct whose { struct sonde_model_process *process; uint32_t source; const char 
 
 enum { LABELS = 8 };
 
-static void label(struct sonde_label *l, size_t *n, const char *name, const char *value)
+static void infer_series_label(struct sonde_label *l, size_t *n, const char *name,
+                               const char *value)
 {
     if (value && value[0]) l[(*n)++] = (struct sonde_label){ name, value };
 }
 
-static size_t labels_of(const struct whose *w, enum style style, struct sonde_label l[LABELS])
+static size_t infer_series_labels_of(const struct whose *w, enum infer_series_style style,
+                                     struct sonde_label l[LABELS])
 {
     size_t n = 0;
     if (style == OTEL) {
-        label(l, &n, "gen_ai_operation_name", operation(w->route));
-        label(l, &n, "gen_ai_provider_name", w->process ? w->process->program : NULL);
-        label(l, &n, "gen_ai_request_model", w->model);
-        label(l, &n, "http_route", w->route);
+        infer_series_label(l, &n, "gen_ai_operation_name", infer_series_operation(w->route));
+        infer_series_label(l, &n, "gen_ai_provider_name", w->process ? w->process->program : NULL);
+        infer_series_label(l, &n, "gen_ai_request_model", w->model);
+        infer_series_label(l, &n, "http_route", w->route);
     } else {
-        label(l, &n, "model", w->model);
-        label(l, &n, "route", w->route);
+        infer_series_label(l, &n, "model", w->model);
+        infer_series_label(l, &n, "route", w->route);
     }
-    label(l, &n, "source", sonde_infer_source_name(w->source));
+    infer_series_label(l, &n, "source", sonde_infer_source_name(w->source));
     return n;
 }
 
-static struct sonde_model_series *series(struct sonde_infer_tracker *x, const struct whose *w,
-                                         enum family f, const char *name, const char *value)
+static struct sonde_model_series *infer_series_get(struct sonde_infer_tracker *x,
+                                                   const struct whose *w, enum family f,
+                                                   const char *name, const char *value)
 {
     const struct family_row *row = &families[f];
     struct sonde_model_family *family = sonde_model_family(x->m, &row->spec);
     struct sonde_label l[LABELS];
-    size_t n = labels_of(w, row->style, l);
-    label(l, &n, name, value);
+    size_t n = infer_series_labels_of(w, row->style, l);
+    infer_series_label(l, &n, name, value);
     struct sonde_model_series *s =
         family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
     sonde_model_series_keep(s);
@@ -287,18 +290,18 @@ static struct sonde_model_series *alias_series(struct sonde_infer_tracker *x, co
     struct sonde_model_family *family = sonde_model_family(x->m, &spec);
     struct sonde_label l[LABELS];
     size_t n = 0;
-    label(l, &n, "model_name", w->model);
+    infer_series_label(l, &n, "model_name", w->model);
     struct sonde_model_series *s =
         family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
     sonde_model_series_keep(s);
     return s;
 }
 
-static void fill(struct sonde_infer_tracker *x, struct infer_series *s, const struct whose *w,
-                 const struct slot_row *row)
+static void infer_series_fill(struct sonde_infer_tracker *x, struct infer_series *s,
+                              const struct whose *w, const struct slot_row *row)
 {
     if (!s->main && row->family != F_NONE) {
-        s->main = series(x, w, row->family, row->label, row->value);
+        s->main = infer_series_get(x, w, row->family, row->label, row->value);
     }
     for (uint32_t i = 0; i < INFER_ALIASES && row->alias[i] && x->o.aliases; i++) {
         if (!s->alias[i]) s->alias[i] = alias_series(x, w, row, row->alias[i]);
@@ -311,33 +314,34 @@ static struct infer_series *group_slot(struct sonde_infer_tracker *x, struct inf
     if (!g) return NULL;
     struct infer_series *s = &g->slot[slot];
     if (!s->main || (x->o.aliases && !s->alias[0])) {
-        fill(x, s, &(struct whose){ g->process, g->source, g->model, g->route },
-             &group_slots[slot]);
+        infer_series_fill(x, s, &(struct whose){ g->process, g->source, g->model, g->route },
+                          &group_slots[slot]);
     }
     return s;
 }
 
-static struct infer_series *model_slot(struct sonde_infer_tracker *x, struct infer_model *m,
-                                       enum infer_model_slot slot)
+static struct infer_series *infer_series_model_slot(struct sonde_infer_tracker *x,
+                                                    struct infer_model *m,
+                                                    enum infer_model_slot slot)
 {
     if (!m) return NULL;
     struct infer_series *s = &m->slot[slot];
     if (!s->main || (x->o.aliases && !s->alias[0])) {
-        fill(x, s, &(struct whose){ m->process, m->facts.source, m->facts.model, "" },
-             &model_slots[slot]);
+        infer_series_fill(x, s, &(struct whose){ m->process, m->facts.source, m->facts.model, "" },
+                          &model_slots[slot]);
     }
     return s;
 }
 
 /* ---- Recording ------------------------------------------------------------------------------ */
 
-static void add(struct infer_series *s, uint64_t n)
+static void infer_series_add(struct infer_series *s, uint64_t n)
 {
     if (s && s->main) s->main->counter += n;
     for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) s->alias[i]->counter += n;
 }
 
-static void record(struct infer_series *s, uint64_t raw, uint64_t n)
+static void infer_series_record(struct infer_series *s, uint64_t raw, uint64_t n)
 {
     if (s && s->main) sonde_model_record(s->main, raw, n);
     for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) {
@@ -348,31 +352,31 @@ static void record(struct infer_series *s, uint64_t raw, uint64_t n)
 void infer_add(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
                uint64_t n)
 {
-    if (!x->muted) add(group_slot(x, g, s), n);
+    if (!x->muted) infer_series_add(group_slot(x, g, s), n);
 }
 
 void infer_record(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
                   uint64_t raw, uint64_t n)
 {
-    if (!x->muted) record(group_slot(x, g, s), raw, n);
+    if (!x->muted) infer_series_record(group_slot(x, g, s), raw, n);
 }
 
 void infer_model_add(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                      uint64_t n)
 {
-    add(model_slot(x, m, s), n);
+    infer_series_add(infer_series_model_slot(x, m, s), n);
 }
 
 void infer_model_record(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                         uint64_t raw)
 {
-    record(model_slot(x, m, s), raw, 1);
+    infer_series_record(infer_series_model_slot(x, m, s), raw, 1);
 }
 
 void infer_model_set(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot slot,
                      double value)
 {
-    const struct infer_series *s = model_slot(x, m, slot);
+    const struct infer_series *s = infer_series_model_slot(x, m, slot);
     if (s && s->main) s->main->gauge = value;
     for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) s->alias[i]->gauge = value;
 }
@@ -393,9 +397,9 @@ void infer_error(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t 
 {
     if (!g) return;
     const struct whose w = { g->process, g->source, g->model, g->route };
-    struct sonde_model_series *s = series(x, &w, F_DURATION, "error_type", type);
+    struct sonde_model_series *s = infer_series_get(x, &w, F_DURATION, "error_type", type);
     if (s) sonde_model_record(s, duration_ns, 1);
-    s = outcome != SONDE_CANCELLED ? series(x, &w, F_ERRORS, "type", type) : NULL;
+    s = outcome != SONDE_CANCELLED ? infer_series_get(x, &w, F_ERRORS, "type", type) : NULL;
     if (s) s->counter++;
 }
 
@@ -408,14 +412,14 @@ struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *x, st
                                                const char *kind)
 {
     const struct whose w = of_model(m);
-    return series(x, &w, F_MEMORY, "kind", kind);
+    return infer_series_get(x, &w, F_MEMORY, "kind", kind);
 }
 
 struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *x, struct infer_model *m,
                                              const char *backend)
 {
     const struct whose w = of_model(m);
-    return series(x, &w, F_INFO, "backend", backend);
+    return infer_series_get(x, &w, F_INFO, "backend", backend);
 }
 
 /* About the agent itself: of no process. */
@@ -512,7 +516,7 @@ void infer_group_fill(struct sonde_infer_tracker *x, struct infer_group *g, uint
 void infer_model_fill(struct sonde_infer_tracker *x, struct infer_model *m, uint64_t mask)
 {
     for (uint32_t i = 0; i < INFER_MODEL_SLOT_COUNT; i++) {
-        if (mask >> i & 1) model_slot(x, m, (enum infer_model_slot)i);
+        if (mask >> i & 1) infer_series_model_slot(x, m, (enum infer_model_slot)i);
     }
 }
 

@@ -33,7 +33,7 @@ static void name_io(struct io *io, const char **name)
     *name = io->gone ? "" : infer_name(io->x, text);
 }
 
-static void process_io(struct io *io, struct sonde_model_process **p)
+static void infer_state_process_io(struct io *io, struct sonde_model_process **p)
 {
     uint64_t serial = *p ? (*p)->serial : 0;
     sonde_state_u64(io->s, &serial);
@@ -74,7 +74,7 @@ static void group_io(struct io *io, const struct infer_group *from)
 {
     struct infer_group g = from ? *from : (struct infer_group){ .model = "", .route = "" };
     uint64_t mask = from ? infer_group_mask(from) : 0, slots = SONDE_INFER_GROUP_SLOT_COUNT;
-    process_io(io, &g.process);
+    infer_state_process_io(io, &g.process);
     sonde_state_u32(io->s, &g.source);
     name_io(io, &g.model);
     name_io(io, &g.route);
@@ -152,7 +152,7 @@ static void model_io(struct io *io, const struct infer_model *from)
     struct infer_model m = { .facts = { .model = "", .backend = "" } };
     uint64_t mask = from ? infer_model_mask(from) : 0;
     if (from) m = *from;
-    process_io(io, &m.process);
+    infer_state_process_io(io, &m.process);
     facts_io(io, &m.facts);
     sonde_state_u64(io->s, &m.told_waiting);
     int_io(io, &m.waiting_told);
@@ -199,7 +199,7 @@ static void items_io(struct io *io, struct infer_flight *f)
     }
 }
 
-static void attrs_io(struct io *io, struct sonde_infer_request *r)
+static void infer_state_attrs_io(struct io *io, struct sonde_infer_request *r)
 {
     uint64_t count = r->attr_count;
     sonde_state_count(io->s, &count, SONDE_INFER_ATTRS_MAX);
@@ -254,7 +254,7 @@ static void flight_fields_io(struct io *io, struct infer_flight *f)
 {
     uint64_t phases = SONDE_PHASE_COUNT;
     request_io(io, &f->r);
-    attrs_io(io, &f->r);
+    infer_state_attrs_io(io, &f->r);
     sonde_state_u64(io->s, &f->heard_ns);
     sonde_state_u64(io->s, &f->first_token_ns);
     sonde_state_u64(io->s, &f->last_token_ns);
@@ -274,7 +274,7 @@ static void flight_fields_io(struct io *io, struct infer_flight *f)
 static void flight_save(struct io *io, const struct infer_flight *from)
 {
     struct infer_flight f = *from;
-    process_io(io, &f.process);
+    infer_state_process_io(io, &f.process);
     flight_fields_io(io, &f);
 }
 
@@ -306,7 +306,7 @@ static void flight_load(struct io *io, int quiet)
     }
     f->r = (struct sonde_infer_request){ .program = "", .model = "", .route = "", .backend = "",
                                          .error = "", .invalid = "" };
-    process_io(io, &f->process);
+    infer_state_process_io(io, &f->process);
     flight_fields_io(io, f);
     if (io->s->bad || io->gone || !flight_makes_sense(x, f)) {
         flight_discard(x, f);
@@ -329,7 +329,7 @@ static void flight_load(struct io *io, int quiet)
 
 /* ---- Events that wait --------------------------------------------------------------------------- */
 
-static void attr_io(struct io *io, struct sonde_model_attr *a)
+static void infer_state_attr_io(struct io *io, struct sonde_model_attr *a)
 {
     uint64_t bits = 0;
     name_io(io, &a->key);
@@ -347,7 +347,7 @@ static void event_io(struct io *io, struct infer_event *in)
 {
     struct sonde_infer_event *e = &in->e;
     uint32_t type = e->type, source = e->source;
-    process_io(io, &in->process);
+    infer_state_process_io(io, &in->process);
     sonde_state_u32(io->s, &type);
     sonde_state_u32(io->s, &source);
     e->type = (uint16_t)type;
@@ -373,7 +373,7 @@ static void event_io(struct io *io, struct infer_event *in)
     sonde_state_u64(io->s, &e->trace_lo);
     sonde_state_u64(io->s, &e->parent);
     sonde_state_text(io->s, e->text, sizeof(e->text));
-    if (type == SONDE_INFER_ATTR) attr_io(io, &e->attr);
+    if (type == SONDE_INFER_ATTR) infer_state_attr_io(io, &e->attr);
 }
 
 static void event_load(struct io *io)

@@ -86,7 +86,7 @@ const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_t
 /* ---- Putting events in order ------------------------------------------------------------------ */
 
 /* The earliest is worked out now. */
-static void release_one(struct sonde_infer_tracker *x)
+static void tracker_release_one(struct sonde_infer_tracker *x)
 {
     struct infer_event e;
     sonde_timeq_take(&x->waiting, &e);
@@ -103,7 +103,7 @@ void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e)
             infer_count(x, SONDE_INFER_BAD_queue_full);
             return;
         }
-        release_one(x);
+        tracker_release_one(x);
     }
 }
 
@@ -118,8 +118,8 @@ static const char *model_name(struct sonde_infer_tracker *x, const char *name)
     return infer_name(x, text);
 }
 
-static void take(struct sonde_infer_tracker *x, struct sonde_model_process *p,
-                 const struct sonde_infer_event *e)
+static void tracker_take(struct sonde_infer_tracker *x, struct sonde_model_process *p,
+                         const struct sonde_infer_event *e)
 {
     const double time_s = (double)e->time_ns * 1e-9;
     if (e->time_ns == 0 || e->begin_ns == 0 || time_s > x->now_s + FUTURE_S) {
@@ -175,7 +175,7 @@ static void posted_release(struct sonde_infer_event *e)
     sonde__free((char *)(uintptr_t)e->attr.key);
 }
 
-static struct sonde_model_process *process_of(const struct sonde_model *m, uint32_t pid)
+static struct sonde_model_process *tracker_process_of(const struct sonde_model *m, uint32_t pid)
 {
     for (size_t i = m->process_count; pid && i-- > 0;) {
         if (m->processes[i]->pid == pid) return m->processes[i];
@@ -196,7 +196,7 @@ static void take_posted(struct sonde_infer_tracker *x)
     for (uint64_t i = 0; i < dropped; i++) infer_count(x, SONDE_INFER_BAD_queue_full);
     for (size_t i = 0; i < count; i++) {
         /* A strdup may have failed; then it says less. */
-        take(x, process_of(x->m, posted[i].pid), &posted[i]);
+        tracker_take(x, tracker_process_of(x->m, posted[i].pid), &posted[i]);
         posted_release(&posted[i]);
     }
     sonde__free(posted);
@@ -204,27 +204,29 @@ static void take_posted(struct sonde_infer_tracker *x)
 
 /* ---- What the model calls --------------------------------------------------------------------- */
 
-static void on_event(void *arg, struct sonde_model *m, struct sonde_model_process *p,
-                     const struct sonde_infer_event *e)
+static void tracker_on_event(void *arg, struct sonde_model *m, struct sonde_model_process *p,
+                             const struct sonde_infer_event *e)
 {
     (void)m;
-    take(arg, p, e);
+    tracker_take(arg, p, e);
 }
 
-static void on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
+static void tracker_on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
 {
     struct sonde_infer_tracker *x = arg;
     take_posted(x);
     if (x->waiting.count) m->activity++; /* what waits is saved, too */
-    while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) release_one(x);
+    while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) {
+        tracker_release_one(x);
+    }
 }
 
 static void release_all(struct sonde_infer_tracker *x)
 {
-    while (x->waiting.count) release_one(x);
+    while (x->waiting.count) tracker_release_one(x);
 }
 
-static void on_tick(void *arg, struct sonde_model *m, double now_s)
+static void tracker_on_tick(void *arg, struct sonde_model *m, double now_s)
 {
     struct sonde_infer_tracker *x = arg;
     (void)m;
@@ -264,8 +266,13 @@ static void on_destroy(void *arg)
 }
 
 static const struct sonde_infer_ops ops = {
-    .event = on_event, .drained = on_drained, .tick = on_tick, .forget = on_forget,
-    .destroy = on_destroy, .save = infer_save, .load = infer_load,
+    .event = tracker_on_event,
+    .drained = tracker_on_drained,
+    .tick = tracker_on_tick,
+    .forget = on_forget,
+    .destroy = on_destroy,
+    .save = infer_save,
+    .load = infer_load,
 };
 
 struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m)

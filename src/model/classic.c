@@ -9,9 +9,9 @@
 
 enum { WANTED = 20 };
 
-struct range { uint32_t low, high; }; /* exponents that enclose all values; low > high: none */
+struct classic_range { uint32_t low, high; }; /* exponents that enclose all values; low > high: none */
 
-static void widen(struct range *r, const struct sonde_hist_value *h)
+static void classic_widen(struct classic_range *r, const struct sonde_hist_value *h)
 {
     uint32_t first = SONDE__HIST_BUCKETS, last = 0;
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
@@ -27,15 +27,16 @@ static void widen(struct range *r, const struct sonde_hist_value *h)
     if (high > r->high) r->high = high;
 }
 
-static int bits(const uint64_t set[2])
+static int classic_bits(const uint64_t set[2])
 {
     return __builtin_popcountll(set[0]) + __builtin_popcountll(set[1]);
 }
 
-static int has(const uint64_t set[2], uint32_t e) { return set[e / 64] >> e % 64 & 1; }
+static int classic_has(const uint64_t set[2], uint32_t e) { return set[e / 64] >> e % 64 & 1; }
 
 /* set and every step-th exponent that r needs. */
-static void cover(const struct range *r, uint32_t step, const uint64_t set[2], uint64_t out[2])
+static void classic_cover(const struct classic_range *r, uint32_t step, const uint64_t set[2],
+                          uint64_t out[2])
 {
     out[0] = set[0];
     out[1] = set[1];
@@ -58,17 +59,17 @@ void sonde_classic_bounds(struct sonde_model_family *f, struct sonde_classic *ou
         expected_bounds(f, out);
         return;
     }
-    struct range r = { SONDE_CLASSIC_MAX, 0 };
+    struct classic_range r = { SONDE_CLASSIC_MAX, 0 };
     for (size_t i = 0; i < f->series_count; i++) {
-        if (f->series[i]->hist) widen(&r, f->series[i]->hist);
+        if (f->series[i]->hist) classic_widen(&r, f->series[i]->hist);
     }
     uint64_t shown[2] = { __atomic_load_n(&f->le_shown[0], __ATOMIC_RELAXED),
                           __atomic_load_n(&f->le_shown[1], __ATOMIC_RELAXED) };
     if (r.low <= r.high) {
         uint64_t wider[2];
         for (uint32_t step = 1; step <= 4; step *= 2) {
-            cover(&r, step, shown, wider);
-            if (bits(wider) <= WANTED) break;
+            classic_cover(&r, step, shown, wider);
+            if (classic_bits(wider) <= WANTED) break;
         }
         /* Two scrapes may do this at once; they see the same values and add the same bits. */
         shown[0] = __atomic_or_fetch(&f->le_shown[0], wider[0], __ATOMIC_RELAXED);
@@ -76,7 +77,7 @@ void sonde_classic_bounds(struct sonde_model_family *f, struct sonde_classic *ou
     }
     out->count = 0;
     for (uint32_t e = 0; e < SONDE_CLASSIC_MAX; e++) {
-        if (!has(shown, e)) continue;
+        if (!classic_has(shown, e)) continue;
         out->octave[out->count] = (uint8_t)e;
         out->bound[out->count++] = ldexp(1, (int)e + SONDE__HIST_EXP_MIN);
     }

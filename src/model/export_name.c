@@ -8,16 +8,17 @@
 #include "base/alloc.h"
 #include "base/array.h"
 
-static int by_name(const void *key, const void *element)
+static int export_name_by_name(const void *key, const void *element)
 {
     const struct sonde_model_family *const *f = element;
     return strcmp(key, (*f)->name);
 }
 
-static const struct sonde_model_family *find(const struct sonde_model *m, const char *name)
+static const struct sonde_model_family *export_name_find(const struct sonde_model *m,
+                                                         const char *name)
 {
     struct sonde_model_family **f =
-        bsearch(name, m->families, m->family_count, sizeof(*m->families), by_name);
+        bsearch(name, m->families, m->family_count, sizeof(*m->families), export_name_by_name);
     return f ? *f : NULL;
 }
 
@@ -36,7 +37,7 @@ static const struct sonde_model_family *find_joined(const struct sonde_model *m,
     if (len + n >= sizeof(name)) return NULL;
     memcpy(name, stem, len);
     memcpy(name + len, suffix, n + 1);
-    return find(m, name);
+    return export_name_find(m, name);
 }
 
 /* 1 if a histogram's samples have this name. */
@@ -52,7 +53,7 @@ static int owned_by_histogram(const struct sonde_model *m, const char *name, siz
     return 0;
 }
 
-static void append(struct sonde_export_name *n, const char *text)
+static void export_name_append(struct sonde_export_name *n, const char *text)
 {
     const size_t len = strlen(text);
     if (n->len + len >= sizeof(n->text)) return;
@@ -68,9 +69,9 @@ void sonde_export_name(const struct sonde_model *m, const struct sonde_model_fam
     out->stem = out->len;
     if (f->type != SONDE_COUNTER) {
         while (owned_by_histogram(m, out->text, out->len) ||
-               (out->len > strlen(f->name) && find(m, out->text))) {
+               (out->len > strlen(f->name) && export_name_find(m, out->text))) {
             const size_t before = out->len;
-            append(out, "_value");
+            export_name_append(out, "_value");
             if (out->len == before) break;
         }
         out->stem = out->len;
@@ -79,7 +80,7 @@ void sonde_export_name(const struct sonde_model *m, const struct sonde_model_fam
     }
     size_t stem = stem_of(out->text, out->len, "_total");
     if (f->foreign && !stem) {
-        if (owned_by_histogram(m, out->text, out->len)) append(out, "_value");
+        if (owned_by_histogram(m, out->text, out->len)) export_name_append(out, "_value");
         out->unknown = 1;
         return;
     }
@@ -88,11 +89,11 @@ void sonde_export_name(const struct sonde_model *m, const struct sonde_model_fam
             out->unknown = 1;
             return;
         }
-        append(out, "_value");
+        export_name_append(out, "_value");
     }
     if (!stem) {
         stem = out->len;
-        append(out, "_total");
+        export_name_append(out, "_total");
     }
     out->stem = stem;
     const struct sonde_model_family *same = find_joined(m, out->text, stem, "");
@@ -118,7 +119,7 @@ int sonde_export_group(const struct sonde_model *m, const struct sonde_model_fam
         taken |= p && !part && p->series_count > 0;
     }
     if (first != f) return 0;
-    if (taken) append(&out->name, "exported_");
+    if (taken) export_name_append(&out->name, "exported_");
     const size_t before = out->name.len;
     if (before + f->stem >= sizeof(out->name.text)) return 0;
     memcpy(out->name.text + before, f->name, f->stem);

@@ -18,7 +18,7 @@
 
 enum { NUMBER_BYTES = 64, NAME_BYTES = 512, TEXT_BYTES = 1 << 16 };
 
-struct reader {
+struct exposition_reader {
     const char *at, *end;           /* of the line: without its newline */
     size_t line;
     int openmetrics;
@@ -45,7 +45,7 @@ static const struct { const char *name; enum sonde_exposition_type type; int ope
     { "gaugehistogram", SONDE_EXPOSITION_GAUGEHISTOGRAM, 1 },
 };
 
-static int bad(struct reader *r, const char *what)
+static int exposition_bad(struct exposition_reader *r, const char *what)
 {
     char shown[41] = "";
     const size_t left = (size_t)(r->end - r->at), n = left < 40 ? left : 40;
@@ -57,19 +57,19 @@ static int bad(struct reader *r, const char *what)
     return sonde_err_set(r->err, SONDE_EFORMAT, "line %zu: %s at \"%s\"", r->line, what, shown);
 }
 
-static int no_memory(struct reader *r)
+static int exposition_no_memory(struct exposition_reader *r)
 {
     return sonde_err_set(r->err, SONDE_ENOMEM, "no memory for what it sent");
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct exposition_reader *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t')) r->at++;
 }
 
 /* ---- Words ------------------------------------------------------------------------------------ */
 
-static size_t name_len(const struct reader *r, int colons)
+static size_t exposition_name_len(const struct exposition_reader *r, int colons)
 {
     const char *p = r->at;
     if (p == r->end || isdigit((unsigned char)*p)) return 0;
@@ -96,17 +96,17 @@ int sonde_exposition_number(const char *text, const char *end, double *out)
     return *stop || stop == copy ? -1 : 0;
 }
 
-static const char *word_end(const struct reader *r)
+static const char *exposition_word_end(const struct exposition_reader *r)
 {
     const char *p = r->at;
     while (p < r->end && *p != ' ' && *p != '\t') p++;
     return p;
 }
 
-static int read_number(struct reader *r, double *out, const char *what)
+static int exposition_read_number(struct exposition_reader *r, double *out, const char *what)
 {
-    const char *stop = word_end(r);
-    if (sonde_exposition_number(r->at, stop, out) != 0) return bad(r, what);
+    const char *stop = exposition_word_end(r);
+    if (sonde_exposition_number(r->at, stop, out) != 0) return exposition_bad(r, what);
     r->at = stop;
     return 0;
 }
@@ -114,60 +114,61 @@ static int read_number(struct reader *r, double *out, const char *what)
 /* ---- Labels ----------------------------------------------------------------------------------- */
 
 /* From behind the opening quote to behind the closing one. */
-static int read_quoted(struct reader *r)
+static int exposition_read_quoted(struct exposition_reader *r)
 {
     const size_t from = r->text.len;
     for (;; r->at++) {
         const char *plain = r->at;
         while (r->at < r->end && *r->at != '"' && *r->at != '\\') r->at++;
         sonde_buf_add(&r->text, plain, (size_t)(r->at - plain));
-        if (r->at == r->end) return bad(r, "a label's value does not end");
+        if (r->at == r->end) return exposition_bad(r, "a label's value does not end");
         if (*r->at == '"') break;
-        if (++r->at == r->end) return bad(r, "a label's value does not end");
+        if (++r->at == r->end) return exposition_bad(r, "a label's value does not end");
         if (*r->at == 'n') sonde_buf_putc(&r->text, '\n');
         else if (*r->at == '\\' || *r->at == '"') sonde_buf_putc(&r->text, *r->at);
-        else return bad(r, "an escape that there is not");
+        else return exposition_bad(r, "an escape that there is not");
     }
     r->at++;
-    if (r->text.error == SONDE_ENOMEM) return no_memory(r);
-    if (r->text.error) return bad(r, "too long a sample");
+    if (r->text.error == SONDE_ENOMEM) return exposition_no_memory(r);
+    if (r->text.error) return exposition_bad(r, "too long a sample");
     if (memchr(r->text.data + from, 0, r->text.len - from) ||
         !sonde__utf8_valid(r->text.data + from, r->text.len - from)) {
-        return bad(r, "a label's value is not UTF-8 text, before");
+        return exposition_bad(r, "a label's value is not UTF-8 text, before");
     }
     sonde_buf_add(&r->text, "", 1);
     return 0;
 }
 
-static int read_label(struct reader *r)
+static int exposition_read_label(struct exposition_reader *r)
 {
-    const size_t len = name_len(r, 0);
-    if (!len) return bad(r, "no label's name");
-    if (r->label_count == SONDE_EXPOSITION_LABELS_MAX) return bad(r, "too many labels");
+    const size_t len = exposition_name_len(r, 0);
+    if (!len) return exposition_bad(r, "no label's name");
+    if (r->label_count == SONDE_EXPOSITION_LABELS_MAX) return exposition_bad(r, "too many labels");
     r->offset[r->label_count][0] = r->text.len;
     sonde_buf_add(&r->text, r->at, len);
     sonde_buf_add(&r->text, "", 1);
     r->at += len;
     skip_blanks(r);
-    if (r->at == r->end || *r->at++ != '=') return bad(r, "no = behind a label's name");
+    if (r->at == r->end || *r->at++ != '=') return exposition_bad(r, "no = behind a label's name");
     skip_blanks(r);
-    if (r->at == r->end || *r->at++ != '"') return bad(r, "no quoted value of a label");
+    if (r->at == r->end || *r->at++ != '"') return exposition_bad(r, "no quoted value of a label");
     r->offset[r->label_count++][1] = r->text.len;
-    return read_quoted(r);
+    return exposition_read_quoted(r);
 }
 
 /* Behind { to behind }. keep = 0: an exemplar's, which are forgotten. */
-static int read_labels(struct reader *r, int keep)
+static int read_labels(struct exposition_reader *r, int keep)
 {
     const size_t text = r->text.len, count = r->label_count;
     for (;;) {
         skip_blanks(r);
         if (r->at < r->end && *r->at == '}') break;
-        const int rc = read_label(r);
+        const int rc = exposition_read_label(r);
         if (rc) return rc;
         skip_blanks(r);
         if (r->at < r->end && *r->at == ',') r->at++;
-        else if (r->at == r->end || *r->at != '}') return bad(r, "neither , nor } behind a label");
+        else if (r->at == r->end || *r->at != '}')
+            return exposition_bad(r, "neither , nor } behind a label");
     }
     r->at++;
     if (!keep) {
@@ -189,7 +190,7 @@ static const char *const suffixes[][5] = {
 };
 
 /* 1 if a sample of this name is of the family that was named last. */
-static int of_family(const struct reader *r, const char *name)
+static int of_family(const struct exposition_reader *r, const char *name)
 {
     const size_t len = strlen(r->family);
     if (!len || strncmp(name, r->family, len) != 0) return 0;
@@ -200,16 +201,16 @@ static int of_family(const struct reader *r, const char *name)
     return 0;
 }
 
-static void forget_family(struct reader *r)
+static void forget_family(struct exposition_reader *r)
 {
     r->family[0] = r->unit[0] = '\0';
     r->type = SONDE_EXPOSITION_UNKNOWN;
     sonde_buf_reset(&r->help);
 }
 
-static int read_time(struct reader *r, struct sonde_exposition_sample *s)
+static int exposition_read_time(struct exposition_reader *r, struct sonde_exposition_sample *s)
 {
-    const int rc = read_number(r, &s->time_s, "no time");
+    const int rc = exposition_read_number(r, &s->time_s, "no time");
     if (rc) return rc;
     if (!r->openmetrics) s->time_s *= 1e-3;
     s->has_time = 1;
@@ -217,22 +218,24 @@ static int read_time(struct reader *r, struct sonde_exposition_sample *s)
 }
 
 /* ` # {a="b"} value [time]` */
-static int read_exemplar(struct reader *r)
+static int read_exemplar(struct exposition_reader *r)
 {
     double ignored;
     r->at++;
     skip_blanks(r);
-    if (!r->openmetrics || r->at == r->end || *r->at != '{') return bad(r, "no exemplar");
+    if (!r->openmetrics || r->at == r->end || *r->at != '{') {
+        return exposition_bad(r, "no exemplar");
+    }
     r->at++;
     int rc = read_labels(r, 0);
     skip_blanks(r);
-    if (!rc) rc = read_number(r, &ignored, "no value of an exemplar");
+    if (!rc) rc = exposition_read_number(r, &ignored, "no value of an exemplar");
     skip_blanks(r);
-    if (!rc && r->at < r->end) rc = read_number(r, &ignored, "no time of an exemplar");
+    if (!rc && r->at < r->end) rc = exposition_read_number(r, &ignored, "no time of an exemplar");
     return rc;
 }
 
-static int give(struct reader *r, struct sonde_exposition_sample *s)
+static int exposition_give(struct exposition_reader *r, struct sonde_exposition_sample *s)
 {
     for (size_t i = 0; i < r->label_count; i++) {
         r->label[i] = (struct sonde_label){ r->text.data + r->offset[i][0],
@@ -249,12 +252,12 @@ static int give(struct reader *r, struct sonde_exposition_sample *s)
     return r->sink->sample(s, r->sink->arg);
 }
 
-static int read_sample(struct reader *r)
+static int read_sample(struct exposition_reader *r)
 {
     struct sonde_exposition_sample s = { 0 };
-    const size_t len = name_len(r, 1);
+    const size_t len = exposition_name_len(r, 1);
     int rc = 0;
-    if (!len || len >= NAME_BYTES) return bad(r, "no name of a metric");
+    if (!len || len >= NAME_BYTES) return exposition_bad(r, "no name of a metric");
     sonde_buf_reset(&r->text);
     r->label_count = 0;
     sonde_buf_add(&r->text, r->at, len);
@@ -267,26 +270,29 @@ static int read_sample(struct reader *r)
         rc = read_labels(r, 1);
         if (rc) return rc;
     } else if (!apart) {
-        return bad(r, "no value of a sample");
+        return exposition_bad(r, "no value of a sample");
     }
     skip_blanks(r);
-    rc = read_number(r, &s.value, "no value of a sample");
+    rc = exposition_read_number(r, &s.value, "no value of a sample");
     skip_blanks(r);
-    if (!rc && r->at < r->end && *r->at != '#') rc = read_time(r, &s);
+    if (!rc && r->at < r->end && *r->at != '#') rc = exposition_read_time(r, &s);
     skip_blanks(r);
     if (!rc && r->at < r->end && *r->at == '#') rc = read_exemplar(r);
     skip_blanks(r);
-    if (!rc && r->at < r->end) rc = bad(r, "more than a sample");
-    if (!rc && r->text.error) rc = r->text.error == SONDE_ENOMEM ? no_memory(r) : bad(r, "too long");
-    return rc ? rc : give(r, &s);
+    if (!rc && r->at < r->end) rc = exposition_bad(r, "more than a sample");
+    if (!rc && r->text.error) {
+        rc =
+            r->text.error == SONDE_ENOMEM ? exposition_no_memory(r) : exposition_bad(r, "too long");
+    }
+    return rc ? rc : exposition_give(r, &s);
 }
 
 /* ---- Comments --------------------------------------------------------------------------------- */
 
-static int name_family(struct reader *r)
+static int name_family(struct exposition_reader *r)
 {
-    const size_t len = name_len(r, 1);
-    if (!len || len >= NAME_BYTES) return bad(r, "no name of a metric");
+    const size_t len = exposition_name_len(r, 1);
+    if (!len || len >= NAME_BYTES) return exposition_bad(r, "no name of a metric");
     if (strlen(r->family) != len || memcmp(r->family, r->at, len) != 0) {
         forget_family(r);
         memcpy(r->family, r->at, len);
@@ -297,19 +303,19 @@ static int name_family(struct reader *r)
     return 0;
 }
 
-static int read_type(struct reader *r)
+static int exposition_read_type(struct exposition_reader *r)
 {
-    const size_t len = (size_t)(word_end(r) - r->at);
+    const size_t len = (size_t)(exposition_word_end(r) - r->at);
     for (size_t i = 0; i < SONDE_COUNT(types); i++) {
         if (strlen(types[i].name) != len || memcmp(types[i].name, r->at, len) != 0) continue;
         if (types[i].openmetrics && !r->openmetrics) break;
         r->type = types[i].type;
         return 0;
     }
-    return bad(r, "no type of a metric");
+    return exposition_bad(r, "no type of a metric");
 }
 
-static int read_help(struct reader *r)
+static int read_help(struct exposition_reader *r)
 {
     sonde_buf_reset(&r->help);
     for (; r->at < r->end; r->at++) {
@@ -323,34 +329,34 @@ static int read_help(struct reader *r)
         }
         sonde_buf_putc(&r->help, c);
     }
-    if (r->help.error == SONDE_ENOMEM) return no_memory(r);
-    if (r->help.error) return bad(r, "too long a help text");
+    if (r->help.error == SONDE_ENOMEM) return exposition_no_memory(r);
+    if (r->help.error) return exposition_bad(r, "too long a help text");
     if (r->help.len && (memchr(r->help.data, 0, r->help.len) ||
                         !sonde__utf8_valid(r->help.data, r->help.len))) {
-        return bad(r, "a help text that is not UTF-8, before");
+        return exposition_bad(r, "a help text that is not UTF-8, before");
     }
     return 0;
 }
 
-static int read_comment(struct reader *r)
+static int exposition_read_comment(struct exposition_reader *r)
 {
     r->at++;
     skip_blanks(r);
-    const size_t len = (size_t)(word_end(r) - r->at);
+    const size_t len = (size_t)(exposition_word_end(r) - r->at);
     const char *word = r->at;
     const int help = len == 4 && !memcmp(word, "HELP", 4), type = len == 4 && !memcmp(word, "TYPE", 4),
               unit = len == 4 && !memcmp(word, "UNIT", 4) && r->openmetrics;
     if ((!help && !type && !unit) || r->at + len == r->end) {
-        return r->openmetrics ? bad(r, "a comment that OpenMetrics does not have") : 0;
+        return r->openmetrics ? exposition_bad(r, "a comment that OpenMetrics does not have") : 0;
     }
     r->at += len;
     skip_blanks(r);
     const int rc = name_family(r);
     if (rc || help) return rc ? rc : read_help(r);
-    if (type) return read_type(r);
+    if (type) return exposition_read_type(r);
     const size_t n = (size_t)(r->end - r->at);
     if (n >= sizeof(r->unit) || !sonde__utf8_valid(r->at, n) || memchr(r->at, 0, n)) {
-        return bad(r, "no unit");
+        return exposition_bad(r, "no unit");
     }
     memcpy(r->unit, r->at, n);
     r->unit[n] = '\0';
@@ -359,14 +365,14 @@ static int read_comment(struct reader *r)
 
 /* ---- The whole -------------------------------------------------------------------------------- */
 
-static int read_line(struct reader *r)
+static int exposition_read_line(struct exposition_reader *r)
 {
     if (!r->openmetrics) skip_blanks(r);
-    if (r->at == r->end) return r->openmetrics ? bad(r, "an empty line") : 0;
-    return *r->at == '#' ? read_comment(r) : read_sample(r);
+    if (r->at == r->end) return r->openmetrics ? exposition_bad(r, "an empty line") : 0;
+    return *r->at == '#' ? exposition_read_comment(r) : read_sample(r);
 }
 
-static int read_lines(struct reader *r, const char *text, size_t len)
+static int exposition_read_lines(struct exposition_reader *r, const char *text, size_t len)
 {
     const char *const stop = text + len;
     int ended = 0;
@@ -375,14 +381,14 @@ static int read_lines(struct reader *r, const char *text, size_t len)
         r->at = p;
         r->end = newline ? newline : stop;
         r->line++;
-        if (ended) return bad(r, "something behind # EOF");
+        if (ended) return exposition_bad(r, "something behind # EOF");
         if (r->openmetrics && r->end - p == 5 && !memcmp(p, "# EOF", 5)) {
             ended = 1;
         } else {
             /* A last line without an end may have been cut. */
-            if (!newline) return bad(r, "a line that does not end");
+            if (!newline) return exposition_bad(r, "a line that does not end");
             if (!r->openmetrics && r->end > p && r->end[-1] == '\r') r->end--;
-            const int rc = read_line(r);
+            const int rc = exposition_read_line(r);
             if (rc) return rc;
         }
         p = newline ? newline + 1 : stop;
@@ -396,10 +402,10 @@ static int read_lines(struct reader *r, const char *text, size_t len)
 int sonde_exposition_read(const char *text, size_t len, int openmetrics,
                           const struct sonde_exposition_sink *sink, struct sonde_err *err)
 {
-    struct reader r = { .openmetrics = openmetrics, .sink = sink, .err = err };
+    struct exposition_reader r = { .openmetrics = openmetrics, .sink = sink, .err = err };
     sonde_buf_init(&r.text, TEXT_BYTES);
     sonde_buf_init(&r.help, TEXT_BYTES);
-    const int rc = read_lines(&r, text, len);
+    const int rc = exposition_read_lines(&r, text, len);
     sonde_buf_release(&r.text);
     sonde_buf_release(&r.help);
     return rc;

@@ -28,7 +28,7 @@ const char *sonde_kind_name(enum sonde_kind k)
     return "custom";
 }
 
-static int glob(const char *pattern, const char *text)
+static int model_filter_glob(const char *pattern, const char *text)
 {
     return !pattern || fnmatch(pattern, text, 0) == 0;
 }
@@ -36,14 +36,14 @@ static int glob(const char *pattern, const char *text)
 /* Alternatives: `a*|b`. No name holds a bar, so nobody needs to escape one. */
 static int glob_any(const char *patterns, const char *text)
 {
-    if (!patterns || !strchr(patterns, '|')) return glob(patterns, text);
+    if (!patterns || !strchr(patterns, '|')) return model_filter_glob(patterns, text);
     char one[SONDE_NAME_MAX * 2];
     for (const char *p = patterns;; p++) {
         const size_t len = strcspn(p, "|");
         if (len < sizeof(one)) {
             memcpy(one, p, len);
             one[len] = 0;
-            if (glob(one, text)) return 1;
+            if (model_filter_glob(one, text)) return 1;
         }
         p += len;
         if (!*p) return 0;
@@ -58,7 +58,7 @@ int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_f
         strcmp(f->type, sonde_kind_name(family->kind)) != 0) {
         return 0;
     }
-    return glob_any(f->name, family->name) && glob(f->source, family->source);
+    return glob_any(f->name, family->name) && model_filter_glob(f->source, family->source);
 }
 
 static const char *label_value(const struct sonde_model_series *s, const char *name)
@@ -74,9 +74,9 @@ int sonde_filter_series(const struct sonde_filter *f, const struct sonde_model_s
     if (!f) return 1;
     if (!sonde_filter_family(f, s->family) || (f->own && s->foreign)) return 0;
     if (f->pid != 0 && (!s->process || s->process->pid != f->pid)) return 0;
-    if (!glob(f->process, s->process ? s->process->program : "")) return 0;
+    if (!model_filter_glob(f->process, s->process ? s->process->program : "")) return 0;
     for (size_t i = 0; i < f->label_count; i++) {
-        if (!glob(f->label[i].value, label_value(s, f->label[i].name))) return 0;
+        if (!model_filter_glob(f->label[i].value, label_value(s, f->label[i].name))) return 0;
     }
     return 1;
 }

@@ -17,7 +17,7 @@ struct sonde_hist_value *sonde_model_hist(struct sonde_model_series *s)
     return s->hist;
 }
 
-static uint64_t *hist_octave(struct sonde_hist_value *h, uint32_t octave)
+static uint64_t *model_hist_octave(struct sonde_hist_value *h, uint32_t octave)
 {
     if (!h->octave[octave]) h->octave[octave] = sonde__calloc(64, sizeof(uint64_t));
     return h->octave[octave];
@@ -26,7 +26,7 @@ static uint64_t *hist_octave(struct sonde_hist_value *h, uint32_t octave)
 int sonde_hist_value_add(struct sonde_hist_value *h, uint32_t p, uint64_t n)
 {
     if (p >= SONDE__HIST_BUCKETS) return SONDE_EINVAL;
-    uint64_t *counts = hist_octave(h, p / 64);
+    uint64_t *counts = model_hist_octave(h, p / 64);
     if (!counts) return SONDE_ENOMEM;
     counts[p % 64] += n;
     h->count += n;
@@ -200,7 +200,7 @@ static void hist_copy(struct sonde_hist_value *old, const struct sonde_hist_valu
             old->octave[o] = NULL;
             continue;
         }
-        if (!hist_octave(old, o)) return;
+        if (!model_hist_octave(old, o)) return;
         memcpy(old->octave[o], now->octave[o], 64 * sizeof(uint64_t));
     }
     old->count = now->count;

@@ -31,7 +31,7 @@ uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len)
 }
 
 /* FNV's low bits are weak for short keys; tables use this many bits from the top. */
-static size_t slot_of(uint64_t hash, size_t slots)
+static size_t model_slot_of(uint64_t hash, size_t slots)
 {
     return (size_t)((hash * 0x9e3779b97f4a7c15ull) >> 20) & (slots - 1);
 }
@@ -148,7 +148,7 @@ static void family_rehash(struct sonde_model_index *x)
         struct sonde_model_family_entry *e = x->family[i], *next;
         for (; e; e = next) {
             next = e->chain;
-            size_t at = slot_of(e->hash, slots);
+            size_t at = model_slot_of(e->hash, slots);
             e->chain = table[at];
             table[at] = e;
         }
@@ -171,12 +171,12 @@ static void family_link(struct sonde_model *m, struct sonde_model_family_entry *
     m->family_count++;
     if (m->family_count > x->family_slots) family_rehash(x);
     e->hash = hash;
-    e->chain = x->family[slot_of(hash, x->family_slots)];
-    x->family[slot_of(hash, x->family_slots)] = e;
+    e->chain = x->family[model_slot_of(hash, x->family_slots)];
+    x->family[model_slot_of(hash, x->family_slots)] = e;
 }
 
-static struct sonde_model_family *family_add(struct sonde_model *m, uint64_t hash,
-                                             const struct sonde_model_family_spec *spec)
+static struct sonde_model_family *model_family_add(struct sonde_model *m, uint64_t hash,
+                                                   const struct sonde_model_family_spec *spec)
 {
     if (m->family_count >= m->series_max) {
         m->dropped_series++;
@@ -213,7 +213,8 @@ static struct sonde_model_family_entry *family_find(const struct sonde_model *m,
                                                     uint64_t *hash)
 {
     *hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, name, strlen(name));
-    struct sonde_model_family_entry *e = m->index->family[slot_of(*hash, m->index->family_slots)];
+    struct sonde_model_family_entry *e =
+        m->index->family[model_slot_of(*hash, m->index->family_slots)];
     while (e && (e->hash != *hash || strcmp(e->family.name, name) != 0)) e = e->chain;
     return e;
 }
@@ -229,7 +230,7 @@ static void family_unlink(struct sonde_model *m, size_t at)
 {
     struct sonde_model_family_entry *e = (struct sonde_model_family_entry *)m->families[at];
     struct sonde_model_family_entry **link =
-        &m->index->family[slot_of(e->hash, m->index->family_slots)];
+        &m->index->family[model_slot_of(e->hash, m->index->family_slots)];
     while (*link != e) link = &(*link)->chain;
     *link = e->chain;
     m->family_count--;
@@ -265,12 +266,12 @@ struct sonde_model_family *sonde_model_family(struct sonde_model *m,
     assert(spec->name);
     uint64_t hash;
     struct sonde_model_family_entry *e = family_find(m, spec->name, &hash);
-    if (!e) return family_add(m, hash, spec);
+    if (!e) return model_family_add(m, hash, spec);
     const double scale = spec->scale == 0 ? 1 : spec->scale;
     const int other = e->family.type != spec->type || e->family.scale < scale ||
                       e->family.scale > scale;
     if (e->family.foreign && (other || e->family.shown != SONDE_SHOWN_TYPE || spec->bounds)) {
-        if (family_rename(m, &e->family) == 0) return family_add(m, hash, spec);
+        if (family_rename(m, &e->family) == 0) return model_family_add(m, hash, spec);
     } else if (!other) {
         e->family.foreign = 0;
         return &e->family;
@@ -290,7 +291,7 @@ struct sonde_model_family *sonde_model_family_foreign(struct sonde_model *m,
                          e->family.stem == stem && !e->family.bounds;
         return same ? &e->family : NULL;
     }
-    struct sonde_model_family *f = family_add(m, hash, spec);
+    struct sonde_model_family *f = model_family_add(m, hash, spec);
     if (!f) return NULL;
     f->foreign = 1;
     f->shown = (uint8_t)shown;
@@ -313,7 +314,7 @@ void sonde_model_family_tidy(struct sonde_model *m, struct sonde_model_family *f
 /* ---- Series ------------------------------------------------------------------------------- */
 
 /* The labels as the series will carry them. */
-struct label_set {
+struct model_label_set {
     struct sonde_label label[LABELS_MAX];
     size_t count;
     char pid[16];
@@ -326,7 +327,7 @@ static const char *label_renamed(const char *name)
     return name;
 }
 
-static int label_set_init(struct sonde_model *m, struct label_set *set,
+static int label_set_init(struct sonde_model *m, struct model_label_set *set,
                           const struct sonde_model_process *process,
                           const struct sonde_label *labels, size_t count)
 {
@@ -348,7 +349,7 @@ static int label_set_init(struct sonde_model *m, struct label_set *set,
     return 0;
 }
 
-static uint64_t label_set_hash(const struct label_set *set, const void *family,
+static uint64_t label_set_hash(const struct model_label_set *set, const void *family,
                                const void *process)
 {
     uint64_t h = sonde_model_hash(SONDE_MODEL_HASH_SEED, &family, sizeof(family));
@@ -360,7 +361,7 @@ static uint64_t label_set_hash(const struct label_set *set, const void *family,
     return h;
 }
 
-static int label_set_equal(const struct label_set *set, const struct sonde_model_series *s)
+static int label_set_equal(const struct model_label_set *set, const struct sonde_model_series *s)
 {
     if (set->count != s->label_count) return 0;
     for (size_t i = 0; i < set->count; i++) {
@@ -371,7 +372,7 @@ static int label_set_equal(const struct label_set *set, const struct sonde_model
 }
 
 /* Bytes of value as it stands between quotes in Prometheus text, written to out unless NULL. */
-static size_t escape(char *out, const char *value)
+static size_t model_escape(char *out, const char *value)
 {
     size_t n = 0;
     for (; *value; value++) {
@@ -385,13 +386,13 @@ static size_t escape(char *out, const char *value)
     return n;
 }
 
-static struct sonde_model_series *series_alloc(const struct label_set *set)
+static struct sonde_model_series *series_alloc(const struct model_label_set *set)
 {
     size_t text = 1, strings = 0;
     for (size_t i = 0; i < set->count; i++) {
         const struct sonde_label *l = &set->label[i];
         strings += strlen(l->name) + 1 + strlen(l->value) + 1;
-        text += strlen(l->name) + escape(NULL, l->value) + 4;  /* `="",` */
+        text += strlen(l->name) + model_escape(NULL, l->value) + 4;  /* `="",` */
     }
     size_t head = sizeof(struct sonde_model_series);
     size_t table = set->count * sizeof(struct sonde_label);
@@ -415,7 +416,7 @@ static struct sonde_model_series *series_alloc(const struct label_set *set)
         render += name_len;
         *render++ = '=';
         *render++ = '"';
-        render += escape(render, l->value);
+        render += model_escape(render, l->value);
         *render++ = '"';
     }
     s->label_text_len = (size_t)(render - s->label_text);
@@ -431,7 +432,7 @@ static void series_rehash(struct sonde_model_index *x)
         struct sonde_model_series *s = x->series[i], *next;
         for (; s; s = next) {
             next = s->chain;
-            size_t at = slot_of(s->hash, slots);
+            size_t at = model_slot_of(s->hash, slots);
             s->chain = table[at];
             table[at] = s;
         }
@@ -447,13 +448,13 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               const struct sonde_label *labels, size_t count)
 {
     struct sonde_model_index *x = m->index;
-    struct label_set set;
+    struct model_label_set set;
     if (label_set_init(m, &set, process, labels, count) != 0) {
         m->dropped_series++;
         return NULL;
     }
     uint64_t hash = label_set_hash(&set, f, process);
-    struct sonde_model_series *s = x->series[slot_of(hash, x->series_slots)];
+    struct sonde_model_series *s = x->series[model_slot_of(hash, x->series_slots)];
     for (; s; s = s->chain) {
         if (s->hash == hash && s->family == f && s->process == process &&
             label_set_equal(&set, s)) {
@@ -478,14 +479,14 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
     m->series_count++;
     if (process) process->series_count++;
     if (m->series_count > x->series_slots) series_rehash(x);
-    s->chain = x->series[slot_of(hash, x->series_slots)];
-    x->series[slot_of(hash, x->series_slots)] = s;
+    s->chain = x->series[model_slot_of(hash, x->series_slots)];
+    x->series[model_slot_of(hash, x->series_slots)] = s;
     return s;
 }
 
 static void series_unlink(struct sonde_model_index *x, struct sonde_model_series *s)
 {
-    struct sonde_model_series **link = &x->series[slot_of(s->hash, x->series_slots)];
+    struct sonde_model_series **link = &x->series[model_slot_of(s->hash, x->series_slots)];
     while (*link != s) link = &(*link)->chain;
     *link = s->chain;
 }
@@ -549,7 +550,7 @@ struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t 
 static struct sonde_model_series *series_renamed(const struct sonde_model_series *s,
                                                  const char *program)
 {
-    struct label_set set;
+    struct model_label_set set;
     set.count = s->label_count;
     memcpy(set.label, s->labels, set.count * sizeof(set.label[0]));
     set.label[set.count - 2].value = program;
@@ -564,8 +565,8 @@ static void series_rename(struct sonde_model_index *x, struct sonde_model_series
 {
     series_unlink(x, s);
     s->hash = to->hash;
-    s->chain = x->series[slot_of(s->hash, x->series_slots)];
-    x->series[slot_of(s->hash, x->series_slots)] = s;
+    s->chain = x->series[model_slot_of(s->hash, x->series_slots)];
+    x->series[model_slot_of(s->hash, x->series_slots)] = s;
     s->labels = to->labels;
     s->label_text = to->label_text;
     s->label_text_len = to->label_text_len;

@@ -29,7 +29,7 @@ static void intern_rehash(struct sonde_model_index *x)
 }
 
 /* A counted copy of text, or NULL when out of memory. */
-static const char *intern(struct sonde_model_index *x, const char *text)
+static const char *model_span_intern(struct sonde_model_index *x, const char *text)
 {
     size_t len = strlen(text);
     uint64_t hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, text, len);
@@ -92,14 +92,14 @@ void sonde_model_spans_rename(struct sonde_model *m, uint32_t pid, const char *o
     for (size_t i = 0; i < m->spans_max && i < m->span_next; i++) {
         struct sonde_model_span *s = &m->spans[i];
         if (s->pid != pid || !s->program || strcmp(s->program, old) != 0) continue;
-        const char *program = intern(m->index, now);
+        const char *program = model_span_intern(m->index, now);
         if (!program) return;
         intern_drop(m->index, s->program);
         s->program = program;
     }
 }
 
-static void strip(struct sonde_model_attr *a)
+static void model_span_strip(struct sonde_model_attr *a)
 {
     const enum sonde_strip_kind kind = sonde_strip_kind(a->key);
     if (a->type != SONDE__ATTR_STR) return;
@@ -115,9 +115,9 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
     to->parts = NULL;
     to->attr_count = 0;
     to->program = NULL;
-    to->name = intern(x, from->name);
+    to->name = model_span_intern(x, from->name);
     if (!to->name) return SONDE_ENOMEM;
-    to->program = intern(x, from->program);
+    to->program = model_span_intern(x, from->program);
     if (!to->program) return SONDE_ENOMEM;
     if (from->part_count && x->parts + from->part_count <= PARTS_MAX) {
         to->parts = sonde__alloc(from->part_count * sizeof(*to->parts));
@@ -133,8 +133,8 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
     if (!to->attrs) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
         to->attrs[i] = from->attrs[i];
-        if (sonde_strip_on()) strip(&to->attrs[i]);
-        to->attrs[i].key = intern(x, from->attrs[i].key);
+        if (sonde_strip_on()) model_span_strip(&to->attrs[i]);
+        to->attrs[i].key = model_span_intern(x, from->attrs[i].key);
         if (!to->attrs[i].key) return SONDE_ENOMEM;
         to->attr_count++;
     }

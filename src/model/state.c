@@ -114,7 +114,7 @@ struct loaded {
     size_t text_len;
 };
 
-static const char *label_text(struct sonde_state *s, struct loaded *l)
+static const char *model_state_label_text(struct sonde_state *s, struct loaded *l)
 {
     if (s->bad) return "";
     char *at = l->text + l->text_len;
@@ -128,8 +128,8 @@ static void loaded_read(struct sonde_state *s, struct loaded *l, size_t bound_co
     sonde_state_u64(s, &l->serial);
     sonde_state_count(s, &l->labels, LABELS_MAX);
     for (uint64_t i = 0; i < l->labels; i++) {
-        l->label[i].name = label_text(s, l);
-        l->label[i].value = label_text(s, l);
+        l->label[i].name = model_state_label_text(s, l);
+        l->label[i].value = model_state_label_text(s, l);
     }
     sonde_state_double(s, &l->created_s);
     sonde_state_u64(s, &l->counter);
@@ -220,8 +220,8 @@ void sonde_model_save(const struct sonde_model *m, struct sonde_state *s)
 }
 
 /* NULL: out of memory, or it is something else here. */
-static struct sonde_model_family *family_add(struct sonde_model *m,
-                                             const struct sonde_model_family_spec *spec)
+static struct sonde_model_family *model_state_family_add(struct sonde_model *m,
+                                                         const struct sonde_model_family_spec *spec)
 {
     struct sonde_model_family_spec plain = *spec;
     plain.bounds = NULL;
@@ -258,7 +258,7 @@ static void family_load(struct sonde_model *m, struct sonde_state *s,
         .kind = (enum sonde_kind)kind, .scale = scale, .bounds = bound_count ? bounds : NULL,
         .bound_count = (size_t)bound_count,
     };
-    struct sonde_model_family *f = family_add(m, &spec);
+    struct sonde_model_family *f = model_state_family_add(m, &spec);
     if (f && f->bound_count != bound_count) f = NULL;
     for (uint64_t i = 0; i < count && !s->bad; i++) series_load(m, f, (size_t)bound_count, s, k);
 }

@@ -17,8 +17,8 @@ struct sonde_model_stripped {
 };
 
 /* value as it is without paths, into a new entry. */
-static struct sonde_model_stripped *make(const char *name, const char *value,
-                                         enum sonde_strip_kind kind)
+static struct sonde_model_stripped *model_strip_make(const char *name, const char *value,
+                                                     enum sonde_strip_kind kind)
 {
     const size_t name_size = strlen(name) + 1, value_size = strlen(value) + 1;
     struct sonde_model_stripped *e =
@@ -56,7 +56,7 @@ const char *sonde_model_strip(struct sonde_model *m, const char *name, const cha
         if (strcmp(e->full, value) == 0 && strcmp(e->text, name) == 0) return e->shown;
     }
     if (x->stripped_count == STRIPPED_MAX) return "other";
-    struct sonde_model_stripped *e = make(name, value, kind);
+    struct sonde_model_stripped *e = model_strip_make(name, value, kind);
     if (!e) return NULL;
     const int changed = strcmp(e->shown, value) != 0; /* "text/html" is not */
     if (!changed || sonde_model_grow((void **)&x->stripped, &x->stripped_cap, x->stripped_count,

@@ -29,7 +29,7 @@ struct points {
 };
 
 /* Least squares: slope b = Sxy / Sxx, its standard error sqrt(Sres / (n - 2) / Sxx). */
-static void trend(const struct points *p, struct sonde_window *out)
+static void window_trend(const struct points *p, struct sonde_window *out)
 {
     if (p->count < SONDE_TREND_TICKS) return;
     double n = (double)p->count, mx = 0, my = 0, sxx = 0, sxy = 0, syy = 0;
@@ -60,7 +60,7 @@ static void trend(const struct points *p, struct sonde_window *out)
 
 /* ---- Counters and gauges ------------------------------------------------------------------ */
 
-static int ascending(const void *a, const void *b)
+static int window_ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -75,11 +75,11 @@ static double sorted_quantile(const double *v, size_t count, double q)
     return v[i] + (v[i + 1] - v[i]) * (at - (double)i);
 }
 
-static void describe(const struct points *p, struct sonde_window *out)
+static void window_describe(const struct points *p, struct sonde_window *out)
 {
     double sorted[SONDE_HISTORY], n = (double)p->count, squares = 0;
     memcpy(sorted, p->y, p->count * sizeof(sorted[0]));
-    qsort(sorted, p->count, sizeof(sorted[0]), ascending);
+    qsort(sorted, p->count, sizeof(sorted[0]), window_ascending);
     out->count = n;
     out->total = 0;
     for (size_t i = 0; i < p->count; i++) out->total += p->y[i];
@@ -128,8 +128,8 @@ static void scalar_stats(const struct sonde_model *m, const struct sonde_model_s
         p.y[p.count++] = counter ? v / sonde_model_tick_len(m, age) : v;
     }
     if (p.count == 0) return;
-    describe(&p, out);
-    trend(&p, out);
+    window_describe(&p, out);
+    window_trend(&p, out);
     if (!counter) return;
     out->total = increase;
     out->rate = increase / out->seconds;
@@ -166,15 +166,15 @@ double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SOND
 }
 
 /* The window's buckets: 48 KB, so they live on the stack of whoever asks. */
-struct merged {
+struct window_merged {
     uint64_t n[SONDE__HIST_BUCKETS];
     uint64_t count, zero;
     uint32_t first, last;  /* buckets in use lie between them */
     double sum_raw, scale;
 };
 
-static void merge(const struct sonde_model *m, const struct sonde_model_series *s,
-                  uint32_t from, uint32_t ticks, struct merged *all, struct points *averages)
+static void window_merge(const struct sonde_model *m, const struct sonde_model_series *s,
+                         uint32_t from, uint32_t ticks, struct window_merged *all, struct points *averages)
 {
     memset(all, 0, sizeof(*all));
     all->first = SONDE__HIST_BUCKETS;
@@ -199,7 +199,7 @@ static void merge(const struct sonde_model *m, const struct sonde_model_series *
     }
 }
 
-static double merged_quantile(const struct merged *all, double q)
+static double merged_quantile(const struct window_merged *all, double q)
 {
     uint64_t rank = quantile_rank(q, all->count), seen = all->zero;
     if (rank <= seen) return 0;
@@ -212,7 +212,7 @@ static double merged_quantile(const struct merged *all, double q)
 
 /* Around the average of the buckets' middles, not the exact one: the two differ by up to a
  * bucket, which would count as spread. */
-static double merged_stddev(const struct merged *all)
+static double merged_stddev(const struct window_merged *all)
 {
     double n = (double)all->count, mean = 0, squares;
     for (uint32_t p = all->first; p <= all->last; p++) {
@@ -230,9 +230,9 @@ static double merged_stddev(const struct merged *all)
 static void hist_stats(const struct sonde_model *m, const struct sonde_model_series *s,
                        uint32_t from, uint32_t ticks, struct sonde_window *out)
 {
-    struct merged all;
+    struct window_merged all;
     struct points averages;
-    merge(m, s, from, ticks, &all, &averages);
+    window_merge(m, s, from, ticks, &all, &averages);
     out->count = (double)all.count;
     out->total = all.sum_raw * s->family->scale;
     out->rate = out->count / out->seconds;
@@ -246,7 +246,7 @@ static void hist_stats(const struct sonde_model *m, const struct sonde_model_ser
     out->p90 = merged_quantile(&all, 0.90);
     out->p95 = merged_quantile(&all, 0.95);
     out->p99 = merged_quantile(&all, 0.99);
-    trend(&averages, out);
+    window_trend(&averages, out);
 }
 
 static const struct sonde_window unknown = {

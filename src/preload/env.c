@@ -21,7 +21,7 @@
 
 static int is_separator(char c) { return c == ':' || c == ' '; }
 
-static int is_ours(const char *entry, size_t len)
+static int preload_env_is_ours(const char *entry, size_t len)
 {
     const size_t name = sizeof(SONDE__PRELOAD_NAME) - 1;
     return len >= name && !memcmp(entry + len - name, SONDE__PRELOAD_NAME, name) &&
@@ -36,7 +36,7 @@ static size_t list_pass(char *list, char *out, size_t out_size)
         while (is_separator(*p)) p++;
         size_t len = 0;
         while (p[len] && !is_separator(p[len])) len++;
-        const int ours = len && is_ours(p, len);
+        const int ours = len && preload_env_is_ours(p, len);
         if (ours && len < out_size) {
             memcpy(out, p, len);
             out[len] = 0;
@@ -54,7 +54,7 @@ static size_t list_pass(char *list, char *out, size_t out_size)
 
 /* ---- SONDE_SAMPLER, SONDE_HEAP, SONDE_LLAMA ------------------------------------------------- */
 
-static const char *field(const char *text, const char *name)
+static const char *preload_env_field(const char *text, const char *name)
 {
     const size_t len = strlen(name);
     for (const char *p = text; p; p = strchr(p, ',')) {
@@ -64,22 +64,22 @@ static const char *field(const char *text, const char *name)
     return NULL;
 }
 
-static int ends(const char *p) { return *p == ',' || !*p; }
+static int preload_env_ends(const char *p) { return *p == ',' || !*p; }
 
-static int number(const char *text, const char *name, int base, uint64_t *out)
+static int preload_env_number(const char *text, const char *name, int base, uint64_t *out)
 {
-    const char *p = field(text, name);
+    const char *p = preload_env_field(text, name);
     char *end;
-    if (!p || ends(p) || *p == '-') return -1;
+    if (!p || preload_env_ends(p) || *p == '-') return -1;
     *out = strtoull(p, &end, base);
-    return ends(end) ? 0 : -1;
+    return preload_env_ends(end) ? 0 : -1;
 }
 
-static int word(const char *text, const char *name, const char *value)
+static int preload_env_word(const char *text, const char *name, const char *value)
 {
-    const char *p = field(text, name);
+    const char *p = preload_env_field(text, name);
     const size_t len = strlen(value);
-    return p && !strncmp(p, value, len) && ends(p + len);
+    return p && !strncmp(p, value, len) && preload_env_ends(p + len);
 }
 
 static int depth_ok(uint64_t depth)
@@ -90,9 +90,10 @@ static int depth_ok(uint64_t depth)
 static int parse_sampler(struct sonde__sampler_config *c)
 {
     uint64_t depth, children;
-    if (number(c->text, "session", 16, &c->session) ||
-        number(c->text, "period", 10, &c->period_ns) || number(c->text, "depth", 10, &depth) ||
-        number(c->text, "children", 10, &children)) {
+    if (preload_env_number(c->text, "session", 16, &c->session) ||
+        preload_env_number(c->text, "period", 10, &c->period_ns) ||
+        preload_env_number(c->text, "depth", 10, &depth) ||
+        preload_env_number(c->text, "children", 10, &children)) {
         return -1;
     }
     if (c->period_ns < PERIOD_MIN_NS || c->period_ns > PERIOD_MAX_NS || !depth_ok(depth) ||
@@ -107,13 +108,16 @@ static int parse_sampler(struct sonde__sampler_config *c)
 static int parse_heap(struct sonde__heap_config *c)
 {
     uint64_t depth, children, scan;
-    if (number(c->text, "session", 16, &c->session) || number(c->text, "mean", 10, &c->mean) ||
-        number(c->text, "depth", 10, &depth) || number(c->text, "children", 10, &children) ||
-        number(c->text, "scan", 10, &scan) || number(c->text, "seed", 10, &c->seed)) {
+    if (preload_env_number(c->text, "session", 16, &c->session) ||
+        preload_env_number(c->text, "mean", 10, &c->mean) ||
+        preload_env_number(c->text, "depth", 10, &depth) ||
+        preload_env_number(c->text, "children", 10, &children) ||
+        preload_env_number(c->text, "scan", 10, &scan) ||
+        preload_env_number(c->text, "seed", 10, &c->seed)) {
         return -1;
     }
-    c->mode = word(c->text, "mode", "sampled") ? SONDE__HEAP_SAMPLED
-            : word(c->text, "mode", "full")    ? SONDE__HEAP_FULL : 0;
+    c->mode = preload_env_word(c->text, "mode", "sampled") ? SONDE__HEAP_SAMPLED
+            : preload_env_word(c->text, "mode", "full")    ? SONDE__HEAP_FULL : 0;
     if (!c->mode || !c->mean || c->mean > MEAN_MAX || !depth_ok(depth) || children > 1 ||
         scan > 1) {
         return -1;
@@ -121,28 +125,28 @@ static int parse_heap(struct sonde__heap_config *c)
     c->depth_max = (uint32_t)depth;
     c->children = (int)children;
     c->scan = (int)scan;
-    c->later = word(c->text, "later", "1");
+    c->later = preload_env_word(c->text, "later", "1");
     return 0;
 }
 
 static int parse_llama(struct sonde__llama_config *c)
 {
     uint64_t children;
-    if (number(c->text, "children", 10, &children) || children > 1) return -1;
+    if (preload_env_number(c->text, "children", 10, &children) || children > 1) return -1;
     c->children = (int)children;
     return 0;
 }
 
 /* ---- All of it ----------------------------------------------------------------------------- */
 
-static void copy(char *out, size_t size, const char *name)
+static void preload_env_copy(char *out, size_t size, const char *name)
 {
     const char *text = secure_getenv(name);
     out[0] = 0;
     if (text && strlen(text) < size) strcpy(out, text);
 }
 
-static char *value_of(char *entry, const char *name)
+static char *preload_env_value_of(char *entry, const char *name)
 {
     const size_t len = strlen(name);
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
@@ -183,9 +187,10 @@ static void environ_clean(struct sonde__host *host)
 {
     char **at = environ;
     for (; *at; at++) {
-        char *preload = value_of(*at, "LD_PRELOAD");
-        const int ours = value_of(*at, SONDE__SAMPLER_ENV) || value_of(*at, SONDE__HEAP_ENV) ||
-                         value_of(*at, SONDE__LLAMA_ENV);
+        char *preload = preload_env_value_of(*at, "LD_PRELOAD");
+        const int ours = preload_env_value_of(*at, SONDE__SAMPLER_ENV) ||
+                         preload_env_value_of(*at, SONDE__HEAP_ENV) ||
+                         preload_env_value_of(*at, SONDE__LLAMA_ENV);
         const int alone = preload && !list_pass(preload, host->library, sizeof(host->library));
         if (ours || alone) *at = NULL;
     }
@@ -200,10 +205,10 @@ void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__hea
         return;
     }
     host->pid = (uint32_t)getpid();
-    copy(sampler->text, sizeof(sampler->text), SONDE__SAMPLER_ENV);
-    copy(heap->text, sizeof(heap->text), SONDE__HEAP_ENV);
-    copy(llama->text, sizeof(llama->text), SONDE__LLAMA_ENV);
-    copy(host->dir, sizeof(host->dir), "SONDE_DIR");
+    preload_env_copy(sampler->text, sizeof(sampler->text), SONDE__SAMPLER_ENV);
+    preload_env_copy(heap->text, sizeof(heap->text), SONDE__HEAP_ENV);
+    preload_env_copy(llama->text, sizeof(llama->text), SONDE__LLAMA_ENV);
+    preload_env_copy(host->dir, sizeof(host->dir), "SONDE_DIR");
     if (parse_sampler(sampler)) sampler->text[0] = 0;
     if (parse_heap(heap)) heap->text[0] = 0;
     if (parse_llama(llama)) llama->text[0] = 0;

@@ -31,10 +31,10 @@
 #define SHELL "/bin/sh"
 #define LATER ",later=1"
 
-enum how { BY_PATH, BY_NAME, BY_FD, AT, SPAWN, SPAWN_BY_NAME };
+enum preload_exec_how { BY_PATH, BY_NAME, BY_FD, AT, SPAWN, SPAWN_BY_NAME };
 
 struct what {
-    enum how how;
+    enum preload_exec_how how;
     const char *file;
     int fd, flags;
     pid_t *pid;               /* SPAWN… */
@@ -59,7 +59,7 @@ static const char *entry_value(const char *entry, const char *name, size_t len)
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
-static const char *value_of(char *const *envp, const char *name, size_t len)
+static const char *preload_exec_value_of(char *const *envp, const char *name, size_t len)
 {
     for (; envp && *envp; envp++) {
         const char *v = entry_value(*envp, name, len);
@@ -71,9 +71,9 @@ static const char *value_of(char *const *envp, const char *name, size_t len)
 /* Whoever sets them has his own reasons: sonde that is started under sonde. */
 static int is_others(char *const *envp)
 {
-    return value_of(envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) ||
-           value_of(envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1) ||
-           value_of(envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1);
+    return preload_exec_value_of(envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) ||
+           preload_exec_value_of(envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1) ||
+           preload_exec_value_of(envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1);
 }
 
 /* 1 if there is something to hand on. itself: it is this process that executes. */
@@ -97,7 +97,7 @@ static int ours_make(struct ours *o, char *const *envp, int itself)
         *next++ = o->llama;
     }
     if (next == o->entry + 1) return 0;
-    if (sonde__host.dir[0] && !value_of(envp, "SONDE_DIR", 9)) {
+    if (sonde__host.dir[0] && !preload_exec_value_of(envp, "SONDE_DIR", 9)) {
         stpcpy(stpcpy(o->dir, "SONDE_DIR="), sonde__host.dir);
         *next++ = o->dir;
     }
@@ -106,7 +106,7 @@ static int ours_make(struct ours *o, char *const *envp, int itself)
 }
 
 /* Ours first, the LD_PRELOAD that it replaces left out. out: room for all and a NULL. */
-static void fill(char **out, char *const *envp, char *const *ours)
+static void preload_exec_fill(char **out, char *const *envp, char *const *ours)
 {
     for (; *ours; ours++) *out++ = *ours;
     for (; envp && *envp; envp++) {
@@ -148,7 +148,7 @@ static enum sonde__image_kind image_of(const struct what *w)
 }
 
 /* The library may also not be there any more, as seen from another root. */
-static int suits(const struct what *w)
+static int preload_exec_suits(const struct what *w)
 {
     const int saved = errno;
     const int yes = w->how == BY_FD || w->file
@@ -158,7 +158,7 @@ static int suits(const struct what *w)
     return yes;
 }
 
-static int pass(const struct what *w, char *const argv[], char *const envp[])
+static int preload_exec_pass(const struct what *w, char *const argv[], char *const envp[])
 {
     switch (w->how) {
     case BY_PATH: return SONDE__REAL(execve)(w->file, argv, envp);
@@ -173,33 +173,34 @@ static int pass(const struct what *w, char *const argv[], char *const envp[])
 }
 
 /* Memory is the stack's: exec may be called where nothing else is safe. */
-static int run(const struct what *w, char *const argv[], char *const envp[])
+static int preload_exec_run(const struct what *w, char *const argv[], char *const envp[])
 {
     struct ours ours;
     size_t count = 0;
     const int spawns = w->how >= SPAWN;
     while (envp && envp[count]) count++;
     if (count > ENTRIES_MAX ||
-        !ours_make(&ours, envp, !spawns && sonde__host.pid == (uint32_t)getpid()) || !suits(w)) {
-        return pass(w, argv, envp);
+        !ours_make(&ours, envp, !spawns && sonde__host.pid == (uint32_t)getpid()) ||
+        !preload_exec_suits(w)) {
+        return preload_exec_pass(w, argv, envp);
     }
-    const char *theirs = value_of(envp, "LD_PRELOAD", 10);
+    const char *theirs = preload_exec_value_of(envp, "LD_PRELOAD", 10);
     if (!theirs) theirs = "";
     char preload[sizeof(ours.preload) + strlen(theirs)];
     char *entries[count + sizeof(ours.entry) / sizeof(ours.entry[0])];
     put_preload(preload, theirs);
     ours.entry[0] = preload;
-    fill(entries, envp, ours.entry);
-    const int rc = pass(w, argv, entries);
+    preload_exec_fill(entries, envp, ours.entry);
+    const int rc = preload_exec_pass(w, argv, entries);
     /* Too much because of ours: without us it would have gone. */
-    if ((spawns ? rc : errno) == E2BIG) return pass(w, argv, envp);
+    if ((spawns ? rc : errno) == E2BIG) return preload_exec_pass(w, argv, envp);
     return rc;
 }
 
 /* ---- Through a shell -------------------------------------------------------------------------- */
 
 /* In quotes, for the shell. out: room for four times as much, and two more. */
-static char *quote(char *out, const char *text)
+static char *preload_exec_quote(char *out, const char *text)
 {
     *out++ = '\'';
     for (; *text; text++) {
@@ -218,10 +219,10 @@ static size_t quoted_max(const char *text) { return 4 * strlen(text) + 3; }
     struct ours ours;                                                                          \
     const struct what shell = { .how = BY_PATH, .file = SHELL };                               \
     if (!(command) || strlen(command) > SHELL_MAX || !ours_make(&ours, environ, 0) ||          \
-        !suits(&shell)) {                                                                      \
+        !preload_exec_suits(&shell)) {                                                         \
         return call(command);                                                                  \
     }                                                                                          \
-    const char *theirs = value_of(environ, "LD_PRELOAD", 10);                                  \
+    const char *theirs = preload_exec_value_of(environ, "LD_PRELOAD", 10);                     \
     if (!theirs) theirs = "";                                                                  \
     if (strlen(theirs) > SHELL_MAX) return call(command);                                      \
     char preload[sizeof(ours.preload) + strlen(theirs)];                                       \
@@ -236,10 +237,10 @@ static void shell_line(char *out, const char *command, char *const *entries)
     for (; *entries; entries++) {
         const char *value = strchr(*entries, '=') + 1;
         memcpy(out, *entries, (size_t)(value - *entries));
-        out = quote(out + (value - *entries), value);
+        out = preload_exec_quote(out + (value - *entries), value);
         *out++ = ' ';
     }
-    out = quote(stpcpy(out, "exec " SHELL " -c "), command);
+    out = preload_exec_quote(stpcpy(out, "exec " SHELL " -c "), command);
     stpcpy(out, " sh");
 }
 
@@ -249,36 +250,40 @@ static void shell_line(char *out, const char *command, char *const *entries)
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-    return run(&(struct what){ BY_PATH, path, -1, 0, NULL, NULL, NULL }, argv, envp);
+    return preload_exec_run(&(struct what){ BY_PATH, path, -1, 0, NULL, NULL, NULL }, argv, envp);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-    return run(&(struct what){ BY_PATH, path, -1, 0, NULL, NULL, NULL }, argv, environ);
+    return preload_exec_run(&(struct what){ BY_PATH, path, -1, 0, NULL, NULL, NULL }, argv,
+                            environ);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
-    return run(&(struct what){ BY_NAME, file, -1, 0, NULL, NULL, NULL }, argv, environ);
+    return preload_exec_run(&(struct what){ BY_NAME, file, -1, 0, NULL, NULL, NULL }, argv,
+                            environ);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-    return run(&(struct what){ BY_NAME, file, -1, 0, NULL, NULL, NULL }, argv, envp);
+    return preload_exec_run(&(struct what){ BY_NAME, file, -1, 0, NULL, NULL, NULL }, argv, envp);
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                        const posix_spawnattr_t *attributes, char *const argv[],
                        char *const envp[])
 {
-    return run(&(struct what){ SPAWN, path, -1, 0, pid, actions, attributes }, argv, envp);
+    return preload_exec_run(&(struct what){ SPAWN, path, -1, 0, pid, actions, attributes }, argv,
+                            envp);
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                         const posix_spawnattr_t *attributes, char *const argv[],
                         char *const envp[])
 {
-    return run(&(struct what){ SPAWN_BY_NAME, file, -1, 0, pid, actions, attributes }, argv, envp);
+    return preload_exec_run(&(struct what){ SPAWN_BY_NAME, file, -1, 0, pid, actions, attributes },
+                            argv, envp);
 }
 
 EXPORT int system(const char *command)
@@ -297,12 +302,12 @@ EXPORT FILE *popen(const char *command, const char *mode)
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-    return run(&(struct what){ BY_FD, NULL, fd, 0, NULL, NULL, NULL }, argv, envp);
+    return preload_exec_run(&(struct what){ BY_FD, NULL, fd, 0, NULL, NULL, NULL }, argv, envp);
 }
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-    return run(&(struct what){ AT, path, fd, flags, NULL, NULL, NULL }, argv, envp);
+    return preload_exec_run(&(struct what){ AT, path, fd, flags, NULL, NULL, NULL }, argv, envp);
 }
 
 /* The forms with the arguments in the call. ap is at what follows arg. */
@@ -340,7 +345,7 @@ static void take_arguments(char **out, const char *arg, va_list *ap)
     take_arguments(argv, arg, &ap);                                                            \
     char *const *envp = env_of;                                                                \
     va_end(ap);                                                                                \
-    return run(&(struct what){ how, file, -1, 0, NULL, NULL, NULL }, argv, envp)
+    return preload_exec_run(&(struct what){ how, file, -1, 0, NULL, NULL, NULL }, argv, envp)
 
 EXPORT int execl(const char *path, const char *arg, ...)
 {

@@ -15,7 +15,7 @@ struct sonde__heap_config sonde__heap_config;
 struct sonde__llama_config sonde__llama_config;
 struct sonde__host sonde__host;
 
-static void resolve(void)
+static void preload_resolve(void)
 {
     for (int i = 0; i < SONDE__REAL_COUNT; i++) sonde__real((enum sonde__real_id)i);
     sonde__sandbox_resolve();
@@ -35,7 +35,7 @@ static void in_parent(void)
     if (blocked_here) sonde__signal_block(0);
 }
 
-static void in_child(void)
+static void preload_in_child(void)
 {
     const int sampled = sonde__timer.area && sonde__timer.state == SONDE__SAMPLER_RUNNING;
     if (blocked_here) sonde__signal_block(0);
@@ -52,11 +52,11 @@ void sonde__preload_start(void)
 {
     static uint32_t started;
     if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL)) return;
-    resolve();
+    preload_resolve();
     sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__llama_config, &sonde__host);
     if (sonde__config.text[0] || sonde__heap_config.text[0] || sonde__llama_config.text[0]) {
         sonde__image_start();
-        pthread_atfork(before_fork, in_parent, in_child);
+        pthread_atfork(before_fork, in_parent, preload_in_child);
     }
     if (sonde__config.text[0]) sonde__timer_start();
     if (sonde__heap_config.text[0]) {
@@ -67,10 +67,10 @@ void sonde__preload_start(void)
     sonde__heap_decided();
 }
 
-__attribute__((constructor)) static void load(void) { sonde__preload_start(); }
+__attribute__((constructor)) static void preload_load(void) { sonde__preload_start(); }
 
 /* Both go on: libraries that end after this one are part of the program too. */
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void preload_unload(void)
 {
     sonde__timer_stop(SONDE__SAMPLER_ENDED);
     sonde__heap_stop();

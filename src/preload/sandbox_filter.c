@@ -11,7 +11,8 @@
 struct machine { uint32_t a, x, memory[BPF_MEMWORDS]; };
 
 /* 0, or -1: no such instruction. */
-static int load(struct machine *m, const struct sock_filter *i, const struct seccomp_data *data)
+static int sandbox_filter_load(struct machine *m, const struct sock_filter *i,
+                               const struct seccomp_data *data)
 {
     const uint32_t size = sizeof(*data);
     uint32_t v = i->k;
@@ -33,7 +34,7 @@ static int load(struct machine *m, const struct sock_filter *i, const struct sec
     return 0;
 }
 
-static int compute(struct machine *m, const struct sock_filter *i)
+static int sandbox_filter_compute(struct machine *m, const struct sock_filter *i)
 {
     const uint32_t v = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
     switch (BPF_OP(i->code)) {
@@ -55,7 +56,7 @@ static int compute(struct machine *m, const struct sock_filter *i)
 }
 
 /* How many instructions are passed over, or -1. */
-static int64_t jump(const struct machine *m, const struct sock_filter *i)
+static int64_t sandbox_filter_jump(const struct machine *m, const struct sock_filter *i)
 {
     const uint32_t v = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
     switch (BPF_OP(i->code)) {
@@ -68,7 +69,7 @@ static int64_t jump(const struct machine *m, const struct sock_filter *i)
     }
 }
 
-static int store(struct machine *m, const struct sock_filter *i)
+static int sandbox_filter_store(struct machine *m, const struct sock_filter *i)
 {
     if (i->k >= BPF_MEMWORDS) return -1;
     m->memory[i->k] = BPF_CLASS(i->code) == BPF_ST ? m->a : m->x;
@@ -84,10 +85,10 @@ unsigned sonde__filter_run(const struct sock_filter *code, unsigned len,
         const struct sock_filter *i = &code[at];
         int64_t rc = -1;
         switch (BPF_CLASS(i->code)) {
-        case BPF_LD: case BPF_LDX: rc = load(&m, i, data); break;
-        case BPF_ST: case BPF_STX: rc = store(&m, i); break;
-        case BPF_ALU: rc = compute(&m, i); break;
-        case BPF_JMP: rc = jump(&m, i); break;
+        case BPF_LD: case BPF_LDX: rc = sandbox_filter_load(&m, i, data); break;
+        case BPF_ST: case BPF_STX: rc = sandbox_filter_store(&m, i); break;
+        case BPF_ALU: rc = sandbox_filter_compute(&m, i); break;
+        case BPF_JMP: rc = sandbox_filter_jump(&m, i); break;
         case BPF_MISC:
             if (BPF_MISCOP(i->code) == BPF_TAX) m.x = m.a;
             else m.a = m.x;

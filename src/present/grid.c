@@ -11,15 +11,15 @@
 
 static const struct sonde_cell blank = { .code = { ' ' }, .cells = 1 };
 
-static int limit(int side)
+static int grid_limit(int side)
 {
     return side < 1 ? 1 : side > SONDE_GRID_MAX ? SONDE_GRID_MAX : side;
 }
 
 int sonde_grid_init(struct sonde_grid *g, int width, int height, int ascii)
 {
-    width = limit(width);
-    height = limit(height);
+    width = grid_limit(width);
+    height = grid_limit(height);
     const size_t count = (size_t)width * (size_t)height;
     struct sonde_cell *cells = sonde__calloc(count, sizeof(*cells));
     if (!cells) return SONDE_ENOMEM;
@@ -34,7 +34,7 @@ void sonde_grid_release(struct sonde_grid *g)
     *g = (struct sonde_grid){ 0 };
 }
 
-static struct sonde_cell *at(struct sonde_grid *g, int x, int y)
+static struct sonde_cell *grid_at(struct sonde_grid *g, int x, int y)
 {
     if (x < 0 || y < 0 || x >= g->width || y >= g->height) return NULL;
     return &g->cells[(size_t)y * (size_t)g->width + (size_t)x];
@@ -47,11 +47,11 @@ const struct sonde_cell *sonde_grid_at(const struct sonde_grid *g, int x, int y)
 }
 
 /* Overwriting half of a wide character leaves a blank for the other half. */
-static void unpair(struct sonde_grid *g, int x, int y)
+static void grid_unpair(struct sonde_grid *g, int x, int y)
 {
-    struct sonde_cell *c = at(g, x, y), *other;
-    if (c->cells == 0) other = at(g, x - 1, y);
-    else if (c->cells == 2) other = at(g, x + 1, y);
+    struct sonde_cell *c = grid_at(g, x, y), *other;
+    if (c->cells == 0) other = grid_at(g, x - 1, y);
+    else if (c->cells == 2) other = grid_at(g, x + 1, y);
     else return;
     assert(other);
     const uint8_t style = other->style;
@@ -59,18 +59,18 @@ static void unpair(struct sonde_grid *g, int x, int y)
     other->style = style;
 }
 
-static void put(struct sonde_grid *g, int x, int y, struct sonde_glyph glyph, unsigned style)
+static void grid_put(struct sonde_grid *g, int x, int y, struct sonde_glyph glyph, unsigned style)
 {
-    unpair(g, x, y);
-    if (glyph.cells == 2) unpair(g, x + 1, y);
-    *at(g, x, y) = (struct sonde_cell){ .code = { glyph.code }, .cells = (uint8_t)glyph.cells,
-                                        .style = (uint8_t)style };
+    grid_unpair(g, x, y);
+    if (glyph.cells == 2) grid_unpair(g, x + 1, y);
+    *grid_at(g, x, y) = (struct sonde_cell){ .code = { glyph.code }, .cells = (uint8_t)glyph.cells,
+                                             .style = (uint8_t)style };
     if (glyph.cells == 2) {
-        *at(g, x + 1, y) = (struct sonde_cell){ .cells = 0, .style = (uint8_t)style };
+        *grid_at(g, x + 1, y) = (struct sonde_cell){ .cells = 0, .style = (uint8_t)style };
     }
 }
 
-static void combine(struct sonde_cell *c, uint32_t code)
+static void grid_combine(struct sonde_cell *c, uint32_t code)
 {
     for (int i = 1; i < SONDE_CELL_CODES; i++) {
         if (c->code[i]) continue;
@@ -92,12 +92,12 @@ int sonde_grid_text(struct sonde_grid *g, int x, int y, int max, unsigned style,
         s += n;
         len -= n;
         if (glyph.cells == 0) {
-            if (last && glyph.code) combine(last, glyph.code);
+            if (last && glyph.code) grid_combine(last, glyph.code);
             continue;
         }
         if (used + glyph.cells > max) break;
-        put(g, x + used, y, glyph, style);
-        last = at(g, x + used, y);
+        grid_put(g, x + used, y, glyph, style);
+        last = grid_at(g, x + used, y);
         used += glyph.cells;
     }
     return used;
@@ -109,7 +109,7 @@ void sonde_grid_field(struct sonde_grid *g, int x, int y, int cells, int right, 
     const int want = sonde_text_cells(s, g->ascii);
     static const struct sonde_glyph space = { .code = ' ', .cells = 1 };
     if (y < 0 || y >= g->height || x < 0) return;
-    for (int i = 0; i < cells && x + i < g->width; i++) put(g, x + i, y, space, style);
+    for (int i = 0; i < cells && x + i < g->width; i++) grid_put(g, x + i, y, space, style);
 
     if (want > cells) {
         if (cells < 1) return;
@@ -145,7 +145,7 @@ void sonde_grid_field_middle(struct sonde_grid *g, int x, int y, int cells, unsi
 void sonde_grid_restyle(struct sonde_grid *g, int x, int y, int cells, unsigned style)
 {
     for (int i = 0; i < cells; i++) {
-        struct sonde_cell *c = at(g, x + i, y);
+        struct sonde_cell *c = grid_at(g, x + i, y);
         if (!c) continue;
         unsigned old = c->style;
         if (style & SONDE_STYLE_COLOUR) old &= ~(unsigned)SONDE_STYLE_COLOUR;
@@ -153,7 +153,7 @@ void sonde_grid_restyle(struct sonde_grid *g, int x, int y, int cells, unsigned 
     }
 }
 
-static int is_blank(const struct sonde_cell *c)
+static int grid_is_blank(const struct sonde_cell *c)
 {
     return c->code[0] == ' ' && !c->code[1];
 }
@@ -161,11 +161,11 @@ static int is_blank(const struct sonde_cell *c)
 static int row_end(const struct sonde_grid *g, int y)
 {
     int end = g->width;
-    while (end > 0 && is_blank(sonde_grid_at(g, end - 1, y))) end--;
+    while (end > 0 && grid_is_blank(sonde_grid_at(g, end - 1, y))) end--;
     return end;
 }
 
-static void put_style(struct sonde_buf *out, unsigned style)
+static void grid_put_style(struct sonde_buf *out, unsigned style)
 {
     static const int colours[] = { [SONDE_STYLE_GREEN] = 32, [SONDE_STYLE_YELLOW] = 33,
                                    [SONDE_STYLE_RED] = 31, [SONDE_STYLE_CYAN] = 36 };
@@ -180,14 +180,14 @@ static void put_style(struct sonde_buf *out, unsigned style)
     sonde_buf_putc(out, 'm');
 }
 
-static void print_row(const struct sonde_grid *g, int y, int colour, struct sonde_buf *out)
+static void grid_print_row(const struct sonde_grid *g, int y, int colour, struct sonde_buf *out)
 {
     const int end = row_end(g, y);
     unsigned style = SONDE_STYLE_NORMAL;
     for (int x = 0; x < end; x++) {
         const struct sonde_cell *c = sonde_grid_at(g, x, y);
         if (colour && c->style != style) {
-            put_style(out, c->style);
+            grid_put_style(out, c->style);
             style = c->style;
         }
         for (int i = 0; i < SONDE_CELL_CODES && c->code[i]; i++) {
@@ -195,20 +195,20 @@ static void print_row(const struct sonde_grid *g, int y, int colour, struct sond
             sonde_buf_add(out, bytes, sonde_text_encode(c->code[i], bytes));
         }
     }
-    if (style != SONDE_STYLE_NORMAL) put_style(out, SONDE_STYLE_NORMAL);
+    if (style != SONDE_STYLE_NORMAL) grid_put_style(out, SONDE_STYLE_NORMAL);
     sonde_buf_putc(out, '\n');
 }
 
-static void print(const struct sonde_grid *g, int colour, struct sonde_buf *out)
+static void grid_print(const struct sonde_grid *g, int colour, struct sonde_buf *out)
 {
     int rows = g->height;
     while (rows > 0 && row_end(g, rows - 1) == 0) rows--;
-    for (int y = 0; y < rows; y++) print_row(g, y, colour, out);
+    for (int y = 0; y < rows; y++) grid_print_row(g, y, colour, out);
 }
 
-void sonde_grid_print(const struct sonde_grid *g, struct sonde_buf *out) { print(g, 0, out); }
+void sonde_grid_print(const struct sonde_grid *g, struct sonde_buf *out) { grid_print(g, 0, out); }
 
 void sonde_grid_print_colour(const struct sonde_grid *g, struct sonde_buf *out)
 {
-    print(g, 1, out);
+    grid_print(g, 1, out);
 }

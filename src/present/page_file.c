@@ -49,7 +49,7 @@ void sonde_page_file_add(struct sonde_page_file *f, const char *key, const char 
     sonde_buf_add(&f->answers, json, len);
 }
 
-static void put_head(const struct sonde_page_file *f, struct sonde_buf *out)
+static void page_file_put_head(const struct sonde_page_file *f, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     sonde_json_u64(out, "version", 1);
@@ -66,7 +66,7 @@ static void put_head(const struct sonde_page_file *f, struct sonde_buf *out)
     sonde_buf_puts(out, ",\n\"answers\":{");
 }
 
-static void put_file(struct sonde_buf *out, const struct sonde_web_file *file)
+static void page_file_put(struct sonde_buf *out, const struct sonde_web_file *file)
 {
     const int rc = sonde_gz_unpack(file->packed, file->packed_len, out);
     if (rc && !out->error) out->error = rc; /* it is our own: there was no memory */
@@ -76,7 +76,7 @@ int sonde_page_file_write(const struct sonde_page_file *f, struct sonde_buf *out
 {
     struct sonde_buf head;
     sonde_buf_init(&head, 1 << 20);
-    put_head(f, &head);
+    page_file_put_head(f, &head);
     sonde_buf_printf(out,
                      "<!doctype html>\n<html lang=\"en\" data-version=\"" SONDE_VERSION "\">\n<head>\n"
                      "<meta charset=\"utf-8\">\n"
@@ -90,7 +90,7 @@ int sonde_page_file_write(const struct sonde_page_file *f, struct sonde_buf *out
                      sonde_web_app_js.policy_hash, sonde_web_app_css.policy_hash);
     sonde_flame_put_xml(out, f->title);
     sonde_buf_puts(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>");
-    put_file(out, &sonde_web_app_css);
+    page_file_put(out, &sonde_web_app_css);
     sonde_buf_puts(out, "</style>\n</head>\n<body>\n"
                         "<noscript><p>This page draws with JavaScript, which is off. `sonde report` "
                         "says the same in words.</p></noscript>\n"
@@ -98,7 +98,7 @@ int sonde_page_file_write(const struct sonde_page_file *f, struct sonde_buf *out
     put_data(out, head.data ? head.data : "", head.len);
     put_data(out, f->answers.data ? f->answers.data : "", f->answers.len);
     sonde_buf_puts(out, "}}\n</script>\n<script>");
-    put_file(out, &sonde_web_app_js);
+    page_file_put(out, &sonde_web_app_js);
     sonde_buf_puts(out, "</script>\n</body>\n</html>\n");
     if (head.error && !out->error) out->error = head.error;
     if (f->answers.error && !out->error) out->error = f->answers.error;

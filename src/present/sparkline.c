@@ -10,7 +10,7 @@ static const char *const plain[] = { "_", ".", "-", ":", "=", "+", "*", "#" };
 #define LEVELS 8
 
 /* Mean of the finite values in [from, to); NaN if there is none. */
-static double mean(const double *value, size_t from, size_t to)
+static double sparkline_mean(const double *value, size_t from, size_t to)
 {
     double sum = 0;
     size_t n = 0;
@@ -25,7 +25,7 @@ static double mean(const double *value, size_t from, size_t to)
 /* What cell i of n shows. */
 static double cell_value(const double *value, size_t count, size_t i, size_t n)
 {
-    return mean(value, i * count / n, (i + 1) * count / n);
+    return sparkline_mean(value, i * count / n, (i + 1) * count / n);
 }
 
 static int level_of(double v, double lo, double hi)

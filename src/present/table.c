@@ -73,7 +73,7 @@ const char *sonde_table_text(const struct sonde_table *t, size_t row, size_t col
 }
 
 /* How wide column c would like to be. */
-static int natural(const struct sonde_table *t, size_t c, int ascii)
+static int table_natural(const struct sonde_table *t, size_t c, int ascii)
 {
     const struct sonde_column *col = &t->columns[c];
     int cells = sonde_text_cells(col->title, ascii);
@@ -85,7 +85,7 @@ static int natural(const struct sonde_table *t, size_t c, int ascii)
     return col->max && cells > col->max ? col->max : cells;
 }
 
-static int total(const int *width, size_t count)
+static int table_total(const int *width, size_t count)
 {
     int sum = 0, shown = 0;
     for (size_t i = 0; i < count; i++) {
@@ -97,7 +97,7 @@ static int total(const int *width, size_t count)
 }
 
 /* Shorten the widest column that is above its floor by one; 0 if there is none. */
-static int squeeze(int *width, const int *floor, size_t count)
+static int table_squeeze(int *width, const int *floor, size_t count)
 {
     size_t widest = count;
     for (size_t i = 0; i < count; i++) {
@@ -130,26 +130,26 @@ void sonde_table_fit(const struct sonde_table *t, int width, int ascii,
 
     for (size_t i = 0; i < count; i++) {
         const struct sonde_column *col = &t->columns[i];
-        out[i] = natural(t, i, ascii);
+        out[i] = table_natural(t, i, ascii);
         const int least = col->min ? col->min
                         : col->align == SONDE_RIGHT ? out[i]
                         : sonde_text_cells(col->title, ascii);
         floor[i] = least < out[i] ? least : out[i];
     }
-    while (total(floor, count) > width && drop_one(t, out, floor)) { }
-    while (total(out, count) > width && squeeze(out, floor, count)) { }
+    while (table_total(floor, count) > width && drop_one(t, out, floor)) { }
+    while (table_total(out, count) > width && table_squeeze(out, floor, count)) { }
 
     /* Nothing more may be dropped and it is still too wide: a terminal of a few columns. The
      * last columns go, then what is left is cut. */
     static const int one[SONDE_TABLE_COLUMNS_MAX] = {
         [0 ... SONDE_TABLE_COLUMNS_MAX - 1] = 1
     };
-    for (size_t i = count; i > 1 && total(out, count) > width; i--) {
+    for (size_t i = count; i > 1 && table_total(out, count) > width; i--) {
         int least = 0;
         for (size_t k = 0; k < i; k++) least += out[k] ? 1 + SONDE_TABLE_GAP : 0;
         if (least - SONDE_TABLE_GAP > width) out[i - 1] = 0;
     }
-    while (total(out, count) > width && squeeze(out, one, count)) { }
+    while (table_total(out, count) > width && table_squeeze(out, one, count)) { }
     if (width < 1) memset(out, 0, count * sizeof(*out));
 }
 

@@ -10,10 +10,10 @@
 
 #include "base/array.h"
 
-struct range { uint32_t first, last; };
+struct text_range { uint32_t first, last; };
 
 /* Combining marks and variation selectors: drawn over the character before. */
-static const struct range zero_width[] = {
+static const struct text_range zero_width[] = {
     { 0x0300, 0x036f }, { 0x0483, 0x0489 }, { 0x0591, 0x05bd }, { 0x05bf, 0x05bf },
     { 0x05c1, 0x05c2 }, { 0x05c4, 0x05c5 }, { 0x0610, 0x061a }, { 0x064b, 0x065f },
     { 0x0670, 0x0670 }, { 0x06d6, 0x06dc }, { 0x06df, 0x06e4 }, { 0x06e7, 0x06e8 },
@@ -25,7 +25,7 @@ static const struct range zero_width[] = {
 };
 
 /* East Asian wide and emoji. */
-static const struct range double_width[] = {
+static const struct text_range double_width[] = {
     { 0x1100, 0x115f }, { 0x231a, 0x231b }, { 0x2329, 0x232a }, { 0x23e9, 0x23ec },
     { 0x23f0, 0x23f0 }, { 0x23f3, 0x23f3 }, { 0x25fd, 0x25fe }, { 0x2614, 0x2615 },
     { 0x2648, 0x2653 }, { 0x267f, 0x267f }, { 0x2693, 0x2693 }, { 0x26a1, 0x26a1 },
@@ -50,7 +50,7 @@ static const struct range double_width[] = {
 
 /* Invisible or able to reorder the line: soft hyphen, zero-width and bidirectional controls,
  * line and paragraph separators, tags, private use, noncharacters. */
-static const struct range hostile[] = {
+static const struct text_range hostile[] = {
     { 0x0080, 0x009f }, { 0x00ad, 0x00ad }, { 0x034f, 0x034f }, { 0x061c, 0x061c },
     { 0x115f, 0x1160 }, { 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e },
     { 0x2060, 0x206f }, { 0x3164, 0x3164 }, { 0xd800, 0xf8ff }, { 0xfdd0, 0xfdef },
@@ -68,7 +68,7 @@ static const struct { uint32_t code; char plain; } plain_forms[] = {
     { 0x2588, '#' }, { 0x2591, '.' }, { 0x00d7, 'x' },
 };
 
-static int in_ranges(uint32_t code, const struct range *r, size_t count)
+static int in_ranges(uint32_t code, const struct text_range *r, size_t count)
 {
     size_t lo = 0, hi = count;
     while (lo < hi) {
@@ -82,7 +82,7 @@ static int in_ranges(uint32_t code, const struct range *r, size_t count)
 #define IN(code, table) in_ranges(code, table, SONDE_COUNT(table))
 
 /* Decode one sequence; a bad byte is U+FFFD and one byte long. */
-static size_t decode(const unsigned char *s, size_t len, uint32_t *code)
+static size_t text_decode(const unsigned char *s, size_t len, uint32_t *code)
 {
     static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
     size_t need;
@@ -117,7 +117,7 @@ size_t sonde_text_next(const char *s, size_t len, int ascii, struct sonde_glyph 
 {
     assert(len > 0);
     uint32_t code;
-    const size_t used = decode((const unsigned char *)s, len, &code);
+    const size_t used = text_decode((const unsigned char *)s, len, &code);
 
     if (code < 0x20) code = 0x2400 + code;
     else if (code == 0x7f) code = 0x2421;
@@ -174,9 +174,9 @@ int sonde_text_cells(const char *s, int ascii)
     return cells;
 }
 
-struct writer { char *out; size_t size, len; };
+struct text_writer { char *out; size_t size, len; };
 
-static int put(struct writer *w, uint32_t code)
+static int text_put(struct text_writer *w, uint32_t code)
 {
     char bytes[4];
     const size_t n = sonde_text_encode(code, bytes);
@@ -186,16 +186,16 @@ static int put(struct writer *w, uint32_t code)
     return 1;
 }
 
-static void pad(struct writer *w, int cells)
+static void text_pad(struct text_writer *w, int cells)
 {
-    while (cells-- > 0 && put(w, ' ')) { }
+    while (cells-- > 0 && text_put(w, ' ')) { }
 }
 
 size_t sonde_text_fit(char *out, size_t out_size, const char *s, int cells,
                       enum sonde_align align, int ascii)
 {
     assert(out_size > 0);
-    struct writer w = { .out = out, .size = out_size };
+    struct text_writer w = { .out = out, .size = out_size };
     const int want = sonde_text_cells(s, ascii);
     const int cut = want > cells;
     const int room = cut ? cells - 1 : cells; /* the ellipsis takes the last one */
@@ -204,7 +204,7 @@ size_t sonde_text_fit(char *out, size_t out_size, const char *s, int cells,
         out[0] = 0;
         return 0;
     }
-    if (align == SONDE_RIGHT && !cut) pad(&w, cells - want);
+    if (align == SONDE_RIGHT && !cut) text_pad(&w, cells - want);
 
     int used = 0;
     size_t len = strlen(s);
@@ -212,16 +212,16 @@ size_t sonde_text_fit(char *out, size_t out_size, const char *s, int cells,
         struct sonde_glyph g;
         const size_t n = sonde_text_next(s, len, ascii, &g);
         if (used + g.cells > room || (cut && used == room)) break;
-        if (g.code && !put(&w, g.code)) break;
+        if (g.code && !text_put(&w, g.code)) break;
         used += g.cells;
         s += n;
         len -= n;
     }
     if (cut) {
-        pad(&w, room - used); /* a wide character that did not fit leaves one cell */
-        put(&w, ascii ? '~' : 0x2026);
+        text_pad(&w, room - used); /* a wide character that did not fit leaves one cell */
+        text_put(&w, ascii ? '~' : 0x2026);
     } else if (align == SONDE_LEFT) {
-        pad(&w, cells - want);
+        text_pad(&w, cells - want);
     }
     out[w.len] = 0;
     return w.len;

@@ -48,7 +48,7 @@ static const struct { const char *word; enum sonde_unit unit; } words[] = {
     { "hertz", SONDE_UNIT_HERTZ },
 };
 
-static int ends_with(const char *s, size_t len, const char *end)
+static int units_ends_with(const char *s, size_t len, const char *end)
 {
     const size_t n = strlen(end);
     return len > n && s[len - n - 1] == '_' && memcmp(s + len - n, end, n) == 0;
@@ -60,7 +60,7 @@ enum sonde_unit sonde_unit_of(const char *unit, const char *name)
                                          "timestamp_seconds" };
     const size_t n = SONDE_COUNT(words);
     for (size_t i = 0; name && i < SONDE_COUNT(dates); i++) {
-        if (ends_with(name, strlen(name), dates[i])) return SONDE_UNIT_DATE;
+        if (units_ends_with(name, strlen(name), dates[i])) return SONDE_UNIT_DATE;
     }
     for (size_t i = 0; unit && i < n; i++) {
         if (strcmp(unit, words[i].word) == 0) return words[i].unit;
@@ -68,9 +68,9 @@ enum sonde_unit sonde_unit_of(const char *unit, const char *name)
     if (!name) return SONDE_UNIT_COUNT;
 
     size_t len = strlen(name);
-    if (ends_with(name, len, "total")) len -= strlen("_total");
+    if (units_ends_with(name, len, "total")) len -= strlen("_total");
     for (size_t i = 0; i < n; i++) {
-        if (ends_with(name, len, words[i].word)) return words[i].unit;
+        if (units_ends_with(name, len, words[i].word)) return words[i].unit;
     }
     return SONDE_UNIT_COUNT;
 }
@@ -81,7 +81,7 @@ enum sonde_unit sonde_unit_rate(enum sonde_unit u)
 }
 
 /* Three significant digits, without the prefix; whole small counts without a fraction. */
-static void digits(char *out, size_t size, double x, enum sonde_unit u, int first)
+static void units_digits(char *out, size_t size, double x, enum sonde_unit u, int first)
 {
     const double a = fabs(x);
     const int whole = u == SONDE_UNIT_COUNT || u == SONDE_UNIT_BYTES;
@@ -120,7 +120,7 @@ const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde
         return out;
     }
     char number[16];
-    digits(number, sizeof(number), v / p[i].factor, u, i == 0);
+    units_digits(number, sizeof(number), v / p[i].factor, u, i == 0);
     snprintf(out, SONDE_VALUE_BYTES, "%s%s", number, ascii ? p[i].plain : p[i].text);
     return out;
 }

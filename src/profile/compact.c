@@ -49,7 +49,7 @@ static uint32_t add_module(struct adding *a, uint32_t id)
     return a->module[id];
 }
 
-static uint32_t add_function(struct adding *a, uint32_t id)
+static uint32_t profile_fold_add_function(struct adding *a, uint32_t id)
 {
     if (!id || a->function[id]) return a->function[id];
     struct sonde_profile_function row = a->from->functions[id];
@@ -59,7 +59,7 @@ static uint32_t add_function(struct adding *a, uint32_t id)
     return a->function[id] = sonde_profile_function(a->to, &row);
 }
 
-static uint32_t add_thread(struct adding *a, uint32_t id)
+static uint32_t profile_fold_add_thread(struct adding *a, uint32_t id)
 {
     if (!id || a->thread[id]) return a->thread[id];
     const struct sonde_profile_thread *t = &a->from->threads[id];
@@ -67,7 +67,7 @@ static uint32_t add_thread(struct adding *a, uint32_t id)
                sonde_profile_thread(a->to, t->pid, t->tid, sonde_profile_str(a->from, t->name));
 }
 
-static uint32_t add_location(struct adding *a, uint32_t id)
+static uint32_t profile_fold_add_location(struct adding *a, uint32_t id)
 {
     if (!id || a->location[id]) return a->location[id];
     const struct sonde_profile_location *l = &a->from->locations[id];
@@ -80,15 +80,17 @@ static uint32_t add_location(struct adding *a, uint32_t id)
     }
     for (uint32_t i = 0; i < l->line_count; i++) {
         const struct sonde_profile_line *old = &a->from->lines[l->line + i];
-        lines[i] = (struct sonde_profile_line){ add_function(a, old->function), old->line };
+        lines[i] =
+            (struct sonde_profile_line){ profile_fold_add_function(a, old->function), old->line };
     }
     a->location[id] = sonde_profile_lines_location(a->to, module, address, lines, l->line_count);
     sonde__free(lines);
     return a->location[id];
 }
 
-static int is_wanted(const struct sonde_profile *p, const struct sonde_profile_sample *s,
-                     const struct sonde_compact_part *part)
+static int profile_fold_is_wanted(const struct sonde_profile *p,
+                                  const struct sonde_profile_sample *s,
+                                  const struct sonde_compact_part *part)
 {
     if (part->kinds && !(part->kinds >> s->kind & 1)) return 0;
     if (part->from_ns && s->time_ns < part->from_ns) return 0;
@@ -102,7 +104,7 @@ static int add_stacks(struct adding *a, const struct sonde_compact_part *part)
 {
     const struct sonde_profile *p = a->from;
     for (uint32_t i = 0; i < p->samples_count; i++) {
-        if (is_wanted(p, &p->samples[i], part)) a->stack[p->samples[i].stack] = 1;
+        if (profile_fold_is_wanted(p, &p->samples[i], part)) a->stack[p->samples[i].stack] = 1;
     }
     for (uint32_t i = p->stacks_count; i-- > 1;) {
         if (a->stack[i]) a->stack[p->stacks[i].parent] = 1;
@@ -111,19 +113,19 @@ static int add_stacks(struct adding *a, const struct sonde_compact_part *part)
     for (uint32_t i = 1; i < p->stacks_count; i++) {
         if (!a->stack[i]) continue;
         a->stack[i] = sonde_profile_stack(a->to, a->stack[p->stacks[i].parent],
-                                          add_location(a, p->stacks[i].location));
+                                          profile_fold_add_location(a, p->stacks[i].location));
         if (!a->stack[i]) return SONDE_ENOMEM;
     }
     return 0;
 }
 
-static int add_samples(struct adding *a, const struct sonde_compact_part *part)
+static int profile_fold_add_samples(struct adding *a, const struct sonde_compact_part *part)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < a->from->samples_count; i++) {
         struct sonde_profile_sample s = a->from->samples[i];
-        if (!is_wanted(a->from, &s, part)) continue;
-        const uint32_t thread = add_thread(a, s.thread);
+        if (!profile_fold_is_wanted(a->from, &s, part)) continue;
+        const uint32_t thread = profile_fold_add_thread(a, s.thread);
         if (s.thread && !thread) return SONDE_ENOMEM;
         s.stack = a->stack[s.stack];
         s.thread = thread;
@@ -132,7 +134,7 @@ static int add_samples(struct adding *a, const struct sonde_compact_part *part)
     return rc;
 }
 
-static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t profile_fold_later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* ---- Spans that are wanted --------------------------------------------------------------------- */
 
@@ -158,7 +160,7 @@ static int is_on_thread(const struct sonde_profile *p, uint32_t span)
     return p->threads[p->spans[span].thread].tid != 0;
 }
 
-static int by_id(const void *a, const void *b)
+static int profile_fold_by_id(const void *a, const void *b)
 {
     const struct span_id *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
@@ -224,7 +226,10 @@ static void want_others(struct wanting *w)
     uint32_t left = w->part->others_max;
     for (uint32_t i = 0; i < p->samples_count; i++) {
         const struct sonde_profile_sample *s = &p->samples[i];
-        if (w->of_sample[i] || !s->thread || !s->time_ns || !is_wanted(p, s, w->part)) continue;
+        if (w->of_sample[i] || !s->thread || !s->time_ns ||
+            !profile_fold_is_wanted(p, s, w->part)) {
+            continue;
+        }
         w->outside[w->outside_count++] =
             (struct outside){ s->time_ns, p->threads[s->thread].pid };
     }
@@ -249,18 +254,20 @@ static int wanting_init(struct wanting *w)
         if (!p->spans[i].id || !is_on_thread(p, i)) continue;
         w->ids[w->id_count++] = (struct span_id){ p->spans[i].id, i };
     }
-    qsort(w->ids, w->id_count, sizeof(*w->ids), by_id);
+    qsort(w->ids, w->id_count, sizeof(*w->ids), profile_fold_by_id);
     return 0;
 }
 
 static int want_spans(struct adding *a, const struct sonde_compact_part *part)
 {
     const struct sonde_profile *p = a->from;
-    const uint64_t from_ns = later(p->start_ns, part->from_ns);
+    const uint64_t from_ns = profile_fold_later(p->start_ns, part->from_ns);
     struct wanting w = { .a = a, .part = part };
     const int rc = wanting_init(&w);
     for (uint32_t i = 0; !rc && i < p->samples_count; i++) {
-        if (w.of_sample[i] && is_wanted(p, &p->samples[i], part)) a->span[w.of_sample[i] - 1] = 1;
+        if (w.of_sample[i] && profile_fold_is_wanted(p, &p->samples[i], part)) {
+            a->span[w.of_sample[i] - 1] = 1;
+        }
     }
     for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
         if (part->pid && p->threads[p->spans[i].thread].pid != part->pid) continue;
@@ -276,7 +283,7 @@ static int want_spans(struct adding *a, const struct sonde_compact_part *part)
 }
 
 /* Parts that follow each other may both know of a span that goes over their border. */
-static int is_there(const struct sonde_profile *p, const struct sonde_profile_span *s)
+static int profile_fold_is_there(const struct sonde_profile *p, const struct sonde_profile_span *s)
 {
     for (uint32_t i = 0; i < p->spans_count; i++) {
         const struct sonde_profile_span *o = &p->spans[i];
@@ -298,9 +305,9 @@ static int add_spans(struct adding *a, uint64_t from_ns)
         const uint32_t first = part;
         while (part < p->parts_count && p->parts[part].span == i) part++;
         if (!a->span[i]) continue;
-        s.thread = add_thread(a, s.thread);
+        s.thread = profile_fold_add_thread(a, s.thread);
         s.name = add_string(a, s.name);
-        if (s.start_ns < from_ns && is_there(a->to, &s)) continue;
+        if (s.start_ns < from_ns && profile_fold_is_there(a->to, &s)) continue;
         rc = sonde_profile_add_span(a->to, &s);
         for (uint32_t k = first; !rc && k < part; k++) {
             struct sonde_profile_part row = p->parts[k];
@@ -311,11 +318,11 @@ static int add_spans(struct adding *a, uint64_t from_ns)
     return rc;
 }
 
-static void add_facts(struct adding *a, const struct sonde_compact_part *part)
+static void profile_fold_add_facts(struct adding *a, const struct sonde_compact_part *part)
 {
     const struct sonde_profile *from = a->from;
     struct sonde_profile *p = a->to;
-    const uint64_t start = later(from->start_ns, part->from_ns);
+    const uint64_t start = profile_fold_later(from->start_ns, part->from_ns);
     const uint64_t end = part->to_ns && part->to_ns < from->end_ns ? part->to_ns : from->end_ns;
     const double had = (double)(p->end_ns - p->start_ns);
     const double add = end > start ? (double)(end - start) : 0;
@@ -338,28 +345,31 @@ static void add_facts(struct adding *a, const struct sonde_compact_part *part)
     if (!p->host) p->host = add_string(a, from->host);
 }
 
-static uint32_t *map_create(uint32_t count) { return sonde__calloc(count + 1u, sizeof(uint32_t)); }
+static uint32_t *profile_fold_map_create(uint32_t count)
+{
+    return sonde__calloc(count + 1u, sizeof(uint32_t));
+}
 
 int sonde_compact_add(struct sonde_profile *p, const struct sonde_profile *from,
                    const struct sonde_compact_part *part)
 {
     assert(p != from);
     struct adding a = { .from = from, .to = p, .rebase = part->rebase };
-    a.string = map_create(from->strings_count);
-    a.module = map_create(from->modules_count);
-    a.function = map_create(from->functions_count);
-    a.location = map_create(from->locations_count);
-    a.stack = map_create(from->stacks_count);
-    a.thread = map_create(from->threads_count);
+    a.string = profile_fold_map_create(from->strings_count);
+    a.module = profile_fold_map_create(from->modules_count);
+    a.function = profile_fold_map_create(from->functions_count);
+    a.location = profile_fold_map_create(from->locations_count);
+    a.stack = profile_fold_map_create(from->stacks_count);
+    a.thread = profile_fold_map_create(from->threads_count);
     a.span = sonde__calloc(from->spans_count + 1u, 1);
     int rc = a.string && a.module && a.function && a.location && a.stack && a.thread && a.span
                  ? 0
                  : SONDE_ENOMEM;
     if (!rc) rc = add_stacks(&a, part);
-    if (!rc) rc = add_samples(&a, part);
+    if (!rc) rc = profile_fold_add_samples(&a, part);
     if (!rc && part->spans && from->spans_count) rc = want_spans(&a, part);
-    if (!rc) rc = add_spans(&a, later(from->start_ns, part->from_ns));
-    if (!rc) add_facts(&a, part);
+    if (!rc) rc = add_spans(&a, profile_fold_later(from->start_ns, part->from_ns));
+    if (!rc) profile_fold_add_facts(&a, part);
     sonde__free(a.string);
     sonde__free(a.module);
     sonde__free(a.function);
@@ -372,7 +382,7 @@ int sonde_compact_add(struct sonde_profile *p, const struct sonde_profile *from,
 
 /* ---- Folding ----------------------------------------------------------------------------------- */
 
-static int in_order(const void *a, const void *b)
+static int profile_fold_in_order(const void *a, const void *b)
 {
     const struct sonde_profile_sample *x = a, *y = b;
     if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
@@ -383,10 +393,12 @@ static int in_order(const void *a, const void *b)
 }
 
 /* 1 if b could be added to a. */
-static int add_up(struct sonde_profile_sample *a, const struct sonde_profile_sample *b)
+static int profile_fold_add_up(struct sonde_profile_sample *a, const struct sonde_profile_sample *b)
 {
     uint32_t count;
-    if (in_order(a, b) != 0 || __builtin_add_overflow(a->count, b->count, &count)) return 0;
+    if (profile_fold_in_order(a, b) != 0 || __builtin_add_overflow(a->count, b->count, &count)) {
+        return 0;
+    }
     a->weight += b->weight; /* all weights of a kind fit (profile.h) */
     a->count = count;
     return 1;
@@ -419,10 +431,12 @@ int sonde_compact_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_co
     for (uint32_t i = 0; i < p->samples_count; i++) {
         p->samples[i].time_ns -= p->samples[i].time_ns % step_ns;
     }
-    if (p->samples_count) qsort(p->samples, p->samples_count, sizeof(p->samples[0]), in_order);
+    if (p->samples_count) {
+        qsort(p->samples, p->samples_count, sizeof(p->samples[0]), profile_fold_in_order);
+    }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
-        if (kept && add_up(&p->samples[kept - 1], &p->samples[i])) continue;
+        if (kept && profile_fold_add_up(&p->samples[kept - 1], &p->samples[i])) continue;
         p->samples[kept++] = p->samples[i];
     }
     p->samples_count = kept;

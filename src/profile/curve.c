@@ -4,26 +4,26 @@
 #include <string.h>
 
 /* Behind the points there are zeros, so that equal series are equal bytes. */
-static void set_count(struct sonde_curve *s, uint32_t count)
+static void profile_series_set_count(struct sonde_curve *s, uint32_t count)
 {
     memset(s->value + count, 0, (SONDE_CURVE_POINTS - count) * sizeof(s->value[0]));
     s->count = count;
 }
 
 /* Two points become one; the next is made of twice as many ticks. */
-static void join(struct sonde_curve *s)
+static void profile_series_join(struct sonde_curve *s)
 {
     for (uint32_t i = 0; i < SONDE_CURVE_POINTS / 2; i++) {
         s->value[i] = (s->value[2 * i] + s->value[2 * i + 1]) / 2;
     }
-    set_count(s, SONDE_CURVE_POINTS / 2);
+    profile_series_set_count(s, SONDE_CURVE_POINTS / 2);
     s->per_point *= 2;
 }
 
 void sonde_curve_add(struct sonde_curve *s, double value)
 {
     if (!s->per_point) s->per_point = 1;
-    if (s->count == SONDE_CURVE_POINTS && !s->pending) join(s);
+    if (s->count == SONDE_CURVE_POINTS && !s->pending) profile_series_join(s);
     s->pending_sum += value;
     if (++s->pending < s->per_point) return;
     s->value[s->count++] = (float)(s->pending_sum / s->per_point);
@@ -38,7 +38,7 @@ void sonde_curve_coarsen(struct sonde_curve *s)
     if (s->first % 2 && s->count) s->value[n++] = s->value[i++];
     for (; i + 1 < s->count; i += 2) s->value[n++] = (s->value[i] + s->value[i + 1]) / 2;
     if (i < s->count) s->value[n++] = s->value[i];
-    set_count(s, n);
+    profile_series_set_count(s, n);
     s->first /= 2;
 }
 

@@ -16,14 +16,15 @@ void sonde_engine_run_destroy(struct sonde_engine_run *r)
     sonde__free(r);
 }
 
-static int is_same(const struct sonde_engine_series *a, const struct sonde_engine_series *b)
+static int engine_run_is_same(const struct sonde_engine_series *a,
+                              const struct sonde_engine_series *b)
 {
     return a->pid == b->pid && !strcmp(a->family, b->family) && !strcmp(a->program, b->program) &&
            !strcmp(a->subject, b->subject) && !strcmp(a->detail, b->detail);
 }
 
 /* p's copy of a text; *failed is set when there is no memory for it. */
-static const char *text_keep(struct sonde_profile *p, const char *text, int *failed)
+static const char *engine_run_text_keep(struct sonde_profile *p, const char *text, int *failed)
 {
     const uint32_t id = *text ? sonde_profile_cstring(p, text) : 0;
     if (*text && !id) *failed = 1;
@@ -36,10 +37,10 @@ static int series_copy(struct sonde_profile *p, const struct sonde_engine_series
     const size_t bytes = from->bucket_count * sizeof(*from->buckets);
     int failed = p->bytes + bytes > p->bytes_max;
     *to = *from;
-    to->family = text_keep(p, from->family, &failed);
-    to->program = text_keep(p, from->program, &failed);
-    to->subject = text_keep(p, from->subject, &failed);
-    to->detail = text_keep(p, from->detail, &failed);
+    to->family = engine_run_text_keep(p, from->family, &failed);
+    to->program = engine_run_text_keep(p, from->program, &failed);
+    to->subject = engine_run_text_keep(p, from->subject, &failed);
+    to->detail = engine_run_text_keep(p, from->detail, &failed);
     to->buckets = bytes && !failed ? sonde__alloc(bytes) : NULL;
     if (failed || (bytes && !to->buckets)) return SONDE_ENOMEM;
     if (bytes) memcpy(to->buckets, from->buckets, bytes);
@@ -66,7 +67,7 @@ int sonde_engine_run_add(struct sonde_profile *p, const struct sonde_engine_seri
     struct sonde_engine_series kept;
     struct sonde_engine_run *run = p->engine_run;
     uint32_t at = 0;
-    while (run && at < run->count && !is_same(&run->series[at], s)) at++;
+    while (run && at < run->count && !engine_run_is_same(&run->series[at], s)) at++;
     const int known = run && at < run->count;
     if (!known && !(run = run_with_room(p))) return SONDE_ENOMEM;
     if (series_copy(p, s, &kept)) return SONDE_ENOMEM;

@@ -127,8 +127,9 @@ static int read_plain(const char *data, size_t len, const char *name, struct son
     return 0;
 }
 
-static int read_text(const char *data, size_t len, const char *name, struct sonde_import *how,
-                     struct sonde_profile *p, struct sonde_err *err)
+static int format_read_text(const char *data, size_t len, const char *name,
+                            struct sonde_import *how, struct sonde_profile *p,
+                            struct sonde_err *err)
 {
     const int little = len >= 2 && !memcmp(data, "\xff\xfe", 2);
     const int big = len >= 2 && !memcmp(data, "\xfe\xff", 2);
@@ -150,14 +151,14 @@ int sonde_format_read(const char *data, size_t len, const char *name, struct son
                       struct sonde_profile *p, struct sonde_err *err)
 {
     if (!len) return sonde_err_set(err, SONDE_EFORMAT, "'%s' is empty", name);
-    if (!sonde_gz_is(data, len)) return read_text(data, len, name, how, p, err);
+    if (!sonde_gz_is(data, len)) return format_read_text(data, len, name, how, p, err);
     struct sonde_buf unpacked;
     struct sonde_err why = { "" };
     sonde_buf_init(&unpacked, SONDE_FORMAT_UNPACKED_MAX);
     int rc = sonde_format_unpack(data, len, &unpacked, &why);
     if (rc) sonde_err_set(err, rc, "'%s': %s", name, why.text);
     else if (!unpacked.len) rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is empty", name);
-    else rc = read_text(unpacked.data, unpacked.len, name, how, p, err);
+    else rc = format_read_text(unpacked.data, unpacked.len, name, how, p, err);
     sonde_buf_release(&unpacked);
     return rc;
 }

@@ -64,7 +64,7 @@ void sonde_heap_destroy(struct sonde_heap *h)
 }
 
 /* 1 if *rows, which is another's, has become a copy of its own; NULL for none. */
-static int copy_rows(void **rows, uint32_t count, size_t size)
+static int heap_profile_copy_rows(void **rows, uint32_t count, size_t size)
 {
     const void *from = *rows;
     *rows = NULL;
@@ -81,10 +81,10 @@ struct sonde_heap *sonde_heap_copy(const struct sonde_heap *h)
     *copy = *h;
     void *rows[] = { h->sites, h->points, h->threads, h->pools };
     const int ok[] = {
-        copy_rows(&rows[0], h->site_count, sizeof(*h->sites)),
-        copy_rows(&rows[1], h->point_count, sizeof(*h->points)),
-        copy_rows(&rows[2], h->thread_count, sizeof(*h->threads)),
-        copy_rows(&rows[3], h->pool_count, sizeof(*h->pools)),
+        heap_profile_copy_rows(&rows[0], h->site_count, sizeof(*h->sites)),
+        heap_profile_copy_rows(&rows[1], h->point_count, sizeof(*h->points)),
+        heap_profile_copy_rows(&rows[2], h->thread_count, sizeof(*h->threads)),
+        heap_profile_copy_rows(&rows[3], h->pool_count, sizeof(*h->pools)),
     };
     copy->sites = rows[0];
     copy->points = rows[1];

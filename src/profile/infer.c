@@ -59,8 +59,8 @@ static const char *const phase_fields[SONDE_PHASE_COUNT] = {
 #undef SONDE__X
 };
 
-static int wrong(const char **field, struct sonde_err *err, const char *name, const char *why,
-                 double v, double limit)
+static int infer_wrong(const char **field, struct sonde_err *err, const char *name, const char *why,
+                       double v, double limit)
 {
     if (field) *field = name;
     return sonde_err_set(err, SONDE_EINVAL, "%s is %g, %s %g", name, v, why, limit);
@@ -72,7 +72,7 @@ static int check_figure(const char *name, double v, const char **field, struct s
         if (field) *field = name;
         return sonde_err_set(err, SONDE_EINVAL, "%s is not a number", name);
     }
-    return v < 0 ? wrong(field, err, name, "less than", v, 0) : 0;
+    return v < 0 ? infer_wrong(field, err, name, "less than", v, 0) : 0;
 }
 
 static int check_alone(const struct sonde_infer_request *r, const char **field,
@@ -87,15 +87,17 @@ static int check_alone(const struct sonde_infer_request *r, const char **field,
     for (size_t k = 0; !rc && k < SONDE_PHASE_COUNT; k++) {
         rc = check_figure(phase_fields[k], r->phase_s[k], field, err);
     }
-    if (!rc && r->hit_ratio > 1) rc = wrong(field, err, "hit_ratio", "more than", r->hit_ratio, 1);
+    if (!rc && r->hit_ratio > 1) {
+        rc = infer_wrong(field, err, "hit_ratio", "more than", r->hit_ratio, 1);
+    }
     return rc;
 }
 
 /* Times are read one after the other and divided: a little is not a contradiction. */
-static int longer(double part, double whole) { return part > whole * 1.01 + 1e-3; }
+static int infer_longer(double part, double whole) { return part > whole * 1.01 + 1e-3; }
 
-static int check_order(const struct sonde_infer_request *r, const char **field,
-                       struct sonde_err *err)
+static int infer_check_order(const struct sonde_infer_request *r, const char **field,
+                             struct sonde_err *err)
 {
     const struct { const char *name; double value; } up[] = {
         { "itl_min_s", r->itl_min_s }, { "itl_p50_s", r->itl_p50_s },
@@ -104,8 +106,8 @@ static int check_order(const struct sonde_infer_request *r, const char **field,
     };
     for (size_t i = 1; r->itl_count && i < SONDE_COUNT(up); i++) {
         if (up[i].value < up[i - 1].value) {
-            return wrong(field, err, up[i].name, "less than the one below it,", up[i].value,
-                         up[i - 1].value);
+            return infer_wrong(field, err, up[i].name, "less than the one below it,", up[i].value,
+                               up[i - 1].value);
         }
     }
     return 0;
@@ -115,42 +117,43 @@ static int check_together(const struct sonde_infer_request *r, const char **fiel
                           struct sonde_err *err)
 {
     if (r->tokens_reused > r->tokens_in) {
-        return wrong(field, err, "tokens_reused", "more than tokens_in,", (double)r->tokens_reused,
-                     (double)r->tokens_in);
+        return infer_wrong(field, err, "tokens_reused", "more than tokens_in,",
+                           (double)r->tokens_reused, (double)r->tokens_in);
     }
     if (r->itl_count && r->itl_count >= r->tokens_out) {
-        return wrong(field, err, "itl_count", "too many for tokens_out,", (double)r->itl_count,
-                     (double)r->tokens_out);
+        return infer_wrong(field, err, "itl_count", "too many for tokens_out,",
+                           (double)r->itl_count, (double)r->tokens_out);
     }
-    if (longer(r->ttft_s, r->total_s)) {
-        return wrong(field, err, "ttft_s", "more than total_s,", r->ttft_s, r->total_s);
+    if (infer_longer(r->ttft_s, r->total_s)) {
+        return infer_wrong(field, err, "ttft_s", "more than total_s,", r->ttft_s, r->total_s);
     }
-    if (longer(r->ttft_s + r->itl_s * (double)r->itl_count, r->total_s)) {
-        return wrong(field, err, "itl_s", "so that tokens came later than total_s,", r->itl_s,
-                     r->total_s);
+    if (infer_longer(r->ttft_s + r->itl_s * (double)r->itl_count, r->total_s)) {
+        return infer_wrong(field, err, "itl_s", "so that tokens came later than total_s,", r->itl_s,
+                           r->total_s);
     }
     for (size_t k = 0; k < SONDE_PHASE_COUNT; k++) {
         /* Named ones may nest. */
-        if (k != SONDE_PHASE_NONE && longer(r->phase_s[k], r->total_s)) {
-            return wrong(field, err, phase_fields[k], "more than total_s,", r->phase_s[k],
-                         r->total_s);
+        if (k != SONDE_PHASE_NONE && infer_longer(r->phase_s[k], r->total_s)) {
+            return infer_wrong(field, err, phase_fields[k], "more than total_s,", r->phase_s[k],
+                               r->total_s);
         }
     }
     /* It waits, or it is computed. */
     const double sum = r->phase_s[SONDE_PHASE_QUEUE] + r->phase_s[SONDE_PHASE_PREFILL] +
                        r->phase_s[SONDE_PHASE_DECODE];
-    if (longer(sum, r->total_s)) {
-        return wrong(field, err, "decode_s", "with queue and prefill more than total_s,",
-                     r->phase_s[SONDE_PHASE_DECODE], r->total_s);
+    if (infer_longer(sum, r->total_s)) {
+        return infer_wrong(field, err, "decode_s", "with queue and prefill more than total_s,",
+                           r->phase_s[SONDE_PHASE_DECODE], r->total_s);
     }
-    return check_order(r, field, err);
+    return infer_check_order(r, field, err);
 }
 
 int sonde_infer_validate(const struct sonde_infer_request *r, const char **field,
                          struct sonde_err *err)
 {
     if (r->outcome >= SONDE_INFER_OUTCOMES) {
-        return wrong(field, err, "outcome", "more than", r->outcome, SONDE_INFER_OUTCOMES - 1);
+        return infer_wrong(field, err, "outcome", "more than", r->outcome,
+                           SONDE_INFER_OUTCOMES - 1);
     }
     const int rc = check_alone(r, field, err);
     return rc ? rc : check_together(r, field, err);

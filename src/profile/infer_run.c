@@ -24,8 +24,8 @@ void sonde_infer_run_destroy(struct sonde_infer_run *r)
 }
 
 /* One more, within p's memory. */
-static int grow(struct sonde_profile *p, void **array, size_t *cap, size_t count, size_t max,
-                size_t item_bytes)
+static int infer_run_grow(struct sonde_profile *p, void **array, size_t *cap, size_t count,
+                          size_t max, size_t item_bytes)
 {
     if (count < *cap) return 0;
     const size_t next = *cap ? *cap * 2 : 64, more = (next - *cap) * item_bytes;
@@ -39,7 +39,7 @@ static int grow(struct sonde_profile *p, void **array, size_t *cap, size_t count
 }
 
 /* p's copy of a text; *failed is set when there is no memory for it. */
-static const char *keep(struct sonde_profile *p, const char *text, int *failed)
+static const char *infer_run_keep(struct sonde_profile *p, const char *text, int *failed)
 {
     if (!text || !*text) return "";
     const uint32_t id = sonde_profile_cstring(p, text);
@@ -47,7 +47,7 @@ static const char *keep(struct sonde_profile *p, const char *text, int *failed)
     return id ? p->strings[id] : "";
 }
 
-static void *copy(struct sonde_profile *p, const void *from, size_t bytes, int *failed)
+static void *infer_run_copy(struct sonde_profile *p, const void *from, size_t bytes, int *failed)
 {
     if (!bytes) return NULL;
     void *to = p->bytes + bytes <= p->bytes_max ? sonde__alloc(bytes) : NULL;
@@ -64,21 +64,21 @@ static int request_copy(struct sonde_profile *p, const struct sonde_infer_reques
 {
     int failed = 0;
     *to = *from;
-    to->program = keep(p, from->program, &failed);
-    to->model = keep(p, from->model, &failed);
-    to->route = keep(p, from->route, &failed);
-    to->backend = keep(p, from->backend, &failed);
-    to->error = keep(p, from->error, &failed);
-    to->invalid = keep(p, from->invalid, &failed);
-    to->items = copy(p, from->items, from->item_count * sizeof(*from->items), &failed);
-    to->attrs = copy(p, from->attrs, from->attr_count * sizeof(*from->attrs), &failed);
+    to->program = infer_run_keep(p, from->program, &failed);
+    to->model = infer_run_keep(p, from->model, &failed);
+    to->route = infer_run_keep(p, from->route, &failed);
+    to->backend = infer_run_keep(p, from->backend, &failed);
+    to->error = infer_run_keep(p, from->error, &failed);
+    to->invalid = infer_run_keep(p, from->invalid, &failed);
+    to->items = infer_run_copy(p, from->items, from->item_count * sizeof(*from->items), &failed);
+    to->attrs = infer_run_copy(p, from->attrs, from->attr_count * sizeof(*from->attrs), &failed);
     if (!to->items) to->item_count = 0;
     if (!to->attrs) to->attr_count = 0;
     for (uint32_t i = 0; i < to->item_count; i++) {
-        to->items[i].name = keep(p, from->items[i].name, &failed);
+        to->items[i].name = infer_run_keep(p, from->items[i].name, &failed);
     }
     for (uint32_t i = 0; i < to->attr_count; i++) {
-        to->attrs[i].key = keep(p, from->attrs[i].key, &failed);
+        to->attrs[i].key = infer_run_keep(p, from->attrs[i].key, &failed);
     }
     if (!failed) return 0;
     sonde_infer_request_release(to);
@@ -98,8 +98,8 @@ int sonde_infer_run_add(struct sonde_profile *p, const struct sonde_infer_reques
         *before = kept;
         return 0;
     }
-    if (grow(p, (void **)&run->requests, &run->request_cap, run->request_count, REQUESTS_MAX,
-             sizeof(*run->requests)) ||
+    if (infer_run_grow(p, (void **)&run->requests, &run->request_cap, run->request_count,
+                       REQUESTS_MAX, sizeof(*run->requests)) ||
         request_copy(p, r, &kept)) {
         run->dropped++;
         return SONDE_ENOMEM;
@@ -113,11 +113,11 @@ int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_mode
     struct sonde_infer_run *run = sonde_infer_run(p);
     struct sonde_infer_model kept = *m;
     int failed = !run;
-    kept.program = keep(p, m->program, &failed);
-    kept.model = keep(p, m->model, &failed);
-    kept.backend = keep(p, m->backend, &failed);
+    kept.program = infer_run_keep(p, m->program, &failed);
+    kept.model = infer_run_keep(p, m->model, &failed);
+    kept.backend = infer_run_keep(p, m->backend, &failed);
     for (uint32_t i = 0; i < m->memory_count; i++) {
-        kept.memory[i].kind = keep(p, m->memory[i].kind, &failed);
+        kept.memory[i].kind = infer_run_keep(p, m->memory[i].kind, &failed);
     }
     if (failed) return SONDE_ENOMEM;
     size_t at = 0;
@@ -127,10 +127,10 @@ int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_mode
         at++;
     }
     if (at == run->model_count &&
-        grow(p, (void **)&run->models, &run->model_cap, run->model_count, MODELS_MAX,
-             sizeof(*run->models))) {
-        return SONDE_ENOMEM;
-    }
+        infer_run_grow(p, (void **)&run->models, &run->model_cap, run->model_count, MODELS_MAX,
+                       sizeof(*run->models))) {
+                  return SONDE_ENOMEM;
+              }
     if (at == run->model_count) run->model_count++;
     run->models[at] = kept;
     return 0;
@@ -140,7 +140,7 @@ int sonde_infer_run_invalid(struct sonde_profile *p, const char *reason, uint64_
 {
     struct sonde_infer_run *run = sonde_infer_run(p);
     int failed = !run;
-    const char *kept = keep(p, reason, &failed);
+    const char *kept = infer_run_keep(p, reason, &failed);
     if (failed) return SONDE_ENOMEM;
     uint32_t at = 0;
     while (at < run->invalid_count && strcmp(run->invalid[at].reason, kept) != 0) at++;

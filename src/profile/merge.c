@@ -15,16 +15,19 @@ struct maps {
     uint32_t *string, *module, *function, *location, *stack, *thread;
 };
 
-static uint32_t *map_create(uint32_t count) { return sonde__calloc(count, sizeof(uint32_t)); }
+static uint32_t *profile_merge_map_create(uint32_t count)
+{
+    return sonde__calloc(count, sizeof(uint32_t));
+}
 
 static int maps_create(struct maps *m, const struct sonde_profile *from)
 {
-    m->string = map_create(from->strings_count);
-    m->module = map_create(from->modules_count);
-    m->function = map_create(from->functions_count);
-    m->location = map_create(from->locations_count);
-    m->stack = map_create(from->stacks_count);
-    m->thread = map_create(from->threads_count);
+    m->string = profile_merge_map_create(from->strings_count);
+    m->module = profile_merge_map_create(from->modules_count);
+    m->function = profile_merge_map_create(from->functions_count);
+    m->location = profile_merge_map_create(from->locations_count);
+    m->stack = profile_merge_map_create(from->stacks_count);
+    m->thread = profile_merge_map_create(from->threads_count);
     return m->string && m->module && m->function && m->location && m->stack && m->thread
                ? 0
                : SONDE_ENOMEM;

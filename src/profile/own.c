@@ -10,7 +10,7 @@ enum { DEPTH_MAX = 4096 };
 
 enum module_kind { PROGRAM, SYSTEM, OWN };
 
-static enum module_kind kind_of(const struct sonde_profile *p, uint32_t module)
+static enum module_kind profile_own_kind_of(const struct sonde_profile *p, uint32_t module)
 {
     const char *path = sonde_profile_str(p, p->modules[module].path);
     const char *slash = strrchr(path, '/');
@@ -24,7 +24,8 @@ static enum module_kind kind_of(const struct sonde_profile *p, uint32_t module)
 }
 
 /* What the library stands in front of has the name of that, and no name of ours. */
-static int is_ours(const struct sonde_profile *p, const struct sonde_profile_location *l)
+static int profile_own_is_ours(const struct sonde_profile *p,
+                               const struct sonde_profile_location *l)
 {
     for (uint32_t i = 0; i < l->line_count; i++) {
         const struct sonde_profile_function *f = &p->functions[p->lines[l->line + i].function];
@@ -33,7 +34,7 @@ static int is_ours(const struct sonde_profile *p, const struct sonde_profile_loc
     return 0;
 }
 
-struct folding {
+struct profile_own_folding {
     struct sonde_profile *p;
     enum module_kind *kinds;   /* of modules */
     uint32_t own;              /* the location of SONDE_OWN_FRAME */
@@ -41,7 +42,7 @@ struct folding {
 };
 
 /* The stack to have instead; 0 = no memory. */
-static uint32_t fold(struct folding *f, uint32_t stack)
+static uint32_t profile_own_fold(struct profile_own_folding *f, uint32_t stack)
 {
     struct sonde_profile *p = f->p;
     uint32_t n = 0, from = 0, any = 0;
@@ -55,7 +56,7 @@ static uint32_t fold(struct folding *f, uint32_t stack)
         const struct sonde_profile_location *l = &p->locations[f->frames[i]];
         const enum module_kind kind = f->kinds[l->module];
         if (kind == PROGRAM) break;
-        if (kind == OWN && (i == 0 || is_ours(p, l))) from = i + 1;
+        if (kind == OWN && (i == 0 || profile_own_is_ours(p, l))) from = i + 1;
     }
     uint32_t folded = 0;
     for (uint32_t i = n; i-- > from;) {
@@ -66,13 +67,13 @@ static uint32_t fold(struct folding *f, uint32_t stack)
     return from || !folded ? sonde_profile_stack(p, folded, f->own) : folded;
 }
 
-static int fold_all(struct folding *f, uint32_t *map, uint32_t count)
+static int profile_own_fold_all(struct profile_own_folding *f, uint32_t *map, uint32_t count)
 {
     struct sonde_profile *p = f->p;
     for (uint32_t i = 0; i < p->samples_count; i++) {
         struct sonde_profile_sample *s = &p->samples[i];
         if (s->kind > SONDE_SAMPLE_OFFCPU || s->stack >= count) continue;
-        if (!map[s->stack]) map[s->stack] = fold(f, s->stack);
+        if (!map[s->stack]) map[s->stack] = profile_own_fold(f, s->stack);
         if (!map[s->stack]) return SONDE_ENOMEM;
         s->stack = map[s->stack];
     }
@@ -85,7 +86,7 @@ int sonde_profile_fold_own(struct sonde_profile *p)
     enum module_kind *kinds = sonde__calloc(p->modules_count + 1, sizeof(*kinds));
     if (!kinds) return rc;
     for (uint32_t i = 1; i < p->modules_count; i++) {
-        kinds[i] = kind_of(p, i);
+        kinds[i] = profile_own_kind_of(p, i);
         any |= kinds[i] == OWN;
     }
     if (!any) {
@@ -94,12 +95,12 @@ int sonde_profile_fold_own(struct sonde_profile *p)
     }
     const uint32_t count = p->stacks_count;
     uint32_t *map = sonde__calloc(count, sizeof(*map));
-    struct folding *f = sonde__calloc(1, sizeof(*f));
+    struct profile_own_folding *f = sonde__calloc(1, sizeof(*f));
     if (map && f) {
         f->p = p;
         f->kinds = kinds;
         f->own = sonde_profile_named_location(p, SONDE_OWN_FRAME, strlen(SONDE_OWN_FRAME));
-        if (f->own) rc = fold_all(f, map, count);
+        if (f->own) rc = profile_own_fold_all(f, map, count);
     }
     sonde__free(f);
     sonde__free(map);

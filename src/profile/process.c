@@ -26,8 +26,9 @@ static int compare_weight(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void sum(const struct sonde_profile *p, const struct sonde_profile_match *match,
-                enum sonde_sample_kind kind, struct thread_sum *sums)
+static void profile_process_sum(const struct sonde_profile *p,
+                                const struct sonde_profile_match *match,
+                                enum sonde_sample_kind kind, struct thread_sum *sums)
 {
     for (uint32_t i = 0; i < p->samples_count; i++) {
         const struct sonde_profile_sample *s = &p->samples[i];
@@ -40,9 +41,10 @@ static void sum(const struct sonde_profile *p, const struct sonde_profile_match 
 }
 
 /* Of threads of one process, which come one after the other. */
-static struct sonde_profile_process join(const struct sonde_profile *p,
-                                         const struct thread_sum *sums, const struct by_pid *first,
-                                         const struct by_pid *end)
+static struct sonde_profile_process profile_process_join(const struct sonde_profile *p,
+                                                         const struct thread_sum *sums,
+                                                         const struct by_pid *first,
+                                                         const struct by_pid *end)
 {
     struct sonde_profile_process one = { .pid = first->pid };
     uint32_t main_name = 0;
@@ -75,14 +77,14 @@ int sonde_profile_processes(const struct sonde_profile *p, const struct sonde_pr
     uint32_t n = 0, row_count = 0;
     int rc = SONDE_ENOMEM;
     if (sums && rows && found) {
-        sum(p, match, kind, sums);
+        profile_process_sum(p, match, kind, sums);
         for (uint32_t i = 1; i < threads; i++) {
             if (p->threads[i].pid) rows[row_count++] = (struct by_pid){ p->threads[i].pid, i };
         }
         qsort(rows, row_count, sizeof(*rows), compare_pid);
         for (uint32_t i = 0, end; i < row_count; i = end) {
             for (end = i + 1; end < row_count && rows[end].pid == rows[i].pid;) end++;
-            found[n] = join(p, sums, &rows[i], &rows[end]);
+            found[n] = profile_process_join(p, sums, &rows[i], &rows[end]);
             n += found[n].samples != 0;
         }
         qsort(found, n, sizeof(*found), compare_weight);

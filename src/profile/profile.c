@@ -84,7 +84,7 @@ int sonde_sample_kind_find(const char *name)
     return -1;
 }
 
-static struct sonde_budget budget(struct sonde_profile *p)
+static struct sonde_budget profile_budget(struct sonde_profile *p)
 {
     return (struct sonde_budget){ .used = &p->bytes, .max = p->bytes_max };
 }
@@ -96,7 +96,7 @@ static struct sonde_budget budget(struct sonde_profile *p)
     static int grow_##table(struct sonde_profile *p)                                           \
     {                                                                                          \
         if (__builtin_expect(p->table##_count < p->table##_cap, 1)) return 0;                  \
-        const struct sonde_budget b = budget(p);                                               \
+        const struct sonde_budget b = profile_budget(p);                                       \
         void *grown = sonde_table_grow(p->table, p->table##_count, &p->table##_cap,            \
                                        sizeof(*p->table), &b);                                 \
         if (!grown) return SONDE_ENOMEM;                                                       \
@@ -124,7 +124,7 @@ DEFINE_GROW(samples)
 static int reserve(struct sonde_profile *p, struct sonde_intern *t)
 {
     if (__builtin_expect(t->used < t->cap - t->cap / 4, 1)) return 0;
-    const struct sonde_budget b = budget(p);
+    const struct sonde_budget b = profile_budget(p);
     return sonde_intern_reserve(t, &b);
 }
 
@@ -160,7 +160,7 @@ int sonde_profile_create(size_t bytes_max, struct sonde_profile **out)
     p->bytes_max = bytes_max ? bytes_max : BYTES_MAX_DEFAULT;
     p->index = sonde__calloc(1, sizeof(*p->index));
     if (!p->index) goto fail;
-    const struct sonde_budget b = budget(p);
+    const struct sonde_budget b = profile_budget(p);
     if (sonde_strings_init(&p->index->pool, &b)) goto fail;
     view_strings(p);
     if (first_rows(p)) goto fail;
@@ -268,7 +268,7 @@ static uint32_t shortened_string(struct sonde_profile *p, const char *s,
 uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len)
 {
     const char *nul = memchr(s, '\0', len);
-    const struct sonde_budget b = budget(p);
+    const struct sonde_budget b = profile_budget(p);
     if (nul) len = (size_t)(nul - s);
     const uint32_t id = len <= SONDE_PROFILE_TEXT_MAX ? sonde_strings_add(&p->index->pool, s, len, &b)
                                                       : shortened_string(p, s, &b);
@@ -336,11 +336,11 @@ static int same_stack(struct sonde_profile_stack a, struct sonde_profile_stack b
 }
 
 /* Of the stack that is to be added next; 0 or SONDE_ENOMEM. */
-static int note_depth(struct sonde_profile *p, uint32_t parent)
+static int profile_note_depth(struct sonde_profile *p, uint32_t parent)
 {
     struct sonde_profile_index *x = p->index;
     if (__builtin_expect(p->stacks_count >= x->depths_cap, 0)) {
-        const struct sonde_budget b = budget(p);
+        const struct sonde_budget b = profile_budget(p);
         uint16_t *grown = sonde_table_grow(x->depths, p->stacks_count, &x->depths_cap,
                                            sizeof(*grown), &b);
         if (!grown) return SONDE_ENOMEM;
@@ -359,7 +359,7 @@ static uint32_t further_stack(struct sonde_profile *p, struct sonde_profile_stac
     while ((id = sonde_intern_next(&p->index->stacks, hash, &at))) {
         if (same_stack(p->stacks[id], row)) return id;
     }
-    return note_depth(p, row.parent) ? 0 : APPEND(p, stacks, stacks, hash, row);
+    return profile_note_depth(p, row.parent) ? 0 : APPEND(p, stacks, stacks, hash, row);
 }
 
 /* The place where a stack that is too deep ends: one frame that says so, and nothing below it. */
@@ -388,7 +388,7 @@ uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t 
         return same_stack(p->stacks[behind], row) ? behind : further_stack(p, row);
     }
     /* The parent is the newest: nobody has called from there. */
-    if (note_depth(p, parent) || GROW(p, stacks)) return 0;
+    if (profile_note_depth(p, parent) || GROW(p, stacks)) return 0;
     p->stacks[p->stacks_count++] = row;
     return behind;
 }
@@ -488,7 +488,7 @@ uint32_t sonde_profile_lines_location(struct sonde_profile *p, uint32_t module, 
 static int grow_named(struct sonde_profile *p, uint32_t string)
 {
     struct sonde_profile_index *x = p->index;
-    const struct sonde_budget b = budget(p);
+    const struct sonde_budget b = profile_budget(p);
     while (string >= x->named_cap) {
         const uint32_t had = x->named_cap;
         uint32_t *grown = sonde_table_grow(x->named, had, &x->named_cap, sizeof(*grown), &b);

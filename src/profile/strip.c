@@ -18,24 +18,24 @@
 /* What a text is, the later the stricter. */
 enum role { NOTHING, HOST, KEEP, TEXT, PATH };
 
-struct place { const char *text; uint32_t string; };
+struct profile_strip_place { const char *text; uint32_t string; };
 
 struct marks {
     const struct sonde_profile *p;
     unsigned char *role; /* of each string */
-    struct place *places; /* where each is, ascending */
+    struct profile_strip_place *places; /* where each is, ascending */
 };
 
-static void mark(struct marks *m, uint32_t string, enum role role)
+static void profile_strip_mark(struct marks *m, uint32_t string, enum role role)
 {
     if (string < m->p->strings_count && m->role[string] < role) {
         m->role[string] = (unsigned char)role;
     }
 }
 
-static int by_place(const void *a, const void *b)
+static int profile_strip_by_place(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct profile_strip_place *x = a, *y = b;
     return x->text < y->text ? -1 : x->text > y->text;
 }
 
@@ -43,35 +43,35 @@ static int by_place(const void *a, const void *b)
  * found by what they say. */
 static void mark_text(struct marks *m, const char *text, enum role role)
 {
-    const struct place key = { text, 0 };
-    const struct place *found =
-        bsearch(&key, m->places, m->p->strings_count, sizeof(*m->places), by_place);
-    if (found) mark(m, found->string, role);
+    const struct profile_strip_place key = { text, 0 };
+    const struct profile_strip_place *found =
+        bsearch(&key, m->places, m->p->strings_count, sizeof(*m->places), profile_strip_by_place);
+    if (found) profile_strip_mark(m, found->string, role);
 }
 
 static void mark_tables(struct marks *m)
 {
     const struct sonde_profile *p = m->p;
     for (uint32_t i = 1; i < p->modules_count; i++) {
-        mark(m, p->modules[i].path, PATH);
-        mark(m, p->modules[i].build_id, KEEP);
+        profile_strip_mark(m, p->modules[i].path, PATH);
+        profile_strip_mark(m, p->modules[i].build_id, KEEP);
     }
     for (uint32_t i = 1; i < p->functions_count; i++) {
-        mark(m, p->functions[i].name, TEXT);
-        mark(m, p->functions[i].file, PATH);
+        profile_strip_mark(m, p->functions[i].name, TEXT);
+        profile_strip_mark(m, p->functions[i].file, PATH);
     }
-    for (uint32_t i = 1; i < p->threads_count; i++) mark(m, p->threads[i].name, TEXT);
-    for (uint32_t i = 0; i < p->spans_count; i++) mark(m, p->spans[i].name, KEEP);
-    mark(m, p->program, PATH);
-    mark(m, p->engine, KEEP);
-    mark(m, p->host, HOST);
+    for (uint32_t i = 1; i < p->threads_count; i++) profile_strip_mark(m, p->threads[i].name, TEXT);
+    for (uint32_t i = 0; i < p->spans_count; i++) profile_strip_mark(m, p->spans[i].name, KEEP);
+    profile_strip_mark(m, p->program, PATH);
+    profile_strip_mark(m, p->engine, KEEP);
+    profile_strip_mark(m, p->host, HOST);
 }
 
 static void mark_heap(struct marks *m, const struct sonde_heap *h)
 {
-    mark(m, h->allocator, PATH);
+    profile_strip_mark(m, h->allocator, PATH);
     for (uint32_t i = 0; i < h->pool_count; i++) {
-        mark(m, h->pools[i].name, h->pools[i].mapped ? PATH : TEXT);
+        profile_strip_mark(m, h->pools[i].name, h->pools[i].mapped ? PATH : TEXT);
     }
 }
 
@@ -142,21 +142,21 @@ static void strip_string(char *text, enum role role)
     }
 }
 
-static int prepare(struct marks *m)
+static int profile_strip_prepare(struct marks *m)
 {
     const uint32_t count = m->p->strings_count;
     m->role = sonde__calloc(count, 1);
     m->places = sonde__calloc(count, sizeof(*m->places));
     if (!m->role || !m->places) return SONDE_ENOMEM;
-    for (uint32_t i = 0; i < count; i++) m->places[i] = (struct place){ m->p->strings[i], i };
-    qsort(m->places, count, sizeof(*m->places), by_place);
+    for (uint32_t i = 0; i < count; i++) m->places[i] = (struct profile_strip_place){ m->p->strings[i], i };
+    qsort(m->places, count, sizeof(*m->places), profile_strip_by_place);
     return 0;
 }
 
 int sonde_profile_strip(struct sonde_profile *p)
 {
     struct marks m = { .p = p };
-    const int rc = prepare(&m);
+    const int rc = profile_strip_prepare(&m);
     if (!rc) {
         p->command = 0;
         for (uint32_t i = 1; i < p->modules_count; i++) p->modules[i].open_path = 0;

@@ -13,7 +13,7 @@ static int is_interval(const struct sonde_profile_sample *s)
 }
 
 /* 1 if something of it is left. */
-static int cut_one(struct sonde_profile_sample *s, uint64_t from_ns, uint64_t to_ns)
+static int profile_thin_cut_one(struct sonde_profile_sample *s, uint64_t from_ns, uint64_t to_ns)
 {
     if (to_ns && s->time_ns >= to_ns) return 0;
     if (s->time_ns < from_ns) {
@@ -32,7 +32,7 @@ uint32_t sonde_samples_cut(struct sonde_profile_sample *samples, uint32_t count,
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct sonde_profile_sample s = samples[i];
-        if (cut_one(&s, from_ns, to_ns)) samples[kept++] = s;
+        if (profile_thin_cut_one(&s, from_ns, to_ns)) samples[kept++] = s;
     }
     return kept;
 }
@@ -43,7 +43,7 @@ void sonde_profile_cut(struct sonde_profile *p, uint64_t from_ns, uint64_t to_ns
     memset(p->weights, 0, sizeof(p->weights));
     for (uint32_t i = 0; i < p->samples_count; i++) {
         struct sonde_profile_sample s = p->samples[i];
-        if (s.time_ns && !cut_one(&s, from_ns, to_ns)) continue;
+        if (s.time_ns && !profile_thin_cut_one(&s, from_ns, to_ns)) continue;
         p->weights[s.kind] += s.weight;
         p->samples[kept++] = s;
     }
@@ -52,7 +52,7 @@ void sonde_profile_cut(struct sonde_profile *p, uint64_t from_ns, uint64_t to_ns
 
 /* ---- Fewer rows ------------------------------------------------------------------------------- */
 
-static int by_place(const void *x, const void *y)
+static int profile_thin_by_place(const void *x, const void *y)
 {
     const struct sonde_profile_sample *a = x, *b = y;
     if (a->stack != b->stack) return a->stack < b->stack ? -1 : 1;
@@ -73,7 +73,7 @@ void sonde_profile_thin(struct sonde_profile *p, uint64_t slice_ns)
 {
     uint32_t kept = 0;
     if (!p->samples_count) return;
-    qsort(p->samples, p->samples_count, sizeof(*p->samples), by_place);
+    qsort(p->samples, p->samples_count, sizeof(*p->samples), profile_thin_by_place);
     for (uint32_t i = 1; i < p->samples_count; i++) {
         struct sonde_profile_sample *to = &p->samples[kept];
         const struct sonde_profile_sample *s = &p->samples[i];
@@ -99,7 +99,8 @@ static int by_thread(const void *a, const void *b)
 }
 
 /* Chance that comes out alike for the same samples. */
-static uint64_t draw(const struct sonde_profile_sample *a, const struct sonde_profile_sample *b)
+static uint64_t profile_thin_draw(const struct sonde_profile_sample *a,
+                                  const struct sonde_profile_sample *b)
 {
     uint64_t h = sonde_hash_mix(a->time_ns, (uint64_t)a->stack << 32 | a->thread);
     h = sonde_hash_mix(h, b->time_ns);
@@ -118,7 +119,7 @@ void sonde_profile_halve(struct sonde_profile *p)
         if (b && a.thread == b->thread && a.kind == b->kind &&
             !__builtin_add_overflow(a.count, b->count, &count)) {
             const uint64_t weight = a.weight + b->weight; /* all of a kind fit (profile.h) */
-            if (weight && draw(&a, b) % weight >= a.weight) a = *b;
+            if (weight && profile_thin_draw(&a, b) % weight >= a.weight) a = *b;
             a.weight = weight;
             a.count = count;
             i++;

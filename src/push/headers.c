@@ -11,7 +11,7 @@
 enum { HEADERS_MAX = 32, HEADER_MAX = 8192, NAME_SHOWN = 60 };
 
 /* A token of RFC 9110. */
-static size_t name_len(const char *s, size_t len)
+static size_t push_headers_name_len(const char *s, size_t len)
 {
     static const char marks[] = "!#$%&'*+-.^_`|~";
     size_t n = 0;
@@ -19,7 +19,7 @@ static size_t name_len(const char *s, size_t len)
     return n;
 }
 
-static int value_ok(const char *s, size_t len)
+static int push_headers_value_ok(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if ((unsigned char)s[i] < ' ' && s[i] != '\t') return 0;
@@ -29,11 +29,12 @@ static int value_ok(const char *s, size_t len)
 }
 
 /* Its value may be a secret: errors name the line and the name only. */
-static int add_line(struct push_dest *d, size_t *count, const char *line, size_t len, size_t number,
-                    struct sonde_err *err)
+static int push_headers_add_line(struct push_dest *d, size_t *count, const char *line, size_t len,
+                                 size_t number, struct sonde_err *err)
 {
-    const size_t name = name_len(line, len);
-    if (!name || name >= len || line[name] != ':' || !value_ok(line + name, len - name)) {
+    const size_t name = push_headers_name_len(line, len);
+    if (!name || name >= len || line[name] != ':' ||
+        !push_headers_value_ok(line + name, len - name)) {
         return sonde_err_set(err, SONDE_EINVAL,
                              "headers of %s, line %zu (%.*s…): not a header such "
                              "as \"Authorization: Bearer TOKEN\"",
@@ -57,14 +58,15 @@ int push_headers(struct push_dest *d, const char *text, struct sonde_err *err)
     if (!d->headers) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     int rc = 0;
     for (size_t i = 0; !rc && d->ops->headers[i]; i++) {
-        rc = add_line(d, &count, d->ops->headers[i], strlen(d->ops->headers[i]), i + 1, err);
+        rc = push_headers_add_line(d, &count, d->ops->headers[i], strlen(d->ops->headers[i]), i + 1,
+                                   err);
     }
     for (const char *p = text ? text : ""; !rc && *p;) {
         const size_t whole = strcspn(p, "\n");
         size_t len = whole;
         while (len && (p[len - 1] == '\r' || p[len - 1] == ' ' || p[len - 1] == '\t')) len--;
         number++;
-        if (len && p[0] != '#') rc = add_line(d, &count, p, len, number, err);
+        if (len && p[0] != '#') rc = push_headers_add_line(d, &count, p, len, number, err);
         p += whole + (p[whole] == '\n');
     }
     return rc;

@@ -12,12 +12,12 @@
 enum { SHOWN = 160 };
 #define CONNECT_MAX_S 10.0
 
-static void init(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
+static void push_http_init(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
 
 void *push_http_open(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, init);
+    pthread_once(&once, push_http_init);
     return curl_easy_init();
 }
 
@@ -28,7 +28,7 @@ void push_http_close(void *curl)
 
 /* ---- URLs ------------------------------------------------------------------------------------ */
 
-static int has(CURLU *u, CURLUPart part)
+static int push_http_has(CURLU *u, CURLUPart part)
 {
     char *text = NULL;
     const int found = curl_url_get(u, part, &text, 0) == CURLUE_OK && text && *text;
@@ -55,11 +55,11 @@ int push_url_check(const char *url, const char *path, char out[PUSH_URL_MAX], st
         curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK) {
         rc =
             sonde_err_set(err, SONDE_EINVAL, "'%.200s' is not a URL such as http://HOST:PORT", url);
-    } else if (has(u, CURLUPART_USER) || has(u, CURLUPART_PASSWORD)) {
+    } else if (push_http_has(u, CURLUPART_USER) || push_http_has(u, CURLUPART_PASSWORD)) {
         rc = sonde_err_set(err, SONDE_EINVAL,
                            "a URL to push to holds no credentials: put them as a "
                            "header in a file (`sonde help config`, push)");
-    } else if (has(u, CURLUPART_QUERY) || has(u, CURLUPART_FRAGMENT)) {
+    } else if (push_http_has(u, CURLUPART_QUERY) || push_http_has(u, CURLUPART_FRAGMENT)) {
         rc = sonde_err_set(err, SONDE_EINVAL, "'%.200s': a URL to push to has no ? and no #", url);
     } else if (len + strlen(path) + 1 > PUSH_URL_MAX / 2) {
         rc = sonde_err_set(err, SONDE_EINVAL, "a URL of %zu bytes is too long", len);
@@ -73,13 +73,13 @@ int push_url_check(const char *url, const char *path, char out[PUSH_URL_MAX], st
 
 /* ---- A try ----------------------------------------------------------------------------------- */
 
-struct asked {
+struct push_http_asked {
     int (*stop)(void *arg);
     void *arg;
 };
 
 /* The first bytes are kept, the rest is read and forgotten. */
-static size_t on_body(char *data, size_t size, size_t count, void *arg)
+static size_t push_http_on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct sonde_buf *b = arg;
     const size_t n = size * count, room = b->max - b->len;
@@ -87,15 +87,16 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return b->error ? 0 : n;
 }
 
-static int on_progress(void *arg, curl_off_t dl, curl_off_t dn, curl_off_t ul, curl_off_t un)
+static int push_http_on_progress(void *arg, curl_off_t dl, curl_off_t dn, curl_off_t ul,
+                                 curl_off_t un)
 {
-    const struct asked *a = arg;
+    const struct push_http_asked *a = arg;
     (void)dl, (void)dn, (void)ul, (void)un;
     return a->stop && a->stop(a->arg);
 }
 
 /* What a server says about itself may be anything: its first line, if that is text. */
-static void describe(struct push_answer *out)
+static void push_http_describe(struct push_answer *out)
 {
     const struct sonde_buf *b = &out->body;
     size_t n = 0;
@@ -129,7 +130,7 @@ int push_http_post(void *curl, const struct push_dest *d, const struct push_batc
 {
     char url[PUSH_URL_MAX + PUSH_TARGET_MAX], why[CURL_ERROR_SIZE] = "";
     const char *trusted = getenv("SSL_CERT_FILE");
-    struct asked asked = { stop, arg };
+    struct push_http_asked asked = { stop, arg };
     snprintf(url, sizeof(url), "%s%s", d->url, b->target);
     out->status = 0;
     out->retry_after_s = 0;
@@ -152,13 +153,13 @@ int push_http_post(void *curl, const struct push_dest *d, const struct push_batc
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->body);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->body_len);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, push_http_on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &out->body);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)((timeout_s < CONNECT_MAX_S ? timeout_s : CONNECT_MAX_S) * 1e3));
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, push_http_on_progress);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &asked);
     if (trusted && *trusted) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted);
 
@@ -175,7 +176,7 @@ int push_http_post(void *curl, const struct push_dest *d, const struct push_batc
         snprintf(out->text, sizeof(out->text), "%s", why[0] ? why : curl_easy_strerror(code));
         return SONDE_EIO;
     }
-    describe(out);
+    push_http_describe(out);
     return 0;
 }
 

@@ -28,14 +28,14 @@ void push_otlp_scratch_release(struct push_otlp_scratch *s)
     sonde_buf_release(&s->value);
 }
 
-static void begin(struct push_otlp_scratch *s, const char *key)
+static void push_otlp_begin(struct push_otlp_scratch *s, const char *key)
 {
     sonde_buf_reset(&s->pair);
     sonde_buf_reset(&s->value);
     sonde_pb_str(&s->pair, KEY_VALUE_KEY, key, strlen(key));
 }
 
-static void end(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s)
+static void push_otlp_end(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s)
 {
     sonde_pb_message(&s->pair, KEY_VALUE_VALUE, &s->value);
     sonde_pb_message(to, field, &s->pair);
@@ -59,17 +59,17 @@ void push_otlp_str(struct sonde_buf *to, uint32_t field, const char *key, const 
 void push_otlp_int(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,
                    const char *key, int64_t value)
 {
-    begin(s, key);
+    push_otlp_begin(s, key);
     sonde_pb_uint(&s->value, ANY_INT, (uint64_t)value);
-    end(to, field, s);
+    push_otlp_end(to, field, s);
 }
 
 void push_otlp_double(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,
                       const char *key, double value)
 {
-    begin(s, key);
+    push_otlp_begin(s, key);
     sonde_pb_double(&s->value, ANY_DOUBLE, value);
-    end(to, field, s);
+    push_otlp_end(to, field, s);
 }
 
 /* Ids are bytes, the highest first. */
@@ -110,18 +110,18 @@ void push_otlp_scope(struct sonde_buf *to, uint32_t field, struct push_otlp_scra
 
 /* ---- The destination ------------------------------------------------------------------------- */
 
-static int pack(const struct sonde_buf *raw, struct sonde_buf *out)
+static int push_otlp_pack(const struct sonde_buf *raw, struct sonde_buf *out)
 {
     return sonde_gz_pack(raw->data, raw->len, GZIP_LEVEL, out);
 }
 
-static int again(long status)
+static int push_otlp_again(long status)
 {
     return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
 /* Export…ServiceResponse: all signals' have the same fields. */
-static uint64_t rejected(const char *body, size_t len, char *why, size_t why_size)
+static uint64_t push_otlp_rejected(const char *body, size_t len, char *why, size_t why_size)
 {
     struct sonde_pb_reader r = sonde_pb_reader(body, len);
     struct sonde_pb_field f, g;
@@ -146,8 +146,8 @@ static uint64_t rejected(const char *body, size_t len, char *why, size_t why_siz
 }
 
 /* Each kind of samples is a profile of its own. */
-static int profile_kind(struct push_dest *d, const struct sonde_profile *p, int kind,
-                        const struct sonde_buf *resource, struct sonde_err *err)
+static int push_otlp_profile_kind(struct push_dest *d, const struct sonde_profile *p, int kind,
+                                  const struct sonde_buf *resource, struct sonde_err *err)
 {
     const struct sonde_profile_filter one = { .kind = kind };
     struct sonde_buf raw;
@@ -159,7 +159,7 @@ static int profile_kind(struct push_dest *d, const struct sonde_profile *p, int 
 }
 
 /* Its process, or one of them. */
-static uint32_t pid_of(const struct sonde_profile *p)
+static uint32_t push_otlp_pid_of(const struct sonde_profile *p)
 {
     for (uint32_t i = 1; i < p->threads_count; i++) {
         if (p->threads[i].pid) return p->threads[i].pid;
@@ -167,7 +167,8 @@ static uint32_t pid_of(const struct sonde_profile *p)
     return 0;
 }
 
-static int profile(struct push_dest *d, const struct sonde_profile *p, struct sonde_err *err)
+static int push_otlp_profile(struct push_dest *d, const struct sonde_profile *p,
+                             struct sonde_err *err)
 {
     const char *program = sonde_profile_str(p, p->program), *slash = strrchr(program, '/');
     const char *name = slash ? slash + 1 : program;
@@ -176,11 +177,12 @@ static int profile(struct push_dest *d, const struct sonde_profile *p, struct so
     struct sonde_buf resource;
     push_otlp_scratch_init(&s, 1 << 20);
     sonde_buf_init(&resource, 1 << 20);
-    push_otlp_resource(&resource, &s, push_origin(d),
-                       &(struct push_otlp_who){ named ? name : "unknown_service", pid_of(p), 0 });
+    push_otlp_resource(
+        &resource, &s, push_origin(d),
+        &(struct push_otlp_who){ named ? name : "unknown_service", push_otlp_pid_of(p), 0 });
     int rc = SONDE_ENOENT;
     for (int kind = 0; kind < SONDE_SAMPLE_KIND_COUNT && (!rc || rc == SONDE_ENOENT); kind++) {
-        const int one = profile_kind(d, p, kind, &resource, err);
+        const int one = push_otlp_profile_kind(d, p, kind, &resource, err);
         if (one != SONDE_ENOENT) rc = one;
     }
     push_otlp_scratch_release(&s);
@@ -198,8 +200,8 @@ const struct sonde_push_ops sonde_push_otlp = {
     .headers = headers,
     .metrics = push_otlp_metrics,
     .traces = push_otlp_traces,
-    .profile = profile,
-    .pack = pack,
-    .again = again,
-    .rejected = rejected,
+    .profile = push_otlp_profile,
+    .pack = push_otlp_pack,
+    .again = push_otlp_again,
+    .rejected = push_otlp_rejected,
 };

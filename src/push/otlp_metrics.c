@@ -36,7 +36,7 @@ struct resource {
     uint32_t count;                    /* points in metrics */
 };
 
-struct writer {
+struct push_otlp_metrics_writer {
     struct push_dest *d;
     const struct sonde_model *m;
     struct resource *resources;
@@ -54,12 +54,12 @@ static uint64_t to_ns(double s) { return s > 0 && s < 1e10 ? (uint64_t)(s * 1e9)
 
 /* ---- Resources ------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct writer *w, const struct sonde_model_process *p)
+static size_t push_otlp_metrics_slot_of(const struct push_otlp_metrics_writer *w, const struct sonde_model_process *p)
 {
     return (size_t)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (w->index_size - 1);
 }
 
-static int resources_init(struct writer *w)
+static int resources_init(struct push_otlp_metrics_writer *w)
 {
     const size_t count = w->m->process_count + 1;
     w->index_size = 16;
@@ -73,17 +73,17 @@ static int resources_init(struct writer *w)
         r->process = i ? w->m->processes[i - 1] : NULL;
         sonde_buf_init(&r->points, PUSH_BODY_MAX);
         sonde_buf_init(&r->metrics, PUSH_BODY_MAX);
-        size_t at = slot_of(w, r->process);
+        size_t at = push_otlp_metrics_slot_of(w, r->process);
         while (w->index[at]) at = (at + 1) & (w->index_size - 1);
         w->index[at] = (uint32_t)i + 1;
     }
     return 0;
 }
 
-static struct resource *resource_of(struct writer *w, const struct sonde_model_process *p)
+static struct resource *resource_of(struct push_otlp_metrics_writer *w, const struct sonde_model_process *p)
 {
     if (w->resources[w->last].process == p) return &w->resources[w->last];
-    size_t at = slot_of(w, p);
+    size_t at = push_otlp_metrics_slot_of(w, p);
     while (w->index[at]) {
         struct resource *r = &w->resources[w->index[at] - 1];
         if (r->process == p) {
@@ -97,7 +97,7 @@ static struct resource *resource_of(struct writer *w, const struct sonde_model_p
 
 /* ---- A request ------------------------------------------------------------------------------- */
 
-static void put_resource(struct writer *w, struct resource *r, struct sonde_buf *out)
+static void put_resource(struct push_otlp_metrics_writer *w, struct resource *r, struct sonde_buf *out)
 {
     struct push_otlp_who who = { "", 0, 0 };
     if (r->process) {
@@ -116,7 +116,7 @@ static void put_resource(struct writer *w, struct resource *r, struct sonde_buf 
     sonde_pb_message(out, REQUEST_RESOURCE, &w->data);
 }
 
-static int flush(struct writer *w)
+static int push_otlp_metrics_flush(struct push_otlp_metrics_writer *w)
 {
     struct sonde_buf out;
     uint32_t count = 0;
@@ -138,7 +138,8 @@ static int flush(struct writer *w)
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
-static void put_attributes(struct writer *w, uint32_t field, const struct sonde_model_series *s)
+static void push_otlp_metrics_put_attributes(struct push_otlp_metrics_writer *w, uint32_t field,
+                                             const struct sonde_model_series *s)
 {
     const size_t count = s->process && s->label_count >= GROUP_LABELS
                              ? s->label_count - GROUP_LABELS
@@ -148,16 +149,16 @@ static void put_attributes(struct writer *w, uint32_t field, const struct sonde_
     }
 }
 
-static uint64_t start_of(const struct writer *w, const struct sonde_model_series *s)
+static uint64_t start_of(const struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
 {
     const uint64_t start = to_ns(s->created_s);
     return start < w->time_ns ? start : w->time_ns;
 }
 
-static void put_number(struct writer *w, const struct sonde_model_series *s)
+static void push_otlp_metrics_put_number(struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
 {
     const struct sonde_model_family *f = s->family;
-    put_attributes(w, NUMBER_ATTRIBUTE, s);
+    push_otlp_metrics_put_attributes(w, NUMBER_ATTRIBUTE, s);
     if (f->type == SONDE_COUNTER) sonde_pb_fixed64(&w->point, NUMBER_START, start_of(w, s));
     sonde_pb_fixed64(&w->point, NUMBER_TIME, w->time_ns);
     if (f->type == SONDE_COUNTER && f->scale == 1 && !s->real && s->counter <= INT64_MAX) {
@@ -169,7 +170,7 @@ static void put_number(struct writer *w, const struct sonde_model_series *s)
 }
 
 /* From the first bucket that is not empty to the last one. */
-static void put_buckets(struct writer *w, const struct sonde_hist_value *h)
+static void push_otlp_metrics_put_buckets(struct push_otlp_metrics_writer *w, const struct sonde_hist_value *h)
 {
     uint32_t first = 0, last = 0;
     for (uint32_t p = 1; p < SONDE__HIST_BUCKETS; p++) {
@@ -192,7 +193,7 @@ static void put_buckets(struct writer *w, const struct sonde_hist_value *h)
     sonde_pb_message(&w->point, HIST_POSITIVE, &w->nested);
 }
 
-static void put_exemplars(struct writer *w, const struct sonde_model_series *s)
+static void put_exemplars(struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
 {
     for (size_t i = 0; i < s->exemplar_count; i++) {
         const struct sonde_exemplar *e = &s->exemplar[i];
@@ -205,17 +206,17 @@ static void put_exemplars(struct writer *w, const struct sonde_model_series *s)
     }
 }
 
-static void put_histogram(struct writer *w, const struct sonde_model_series *s)
+static void push_otlp_metrics_put_histogram(struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
-    put_attributes(w, HIST_ATTRIBUTE, s);
+    push_otlp_metrics_put_attributes(w, HIST_ATTRIBUTE, s);
     sonde_pb_fixed64(&w->point, HIST_START, start_of(w, s));
     sonde_pb_fixed64(&w->point, HIST_TIME, w->time_ns);
     sonde_pb_fixed64(&w->point, HIST_COUNT, h ? h->count : 0);
     sonde_pb_double(&w->point, HIST_SUM, sonde_model_series_sum(s));
     sonde_pb_sint(&w->point, HIST_SCALE, SCALE);
     sonde_pb_fixed64(&w->point, HIST_ZERO, h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0);
-    if (h) put_buckets(w, h);
+    if (h) push_otlp_metrics_put_buckets(w, h);
     put_exemplars(w, s);
     sonde_pb_double(&w->point, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
 }
@@ -223,7 +224,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
 /* ---- Families -------------------------------------------------------------------------------- */
 
 /* UCUM, which OTLP asks for; of a family that does not say, from its name. */
-static const char *unit_of(const struct sonde_model_family *f)
+static const char *push_otlp_metrics_unit_of(const struct sonde_model_family *f)
 {
     static const struct { const char *ours, *theirs; } units[] = {
         { "seconds", "s" }, { "bytes", "By" }, { "ratio", "1" }, { "percent", "%" },
@@ -242,10 +243,10 @@ static const char *unit_of(const struct sonde_model_family *f)
 }
 
 /* The points of a resource become a metric of it. */
-static void close_metric(struct writer *w, const struct sonde_model_family *f, struct resource *r)
+static void close_metric(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f, struct resource *r)
 {
     if (!r->points.len) return;
-    const char *unit = unit_of(f);
+    const char *unit = push_otlp_metrics_unit_of(f);
     sonde_buf_reset(&w->nested);
     sonde_buf_reset(&w->data);
     sonde_buf_add(&w->data, r->points.data, r->points.len);
@@ -265,7 +266,7 @@ static void close_metric(struct writer *w, const struct sonde_model_family *f, s
     sonde_buf_reset(&r->points);
 }
 
-static int close_metrics(struct writer *w, const struct sonde_model_family *f, int all)
+static int close_metrics(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f, int all)
 {
     if (!all && w->bytes < OTLP_RAW_MAX) {
         /* Most families are of one resource. */
@@ -273,10 +274,10 @@ static int close_metrics(struct writer *w, const struct sonde_model_family *f, i
         return 0;
     }
     for (size_t i = 0; i < w->count; i++) close_metric(w, f, &w->resources[i]);
-    return w->bytes >= OTLP_RAW_MAX ? flush(w) : 0;
+    return w->bytes >= OTLP_RAW_MAX ? push_otlp_metrics_flush(w) : 0;
 }
 
-static int put_family(struct writer *w, const struct sonde_model_family *f)
+static int push_otlp_metrics_put_family(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f)
 {
     const struct resource *only = NULL;
     int several = 0, rc = 0;
@@ -288,8 +289,8 @@ static int put_family(struct writer *w, const struct sonde_model_family *f)
         several |= only && only != r;
         only = r;
         sonde_buf_reset(&w->point);
-        if (f->type == SONDE_HISTOGRAM) put_histogram(w, s);
-        else put_number(w, s);
+        if (f->type == SONDE_HISTOGRAM) push_otlp_metrics_put_histogram(w, s);
+        else push_otlp_metrics_put_number(w, s);
         const size_t before = r->points.len;
         sonde_pb_message(&r->points, DATA_POINT, &w->point);
         w->bytes += r->points.len - before;
@@ -301,7 +302,7 @@ static int put_family(struct writer *w, const struct sonde_model_family *f)
 
 int push_otlp_metrics(struct push_dest *d, struct sonde_model *m)
 {
-    struct writer *w = sonde__calloc(1, sizeof(*w));
+    struct push_otlp_metrics_writer *w = sonde__calloc(1, sizeof(*w));
     if (!w) return SONDE_ENOMEM;
     w->d = d;
     w->m = m;
@@ -311,8 +312,10 @@ int push_otlp_metrics(struct push_dest *d, struct sonde_model *m)
         sonde_buf_init(bufs[i], PUSH_BODY_MAX);
     push_otlp_scratch_init(&w->scratch, PUSH_BODY_MAX);
     int rc = resources_init(w);
-    for (size_t i = 0; i < m->family_count && !rc; i++) rc = put_family(w, m->families[i]);
-    if (!rc) rc = flush(w);
+    for (size_t i = 0; i < m->family_count && !rc; i++) {
+        rc = push_otlp_metrics_put_family(w, m->families[i]);
+    }
+    if (!rc) rc = push_otlp_metrics_flush(w);
     for (size_t i = 0; i < w->count; i++) {
         sonde_buf_release(&w->resources[i].points);
         sonde_buf_release(&w->resources[i].metrics);

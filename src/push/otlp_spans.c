@@ -37,7 +37,8 @@ static uint64_t start_time_of(const struct push_spans *s, uint32_t pid)
 
 /* Mostly that of the span before. Spans that others sent to the agent have a program, but no
  * pid. */
-static struct push_span_group *group_of(struct push_spans *s, uint32_t pid, const char *program)
+static struct push_span_group *push_otlp_spans_group_of(struct push_spans *s, uint32_t pid,
+                                                        const char *program)
 {
     for (size_t i = s->group_count; i-- > 0;) {
         struct push_span_group *g = &s->groups[i];
@@ -70,7 +71,7 @@ static struct push_span_group *group_of(struct push_spans *s, uint32_t pid, cons
 static void put_down(struct push_spans *s, uint64_t id, uint32_t pid, const char *program)
 {
     struct push_span_group *g =
-        s->span.error || s->bytes >= BYTES_MAX ? NULL : group_of(s, pid, program);
+        s->span.error || s->bytes >= BYTES_MAX ? NULL : push_otlp_spans_group_of(s, pid, program);
     if (!g) {
         s->dropped++;
         return;
@@ -96,7 +97,7 @@ static int was_sent(const struct push_spans *s, uint64_t id, uint64_t end_ns)
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x)
+static uint64_t push_otlp_spans_mix(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
@@ -110,10 +111,10 @@ static struct ids ids_of(uint64_t hi, uint64_t lo, uint64_t id, uint64_t parent,
                          uint32_t tid)
 {
     struct ids ids = { hi, lo, id, parent };
-    if (!ids.id) ids.id = mix(start_ns ^ (uint64_t)tid << 40);
+    if (!ids.id) ids.id = push_otlp_spans_mix(start_ns ^ (uint64_t)tid << 40);
     if (!(hi | lo)) {
-        ids.trace_hi = mix(start_ns);
-        ids.trace_lo = mix(ids.id);
+        ids.trace_hi = push_otlp_spans_mix(start_ns);
+        ids.trace_lo = push_otlp_spans_mix(ids.id);
     }
     return ids;
 }
@@ -133,7 +134,7 @@ static void begin_span(struct push_spans *s, const struct ids *ids, const char *
 }
 
 /* Success is left unset, as OpenTelemetry wants it of all but the application itself. */
-static void put_status(struct push_spans *s, uint32_t outcome, const char *error)
+static void push_otlp_spans_put_status(struct push_spans *s, uint32_t outcome, const char *error)
 {
     if (outcome == SONDE_OK) return;
     const char *name = sonde_infer_outcome_name(outcome), *type = error && *error ? error : name;
@@ -144,7 +145,7 @@ static void put_status(struct push_spans *s, uint32_t outcome, const char *error
     sonde_pb_message(&s->span, SPAN_STATUS, &s->scratch.value);
 }
 
-static void put_attr(struct push_spans *s, const struct sonde_model_attr *a)
+static void push_otlp_spans_put_attr(struct push_spans *s, const struct sonde_model_attr *a)
 {
     switch (a->type) {
     case SONDE__ATTR_INT:
@@ -157,7 +158,7 @@ static void put_attr(struct push_spans *s, const struct sonde_model_attr *a)
     }
 }
 
-static void on_span(const struct sonde_model_span *span, void *arg)
+static void push_otlp_spans_on(const struct sonde_model_span *span, void *arg)
 {
     struct push_spans *s = arg;
     const int of_front = !span->tid && !strcmp(span->name, "front");
@@ -169,10 +170,10 @@ static void on_span(const struct sonde_model_span *span, void *arg)
     begin_span(s, &ids, span->name, of_front ? KIND_SERVER : KIND_INTERNAL, span->start_ns,
                span->start_ns + span->duration_ns);
     for (uint32_t i = 0; i < span->attr_count && i < SONDE_SPAN_ATTRS_MAX; i++) {
-        put_attr(s, &span->attrs[i]);
+        push_otlp_spans_put_attr(s, &span->attrs[i]);
     }
     if (span->tid) push_otlp_int(&s->span, SPAN_ATTRIBUTE, &s->scratch, "thread.id", span->tid);
-    put_status(s, span->outcome, NULL);
+    push_otlp_spans_put_status(s, span->outcome, NULL);
     put_down(s, ids.id, span->pid, span->program ? span->program : "");
     sonde_unlock(&s->lock);
 }
@@ -185,12 +186,12 @@ static const char *operation_of(const struct sonde_infer_request *r)
     return strstr(r->route, "chat") ? "chat" : "text_completion";
 }
 
-static void put_text(struct push_spans *s, const char *key, const char *value)
+static void push_otlp_spans_put_text(struct push_spans *s, const char *key, const char *value)
 {
     if (value && *value) push_otlp_str(&s->span, SPAN_ATTRIBUTE, key, value);
 }
 
-static void put_count(struct push_spans *s, const char *key, uint64_t value)
+static void push_otlp_spans_put_count(struct push_spans *s, const char *key, uint64_t value)
 {
     if (value) push_otlp_int(&s->span, SPAN_ATTRIBUTE, &s->scratch, key, (int64_t)value);
 }
@@ -201,23 +202,25 @@ static void put_seconds(struct push_spans *s, const char *key, double value, int
 }
 
 /* Names of the conventions for generative AI where they have one; the rest is ours. */
-static void put_figures(struct push_spans *s, const struct sonde_infer_request *r)
+static void push_otlp_spans_put_figures(struct push_spans *s, const struct sonde_infer_request *r)
 {
-    put_text(s, "gen_ai.operation.name", operation_of(r));
-    put_text(s, "gen_ai.request.model", r->model);
-    put_text(s, "gen_ai.response.id", r->own_id);
-    put_text(s, "sonde.route", r->route);
-    put_text(s, "sonde.backend", r->backend);
-    put_text(s, "sonde.source", sonde_infer_source_name(r->source));
-    put_count(s, "gen_ai.request.max_tokens", r->tokens_max);
-    put_count(s, "gen_ai.usage.input_tokens", r->tokens_in);
-    put_count(s, "gen_ai.usage.output_tokens", r->tokens_out);
-    put_count(s, "gen_ai.usage.cache_read.input_tokens", r->tokens_reused);
+    push_otlp_spans_put_text(s, "gen_ai.operation.name", operation_of(r));
+    push_otlp_spans_put_text(s, "gen_ai.request.model", r->model);
+    push_otlp_spans_put_text(s, "gen_ai.response.id", r->own_id);
+    push_otlp_spans_put_text(s, "sonde.route", r->route);
+    push_otlp_spans_put_text(s, "sonde.backend", r->backend);
+    push_otlp_spans_put_text(s, "sonde.source", sonde_infer_source_name(r->source));
+    push_otlp_spans_put_count(s, "gen_ai.request.max_tokens", r->tokens_max);
+    push_otlp_spans_put_count(s, "gen_ai.usage.input_tokens", r->tokens_in);
+    push_otlp_spans_put_count(s, "gen_ai.usage.output_tokens", r->tokens_out);
+    push_otlp_spans_put_count(s, "gen_ai.usage.cache_read.input_tokens", r->tokens_reused);
     put_seconds(s, "sonde.time_to_first_token_seconds", r->ttft_s, sonde_infer_has_ttft(r));
     put_seconds(s, "sonde.time_per_output_token_seconds", r->itl_s, r->itl_count > 0);
     put_seconds(s, "sonde.queue_seconds", sonde_infer_queue_s(r),
                 r->phase_count[SONDE_PHASE_QUEUE] > 0);
-    for (uint32_t i = 0; i < r->attr_count; i++) put_text(s, r->attrs[i].key, r->attrs[i].value);
+    for (uint32_t i = 0; i < r->attr_count; i++) {
+        push_otlp_spans_put_text(s, r->attrs[i].key, r->attrs[i].value);
+    }
 }
 
 static void put_first_token(struct push_spans *s, const struct sonde_infer_request *r)
@@ -235,16 +238,17 @@ void push_spans_request(struct push_spans *s, const struct sonde_infer_request *
     char name[300];
     snprintf(name, sizeof(name), "%s%s%.256s", operation_of(r), *r->model ? " " : "", r->model);
     const int front = !strcmp(sonde_infer_source_name(r->source), "front");
-    const struct ids ids = ids_of(r->trace_hi, r->trace_lo, front ? mix(r->id) : r->id,
-                                  front ? r->id : r->parent, r->arrived_ns, 0);
+    const struct ids ids =
+        ids_of(r->trace_hi, r->trace_lo, front ? push_otlp_spans_mix(r->id) : r->id,
+               front ? r->id : r->parent, r->arrived_ns, 0);
     const double total_s = r->total_s > 0 && r->total_s < 1e9 ? r->total_s : 0;
     const uint64_t end_ns = r->arrived_ns + (uint64_t)(total_s * 1e9 + 0.5);
     if (was_sent(s, ids.id, end_ns)) return;
     sonde_lock(&s->lock);
     begin_span(s, &ids, name, front ? KIND_INTERNAL : KIND_SERVER, r->arrived_ns, end_ns);
-    put_figures(s, r);
+    push_otlp_spans_put_figures(s, r);
     put_first_token(s, r);
-    put_status(s, r->outcome, r->error);
+    push_otlp_spans_put_status(s, r->outcome, r->error);
     put_down(s, ids.id, r->pid, r->program ? r->program : "");
     sonde_unlock(&s->lock);
 }
@@ -259,7 +263,7 @@ int push_spans_init(struct push_spans *s, const struct push_origin *o, struct so
     push_otlp_scratch_init(&s->scratch, 1 << 20);
     sonde_buf_init(&s->span, 1 << 20);
     sonde_buf_init(&s->ids, BYTES_MAX);
-    s->listener = (struct sonde_model_listener){ .on_span = on_span, .arg = s };
+    s->listener = (struct sonde_model_listener){ .on_span = push_otlp_spans_on, .arg = s };
     return 0;
 }
 

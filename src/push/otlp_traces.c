@@ -7,8 +7,9 @@
 
 enum { REQUEST_RESOURCE = 1, RESOURCE_RESOURCE = 1, RESOURCE_SCOPE = 2, SCOPE_SCOPE = 1 };
 
-static void put_group(const struct push_span_group *g, struct push_otlp_scratch *s,
-                      struct sonde_buf *scope, struct sonde_buf *resource, struct sonde_buf *out)
+static void push_otlp_traces_put_group(const struct push_span_group *g, struct push_otlp_scratch *s,
+                                       struct sonde_buf *scope, struct sonde_buf *resource,
+                                       struct sonde_buf *out)
 {
     sonde_buf_reset(scope);
     sonde_buf_reset(resource);
@@ -33,7 +34,7 @@ int push_otlp_traces(struct push_dest *d, const struct push_spans *spans)
     for (size_t i = 0; i < spans->group_count && !rc; i++) {
         const struct push_span_group *g = &spans->groups[i];
         if (!g->count) continue;
-        put_group(g, &s, &scope, &resource, &out);
+        push_otlp_traces_put_group(g, &s, &scope, &resource, &out);
         count += g->count;
         rc = out.error;
         if (rc || (i + 1 < spans->group_count && out.len < OTLP_RAW_MAX)) continue;

@@ -88,7 +88,7 @@ int push_wants_native(const struct push_dest *d) { return d->push->native; }
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-static void count_lost(struct push_dest *d, enum push_drop reason, uint64_t n)
+static void push_count_lost(struct push_dest *d, enum push_drop reason, uint64_t n)
 {
     sonde_lock(&d->lock);
     d->counts.dropped[reason] += n;
@@ -103,14 +103,14 @@ void push_emit(struct push_dest *d, uint32_t signal, const char *target, uint32_
     struct push_batch *b = body ? push_batch_create(signal, target, items, body, len) : NULL;
     if (!b) {
         sonde__free(body);
-        count_lost(d, PUSH_DROP_MEMORY, 1);
+        push_count_lost(d, PUSH_DROP_MEMORY, 1);
         return;
     }
     *d->made_end = b;
     d->made_end = &b->next;
 }
 
-static int pack(const struct push_dest *d, struct push_batch *b)
+static int push_pack(const struct push_dest *d, struct push_batch *b)
 {
     if (!d->ops->pack) return 0;
     struct sonde_buf raw = { .data = b->body, .len = b->body_len }, out;
@@ -130,7 +130,7 @@ static int pack(const struct push_dest *d, struct push_batch *b)
 }
 
 /* What was made is compressed and handed to the sender; made_lock is held, the model's is not. */
-static void dispatch(struct push_dest *d)
+static void push_dispatch(struct push_dest *d)
 {
     struct push_batch *b = d->made;
     const int any = b != NULL;
@@ -139,11 +139,11 @@ static void dispatch(struct push_dest *d)
     while (b) {
         struct push_batch *const next = b->next;
         b->next = NULL;
-        if (pack(d, b) == 0) {
+        if (push_pack(d, b) == 0) {
             push_queue_put(d->queue, b);
         } else {
             push_batch_destroy(b);
-            count_lost(d, PUSH_DROP_MEMORY, 1);
+            push_count_lost(d, PUSH_DROP_MEMORY, 1);
         }
         b = next;
     }
@@ -165,11 +165,11 @@ static void feed_metrics(struct sonde_push *p)
     for (size_t i = 0; news && i < p->dest_count; i++) {
         struct push_dest *d = &p->dests[i];
         if (!d->ops->metrics || !(d->signals & SONDE_PUSH_METRICS)) continue;
-        if (d->ops->metrics(d, p->model) != 0) count_lost(d, PUSH_DROP_MEMORY, 1);
+        if (d->ops->metrics(d, p->model) != 0) push_count_lost(d, PUSH_DROP_MEMORY, 1);
     }
     sonde_rwunlock(&p->model->lock);
     for (size_t i = 0; i < p->dest_count; i++) {
-        dispatch(&p->dests[i]);
+        push_dispatch(&p->dests[i]);
         sonde_unlock(&p->dests[i].made_lock);
     }
 }
@@ -182,8 +182,8 @@ static void feed_traces(struct sonde_push *p)
         struct push_dest *d = &p->dests[i];
         if (!d->ops->traces || !(d->signals & SONDE_PUSH_TRACES)) continue;
         sonde_lock(&d->made_lock);
-        if (d->ops->traces(d, &taken) != 0) count_lost(d, PUSH_DROP_MEMORY, 1);
-        dispatch(d);
+        if (d->ops->traces(d, &taken) != 0) push_count_lost(d, PUSH_DROP_MEMORY, 1);
+        push_dispatch(d);
         push_sent_add(d->sent, (const uint64_t *)(const void *)taken.ids.data,
                       taken.ids.len / sizeof(uint64_t));
         sonde_unlock(&d->made_lock);
@@ -210,7 +210,7 @@ static int sleep_until(struct sonde_push *p, double when_s)
     return stopping;
 }
 
-static void *feeder(void *arg)
+static void *push_feeder(void *arg)
 {
     struct sonde_push *p = arg;
     const double look_s = p->interval_s < LOOK_S ? p->interval_s : LOOK_S;
@@ -240,10 +240,10 @@ int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile
         if (!d->ops->profile || !(d->signals & SONDE_PUSH_PROFILES)) continue;
         sonde_lock(&d->made_lock);
         const int rc = d->ops->profile(d, profile, &err);
-        dispatch(d);
+        push_dispatch(d);
         sonde_unlock(&d->made_lock);
         if (rc == 0 || rc == SONDE_ENOENT) continue; /* ENOENT: there is nothing in it */
-        count_lost(d, PUSH_DROP_MEMORY, 1);
+        push_count_lost(d, PUSH_DROP_MEMORY, 1);
         sonde_log(SONDE_LOG_WARN, "push: a profile is not sent to %s: %s", d->ops->name, err.text);
         if (!first) first = rc;
     }
@@ -258,7 +258,7 @@ void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static uint64_t hash_of(const char *s)
+static uint64_t push_hash_of(const char *s)
 {
     uint64_t h = 0xcbf29ce484222325ull;
     for (; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
@@ -283,7 +283,8 @@ static int open_queue(struct push_dest *d, struct sonde_err *err)
     struct sonde_err note = { "" };
     if (p->spool) {
         make_folders(p->spool);
-        snprintf(dir, sizeof(dir), "%s/%s-%08x", p->spool, d->ops->name, (uint32_t)hash_of(d->url));
+        snprintf(dir, sizeof(dir), "%s/%s-%08x", p->spool, d->ops->name,
+                 (uint32_t)push_hash_of(d->url));
     }
     if (push_queue_open(p->spool ? dir : NULL, p->spool_bytes, p->spool_age_s, &d->queue, &note) !=
         0) {
@@ -314,7 +315,7 @@ static int open_dest(struct sonde_push *p, struct push_dest *d, const struct son
         return sonde_err_set(err, SONDE_EINVAL, "'%.40s' is no kind of destination", t->kind);
     }
     d->signals = signals;
-    d->random = hash_of(t->url) ^ (uint64_t)getpid() << 32 ^ (uint64_t)(push_unix_s() * 1e6);
+    d->random = push_hash_of(t->url) ^ (uint64_t)getpid() << 32 ^ (uint64_t)(push_unix_s() * 1e6);
     if (!d->random) d->random = 1;
     int rc = push_url_check(t->url, d->ops->path, d->url, err);
     if (!rc) rc = push_headers(d, t->headers, err);
@@ -344,7 +345,8 @@ static void close_dest(struct push_dest *d)
     sonde_lock_destroy(&d->made_lock);
 }
 
-static int init(struct sonde_push *p, const struct sonde_push_options *o, struct sonde_err *err)
+static int push_init(struct sonde_push *p, const struct sonde_push_options *o,
+                     struct sonde_err *err)
 {
     sonde_lock_init(&p->lock, SONDE_RANK_PUSH);
     sonde_cond_init(&p->wake);
@@ -381,7 +383,7 @@ int sonde_push_create(const struct sonde_push_options *o, struct sonde_push **ou
 {
     struct sonde_push *p = sonde__calloc(1, sizeof(*p));
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
-    int rc = init(p, o, err);
+    int rc = push_init(p, o, err);
     for (size_t i = 0; i < p->dest_count && !rc; i++) {
         rc = open_queue(&p->dests[i], err);
         if (p->dests[i].sent) p->spans.sent = p->dests[i].sent;
@@ -410,7 +412,7 @@ int sonde_push_start(struct sonde_push *p, struct sonde_err *err)
     listen_to_spans(p, 1);
     for (size_t i = 0; i < p->dest_count && !rc; i++) rc = push_sender_start(&p->dests[i], err);
     if (rc || !p->model) return rc;
-    const int e = pthread_create(&p->thread, NULL, feeder, p);
+    const int e = pthread_create(&p->thread, NULL, push_feeder, p);
     if (e) return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(e));
     p->started = 1;
     return 0;
@@ -482,7 +484,7 @@ static int post_made(struct push_dest *d, struct sonde_err *err)
     sonde_buf_init(&answer.body, 1 << 16);
     for (struct push_batch *b = d->made; b && !rc; b = b->next) {
         char why[160] = "";
-        rc = pack(d, b);
+        rc = push_pack(d, b);
         if (rc) {
             sonde_err_set(err, rc, "%s", sonde_strerror(rc));
         } else if (push_http_post(curl, d, b, push_timeout_s(d), NULL, NULL, &answer) != 0 ||
@@ -505,7 +507,7 @@ int sonde_push_once(const struct sonde_push_target *target, const char *labels, 
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     const struct sonde_push_options o = { .targets = target, .target_count = 1, .labels = labels,
                                           .signals = SONDE_PUSH_PROFILES, .timeout_s = timeout_s };
-    int rc = init(p, &o, err);
+    int rc = push_init(p, &o, err);
     struct push_dest *d = p->dests;
     if (!rc && !d->ops->profile) {
         rc = sonde_err_set(err, SONDE_EINVAL, "%s takes no profiles", d->ops->name);
@@ -523,7 +525,7 @@ int sonde_push_reach(const struct sonde_push_target *target, const char *labels,
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     const struct sonde_push_options o = { .targets = target, .target_count = 1, .labels = labels,
                                           .timeout_s = timeout_s };
-    int rc = init(p, &o, err);
+    int rc = push_init(p, &o, err);
     if (!rc) rc = push_http_reach(p->dests[0].url, timeout_s, err);
     sonde_push_destroy(p);
     return rc;

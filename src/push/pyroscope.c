@@ -20,7 +20,7 @@ static const char *const headers[] = { "Content-Type: multipart/form-data; bound
                                        NULL };
 
 /* {"cpu":{"units":"nanoseconds","display-name":"cpu",…},"samples":{…}} */
-static void put_config(struct sonde_buf *b, int kind)
+static void pyroscope_put_config(struct sonde_buf *b, int kind)
 {
     const struct pprof_kind *k = &sonde_pprof_kinds[kind];
     const int sampled = kind == SONDE_SAMPLE_CPU || kind == SONDE_SAMPLE_OFFCPU;
@@ -38,7 +38,7 @@ static void put_config(struct sonde_buf *b, int kind)
                      k->weight, k->unit, k->weight, sum, sampled ? "true" : "false");
 }
 
-static void put_part(struct sonde_buf *b, const char *name, const char *file)
+static void pyroscope_put_part(struct sonde_buf *b, const char *name, const char *file)
 {
     sonde_buf_printf(b,
                      "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"%s\"; "
@@ -46,18 +46,18 @@ static void put_part(struct sonde_buf *b, const char *name, const char *file)
                      name, file);
 }
 
-static void put_body(struct sonde_buf *b, const struct sonde_buf *pprof, int kind)
+static void pyroscope_put_body(struct sonde_buf *b, const struct sonde_buf *pprof, int kind)
 {
-    put_part(b, "profile", "profile.pprof");
+    pyroscope_put_part(b, "profile", "profile.pprof");
     sonde_buf_add(b, pprof->data, pprof->len);
     sonde_buf_puts(b, "\r\n");
-    put_part(b, "sample_type_config", "config.json");
-    put_config(b, kind);
+    pyroscope_put_part(b, "sample_type_config", "config.json");
+    pyroscope_put_config(b, kind);
     sonde_buf_puts(b, "\r\n--" BOUNDARY "--\r\n");
 }
 
 /* Its names of applications and labels have no such characters: { } , = " and blanks. */
-static void put_name(struct sonde_buf *b, const char *text)
+static void pyroscope_put_name(struct sonde_buf *b, const char *text)
 {
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
@@ -72,12 +72,12 @@ static int put_target(struct push_dest *d, const struct sonde_profile *p, struct
     const char *base = slash ? slash + 1 : program;
     struct sonde_buf name;
     sonde_buf_init(&name, PUSH_TARGET_MAX / 4);
-    put_name(&name, *base ? base : "unknown_service");
+    pyroscope_put_name(&name, *base ? base : "unknown_service");
     sonde_buf_puts(&name, "{host=");
-    put_name(&name, o->host);
+    pyroscope_put_name(&name, o->host);
     for (size_t i = 0; i < o->label_count; i++) {
         sonde_buf_printf(&name, ",%s=", o->labels[i].name);
-        put_name(&name, o->labels[i].value);
+        pyroscope_put_name(&name, o->labels[i].value);
     }
     sonde_buf_putc(&name, '}');
     char *escaped = name.error ? NULL : curl_easy_escape(NULL, name.data, (int)name.len);
@@ -93,8 +93,8 @@ static int put_target(struct push_dest *d, const struct sonde_profile *p, struct
     return out->error;
 }
 
-static int profile_kind(struct push_dest *d, const struct sonde_profile *p, int kind,
-                        const char *target, struct sonde_err *err)
+static int pyroscope_profile_kind(struct push_dest *d, const struct sonde_profile *p, int kind,
+                                  const char *target, struct sonde_err *err)
 {
     const struct sonde_profile_filter one = { .kind = kind };
     struct sonde_buf pprof, body;
@@ -102,7 +102,7 @@ static int profile_kind(struct push_dest *d, const struct sonde_profile *p, int 
     sonde_buf_init(&body, PUSH_BODY_MAX);
     int rc = sonde_pprof_write(p, &one, &pprof, err);
     if (!rc) {
-        put_body(&body, &pprof, kind);
+        pyroscope_put_body(&body, &pprof, kind);
         rc = body.error ? sonde_err_set(err, body.error, "no memory for the profile") : 0;
     }
     if (!rc) push_emit(d, SONDE_PUSH_PROFILES, target, 1, &body);
@@ -111,7 +111,8 @@ static int profile_kind(struct push_dest *d, const struct sonde_profile *p, int 
     return rc;
 }
 
-static int profile(struct push_dest *d, const struct sonde_profile *p, struct sonde_err *err)
+static int pyroscope_profile(struct push_dest *d, const struct sonde_profile *p,
+                             struct sonde_err *err)
 {
     struct sonde_buf target;
     sonde_buf_init(&target, PUSH_TARGET_MAX - 1);
@@ -121,20 +122,20 @@ static int profile(struct push_dest *d, const struct sonde_profile *p, struct so
     }
     int rc = SONDE_ENOENT;
     for (int kind = 0; kind < SONDE_SAMPLE_KIND_COUNT && (!rc || rc == SONDE_ENOENT); kind++) {
-        const int one = profile_kind(d, p, kind, target.data, err);
+        const int one = pyroscope_profile_kind(d, p, kind, target.data, err);
         if (one != SONDE_ENOENT) rc = one;
     }
     sonde_buf_release(&target);
     return rc;
 }
 
-static int again(long status) { return status == 429 || status >= 500; }
+static int pyroscope_again(long status) { return status == 429 || status >= 500; }
 
 extern const struct sonde_push_ops sonde_push_pyroscope;
 const struct sonde_push_ops sonde_push_pyroscope = {
     .name = "pyroscope",
     .path = "",
     .headers = headers,
-    .profile = profile,
-    .again = again,
+    .profile = pyroscope_profile,
+    .again = pyroscope_again,
 };

@@ -18,8 +18,8 @@
 enum { OVERHEAD = 256 }; /* of a batch in memory, or of a file on disk, beside its body */
 static const uint64_t memory_max = 16u << 20; /* without a folder */
 
-struct entry {
-    struct entry *next;
+struct push_queue_entry {
+    struct push_queue_entry *next;
     uint64_t seq, made_ms, bytes;
     struct push_batch *batch;   /* NULL: only its file is there */
     int on_disk;
@@ -29,7 +29,7 @@ struct push_queue {
     struct sonde_lock lock;       /* all of it; also held while a file is written or read */
     int dir_fd, lock_fd;        /* -1 = in memory */
     uint64_t bytes_max, age_ms, next_seq;
-    struct entry *first, **end;
+    struct push_queue_entry *first, **end;
     int busy;                   /* the first is being sent: it is not dropped */
     struct push_queue_stats stats;
 };
@@ -63,9 +63,10 @@ void push_batch_destroy(struct push_batch *b)
 
 /* ---- Entries (lock held) --------------------------------------------------------------------- */
 
-static struct entry *append(struct push_queue *q, uint64_t seq, uint64_t made_ms, uint64_t bytes)
+static struct push_queue_entry *push_queue_append(struct push_queue *q, uint64_t seq, uint64_t made_ms,
+                                       uint64_t bytes)
 {
-    struct entry *e = sonde__calloc(1, sizeof(*e));
+    struct push_queue_entry *e = sonde__calloc(1, sizeof(*e));
     if (!e) return NULL;
     e->seq = seq;
     e->made_ms = made_ms;
@@ -78,9 +79,9 @@ static struct entry *append(struct push_queue *q, uint64_t seq, uint64_t made_ms
 }
 
 /* e, which follows what *link is of, is gone. */
-static void forget(struct push_queue *q, struct entry **link)
+static void push_queue_forget(struct push_queue *q, struct push_queue_entry **link)
 {
-    struct entry *e = *link;
+    struct push_queue_entry *e = *link;
     *link = e->next;
     if (!e->next) q->end = link;
     q->stats.batches--;
@@ -91,17 +92,17 @@ static void forget(struct push_queue *q, struct entry **link)
 }
 
 /* Of those that may be dropped the oldest. */
-static struct entry **oldest(struct push_queue *q)
+static struct push_queue_entry **push_queue_oldest(struct push_queue *q)
 {
-    struct entry **link = &q->first;
+    struct push_queue_entry **link = &q->first;
     if (q->busy && *link) link = &(*link)->next;
     return link;
 }
 
-static void make_room(struct push_queue *q)
+static void push_queue_make_room(struct push_queue *q)
 {
-    while (q->stats.bytes > q->bytes_max && *oldest(q)) {
-        forget(q, oldest(q));
+    while (q->stats.bytes > q->bytes_max && *push_queue_oldest(q)) {
+        push_queue_forget(q, push_queue_oldest(q));
         q->stats.dropped_size++;
     }
 }
@@ -109,22 +110,22 @@ static void make_room(struct push_queue *q)
 static void drop_old(struct push_queue *q)
 {
     const uint64_t now = unix_ms();
-    while (*oldest(q) && (*oldest(q))->made_ms + q->age_ms < now) {
-        forget(q, oldest(q));
+    while (*push_queue_oldest(q) && (*push_queue_oldest(q))->made_ms + q->age_ms < now) {
+        push_queue_forget(q, push_queue_oldest(q));
         q->stats.dropped_age++;
     }
 }
 
 /* The batch of e to its file. If that cannot be written it stays in memory as long as there is
  * little of it: a disk that is full for a moment loses nothing. */
-static void to_disk(struct push_queue *q, struct entry **link)
+static void to_disk(struct push_queue *q, struct push_queue_entry **link)
 {
-    struct entry *e = *link;
+    struct push_queue_entry *e = *link;
     if (q->dir_fd < 0 || e->on_disk) return;
     uint64_t size = 0;
     if (push_spool_write(q->dir_fd, e->batch, &size) != 0) {
         if (q->stats.bytes <= memory_max) return;
-        forget(q, link);
+        push_queue_forget(q, link);
         q->stats.dropped_spool++;
         return;
     }
@@ -136,7 +137,7 @@ static void to_disk(struct push_queue *q, struct entry **link)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-static int open_dir(struct push_queue *q, const char *dir, struct sonde_err *note)
+static int push_queue_open_dir(struct push_queue *q, const char *dir, struct sonde_err *note)
 {
     if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
         return sonde_err_set(note, SONDE_EIO, "%s: %s", dir, strerror(errno));
@@ -159,7 +160,7 @@ static void close_dir(struct push_queue *q)
 }
 
 /* What an agent before this one left. */
-static int take_over(struct push_queue *q)
+static int push_queue_take_over(struct push_queue *q)
 {
     uint64_t *seqs = NULL;
     size_t count = 0;
@@ -173,7 +174,7 @@ static int take_over(struct push_queue *q)
             q->stats.dropped_damaged++;
         }
         if (looked) continue;
-        struct entry *e = append(q, seqs[i], made_ms, size + OVERHEAD);
+        struct push_queue_entry *e = push_queue_append(q, seqs[i], made_ms, size + OVERHEAD);
         if (!e) rc = SONDE_ENOMEM;
         else e->on_disk = 1;
     }
@@ -194,10 +195,10 @@ int push_queue_open(const char *dir, uint64_t bytes_max, double age_s, struct pu
     q->bytes_max = bytes_max;
     q->age_ms = (uint64_t)(age_s * 1e3);
     if (dir) {
-        int rc = open_dir(q, dir, note);
+        int rc = push_queue_open_dir(q, dir, note);
         if (rc) {
             close_dir(q);
-        } else if ((rc = take_over(q)) != 0) {
+        } else if ((rc = push_queue_take_over(q)) != 0) {
             q->stats.batches = 0;
             push_queue_close(q);
             return rc;
@@ -205,7 +206,7 @@ int push_queue_open(const char *dir, uint64_t bytes_max, double age_s, struct pu
     }
     q->stats.on_disk = q->dir_fd >= 0;
     if (q->dir_fd < 0 && q->bytes_max > memory_max) q->bytes_max = memory_max;
-    make_room(q);
+    push_queue_make_room(q);
     *out = q;
     return 0;
 }
@@ -215,8 +216,8 @@ uint64_t push_queue_close(struct push_queue *q)
     uint64_t lost = 0;
     if (!q) return 0;
     q->busy = 0;
-    for (struct entry **link = &q->first; *link;) {
-        struct entry *const e = *link;
+    for (struct push_queue_entry **link = &q->first; *link;) {
+        struct push_queue_entry *const e = *link;
         to_disk(q, link);
         if (*link != e) {
             lost++;
@@ -224,7 +225,7 @@ uint64_t push_queue_close(struct push_queue *q)
         }
         if (!e->on_disk) lost++;
         e->on_disk = 0; /* the file stays */
-        forget(q, link);
+        push_queue_forget(q, link);
     }
     close_dir(q);
     sonde_lock_destroy(&q->lock);
@@ -239,8 +240,8 @@ void push_queue_put(struct push_queue *q, struct push_batch *b)
     sonde_lock(&q->lock);
     b->seq = q->next_seq++;
     const int alone = !q->first;
-    struct entry **const link = q->end;
-    struct entry *e = append(q, b->seq, b->made_ms, b->body_len + OVERHEAD);
+    struct push_queue_entry **const link = q->end;
+    struct push_queue_entry *e = push_queue_append(q, b->seq, b->made_ms, b->body_len + OVERHEAD);
     if (!e) {
         q->stats.dropped_memory++;
         push_batch_destroy(b);
@@ -253,7 +254,7 @@ void push_queue_put(struct push_queue *q, struct push_batch *b)
                 e->batch = NULL;
             }
         }
-        make_room(q);
+        push_queue_make_room(q);
     }
     sonde_unlock(&q->lock);
 }
@@ -267,7 +268,7 @@ const struct push_batch *push_queue_first(struct push_queue *q)
         const int rc = push_spool_read(q->dir_fd, q->first->seq, &q->first->batch);
         if (!rc) break;
         if (rc == SONDE_ENOMEM) break;
-        forget(q, &q->first);
+        push_queue_forget(q, &q->first);
         q->stats.dropped_damaged++;
     }
     const struct push_batch *b = q->first ? q->first->batch : NULL;
@@ -281,7 +282,7 @@ void push_queue_done(struct push_queue *q)
     sonde_lock(&q->lock);
     assert(q->busy);
     q->busy = 0;
-    forget(q, &q->first);
+    push_queue_forget(q, &q->first);
     sonde_unlock(&q->lock);
 }
 
@@ -290,13 +291,13 @@ void push_queue_keep(struct push_queue *q)
     sonde_lock(&q->lock);
     assert(q->busy);
     q->busy = 0;
-    struct entry *const e = q->first;
+    struct push_queue_entry *const e = q->first;
     to_disk(q, &q->first);
     if (q->first == e && e->on_disk) {
         push_batch_destroy(e->batch);
         e->batch = NULL;
     }
-    make_room(q);
+    push_queue_make_room(q);
     sonde_unlock(&q->lock);
 }
 

@@ -29,16 +29,16 @@ enum { META_COUNTER = 1, META_GAUGE = 2, META_HISTOGRAM = 3 };
 enum { PAIRS_MAX = 128, RAW_MAX = 1 << 20, METADATA_EVERY_S = 60 };
 static const uint64_t stale_bits = 0x7ff0000000000002ull; /* the NaN that means "ended" */
 
-struct state {
+struct remote_write_state {
     struct rw_table table;
     int64_t last_ms;          /* time of the samples sent last */
     double last_s;            /* the same; exemplars that are newer have not been sent */
     double metadata_s;        /* when help and types were sent last */
 };
 
-struct writer {
+struct remote_writer {
     struct push_dest *d;
-    struct state *state;
+    struct remote_write_state *state;
     struct sonde_export_twins twins;
     struct sonde_export_name name;
     struct sonde_classic classic;
@@ -54,13 +54,13 @@ struct writer {
 
 static int open_state(struct push_dest *d)
 {
-    d->state = sonde__calloc(1, sizeof(struct state));
+    d->state = sonde__calloc(1, sizeof(struct remote_write_state));
     return d->state ? 0 : SONDE_ENOMEM;
 }
 
 static void close_state(struct push_dest *d)
 {
-    struct state *s = d->state;
+    struct remote_write_state *s = d->state;
     if (!s) return;
     rw_table_release(&s->table);
     sonde__free(s);
@@ -68,7 +68,7 @@ static void close_state(struct push_dest *d)
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-static void flush(struct writer *w, size_t over)
+static void remote_write_flush(struct remote_writer *w, size_t over)
 {
     if (w->raw.len <= over) return;
     push_emit(w->d, SONDE_PUSH_METRICS, "", w->items, &w->raw);
@@ -76,14 +76,14 @@ static void flush(struct writer *w, size_t over)
 }
 
 /* w->series is complete. */
-static void end_series(struct writer *w)
+static void end_series(struct remote_writer *w)
 {
     sonde_pb_message(&w->raw, REQUEST_SERIES, &w->series);
     w->items++;
-    if (!w->raw.error) flush(w, RAW_MAX);
+    if (!w->raw.error) remote_write_flush(w, RAW_MAX);
 }
 
-static void put_sample(struct writer *w, uint64_t bits)
+static void remote_write_put_sample(struct remote_writer *w, uint64_t bits)
 {
     sonde_buf_reset(&w->leaf);
     sonde_pb_fixed64(&w->leaf, SAMPLE_VALUE, bits);
@@ -94,7 +94,7 @@ static void put_sample(struct writer *w, uint64_t bits)
 /* ---- Labels ---------------------------------------------------------------------------------- */
 
 /* To its place by name. An empty value is the same as none, and the first of a name counts. */
-static void add_pair(struct writer *w, const char *name, const char *value)
+static void remote_write_add_pair(struct remote_writer *w, const char *name, const char *value)
 {
     size_t at = w->pair_count;
     int order = 1;
@@ -106,25 +106,28 @@ static void add_pair(struct writer *w, const char *name, const char *value)
 }
 
 /* The labels of s, with places for __name__ and, of a histogram, le. */
-static void begin(struct writer *w, const struct sonde_model_series *s)
+static void remote_write_begin(struct remote_writer *w, const struct sonde_model_series *s)
 {
     const struct push_origin *o = push_origin(w->d);
     const int histogram = s->family->type == SONDE_HISTOGRAM;
     w->pair_count = 0;
     w->sample[0] = w->le[0] = '?'; /* filled in later */
-    add_pair(w, "__name__", w->sample);
-    if (histogram) add_pair(w, "le", w->le);
+    remote_write_add_pair(w, "__name__", w->sample);
+    if (histogram) remote_write_add_pair(w, "le", w->le);
     for (size_t i = 0; i < s->label_count; i++) {
         const char *name = s->labels[i].name;
-        add_pair(w, histogram && !strcmp(name, "le") ? "exported_le" : name, s->labels[i].value);
+        remote_write_add_pair(w, histogram && !strcmp(name, "le") ? "exported_le" : name,
+                              s->labels[i].value);
     }
-    for (size_t i = 0; i < o->label_count; i++) add_pair(w, o->labels[i].name, o->labels[i].value);
-    add_pair(w, "job", "sonde");
-    add_pair(w, "instance", o->host);
+    for (size_t i = 0; i < o->label_count; i++) {
+        remote_write_add_pair(w, o->labels[i].name, o->labels[i].value);
+    }
+    remote_write_add_pair(w, "job", "sonde");
+    remote_write_add_pair(w, "instance", o->host);
 }
 
-static void put_label(struct sonde_buf *to, uint32_t field, const char *name, const char *value,
-                      size_t value_len)
+static void remote_write_put_label(struct sonde_buf *to, uint32_t field, const char *name,
+                                   const char *value, size_t value_len)
 {
     const size_t name_len = strlen(name);
     const size_t pair = push_bytes_size(name_len) + push_bytes_size(value_len);
@@ -137,7 +140,7 @@ static void put_label(struct sonde_buf *to, uint32_t field, const char *name, co
 }
 
 /* w->series begins, as name + suffix with the labels at hand; le "" = without that label. */
-static void begin_series(struct writer *w, const char *suffix, const char *le)
+static void begin_series(struct remote_writer *w, const char *suffix, const char *le)
 {
     char *at = sonde_put(w->sample, w->name.text, w->name.len);
     memcpy(at, suffix, strlen(suffix) + 1);
@@ -145,7 +148,8 @@ static void begin_series(struct writer *w, const char *suffix, const char *le)
     for (size_t i = 0; i < w->pair_count; i++) {
         const char *value = w->pairs[i].value == w->le ? le : w->pairs[i].value;
         if (*value) {
-            put_label(&w->labels, SERIES_LABEL, w->pairs[i].name, value, strlen(value));
+            remote_write_put_label(&w->labels, SERIES_LABEL, w->pairs[i].name, value,
+                                   strlen(value));
         }
     }
     if (w->labels.error) w->raw.error = w->labels.error;
@@ -156,33 +160,34 @@ static void begin_series(struct writer *w, const char *suffix, const char *le)
 
 /* ---- Series ---------------------------------------------------------------------------------- */
 
-static uint64_t bits_of(double v)
+static uint64_t remote_write_bits_of(double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof(bits));
     return bits;
 }
 
-static void put_number(struct writer *w, const char *suffix, const char *le, double value)
+static void remote_write_put_number(struct remote_writer *w, const char *suffix, const char *le,
+                                    double value)
 {
     begin_series(w, suffix, le);
-    put_sample(w, bits_of(value));
+    remote_write_put_sample(w, remote_write_bits_of(value));
 }
 
 /* Those that came since the last time: a receiver has the others. */
-static void put_exemplar(struct writer *w, const struct sonde_exemplar *e)
+static void remote_write_put_exemplar(struct remote_writer *w, const struct sonde_exemplar *e)
 {
     char id[32];
     if (!e || !(e->time_s > w->state->last_s)) return;
     sonde_put_hex(sonde_put_hex(id, e->trace_hi), e->trace_lo);
     sonde_buf_reset(&w->nested);
-    put_label(&w->nested, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
+    remote_write_put_label(&w->nested, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
     sonde_pb_double(&w->nested, EXEMPLAR_VALUE, e->value);
     sonde_pb_uint(&w->nested, EXEMPLAR_TIME, (uint64_t)(e->time_s * 1e3));
     sonde_pb_message(&w->series, SERIES_EXEMPLAR, &w->nested);
 }
 
-static void put_bound(struct writer *w, double bound)
+static void put_bound(struct remote_writer *w, double bound)
 {
     struct sonde_buf text;
     sonde_buf_init(&text, sizeof(w->le) - 1);
@@ -191,7 +196,7 @@ static void put_bound(struct writer *w, double bound)
     sonde_buf_release(&text);
 }
 
-static void put_native(struct writer *w, const struct sonde_model_series *s)
+static void remote_write_put_native(struct remote_writer *w, const struct sonde_model_series *s)
 {
     begin_series(w, "", "");
     sonde_buf_reset(&w->nested);
@@ -200,7 +205,7 @@ static void put_native(struct writer *w, const struct sonde_model_series *s)
     end_series(w);
 }
 
-static void put_histogram(struct writer *w, const struct sonde_model_series *s)
+static void remote_write_put_histogram(struct remote_writer *w, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     uint64_t cumulative[SONDE_CLASSIC_MAX];
@@ -211,30 +216,30 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     sonde_classic_exemplars(&w->classic, s, exemplars);
     for (size_t i = 0; i <= n; i++) {
         put_bound(w, i < n ? w->classic.bound[i] : INFINITY);
-        put_number(w, "_bucket", w->le, i < n ? (double)cumulative[i] : count);
-        put_exemplar(w, exemplars[i]);
+        remote_write_put_number(w, "_bucket", w->le, i < n ? (double)cumulative[i] : count);
+        remote_write_put_exemplar(w, exemplars[i]);
         end_series(w);
     }
-    put_number(w, "_sum", "", sonde_model_series_sum(s));
+    remote_write_put_number(w, "_sum", "", sonde_model_series_sum(s));
     end_series(w);
-    put_number(w, "_count", "", count);
+    remote_write_put_number(w, "_count", "", count);
     end_series(w);
-    if (push_wants_native(w->d)) put_native(w, s);
+    if (push_wants_native(w->d)) remote_write_put_native(w, s);
 }
 
-static void put_series(struct writer *w, const struct sonde_model_series *s)
+static void remote_write_put_series(struct remote_writer *w, const struct sonde_model_series *s)
 {
-    begin(w, s);
+    remote_write_begin(w, s);
     if (s->family->type == SONDE_HISTOGRAM) {
-        put_histogram(w, s);
+        remote_write_put_histogram(w, s);
         return;
     }
-    put_number(w, "", "", s->family->type == SONDE_COUNTER
+    remote_write_put_number(w, "", "", s->family->type == SONDE_COUNTER
                               ? sonde_model_series_total(s) : s->gauge);
     end_series(w);
 }
 
-static void put_metadata(struct writer *w, const struct sonde_model_family *f)
+static void remote_write_put_metadata(struct remote_writer *w, const struct sonde_model_family *f)
 {
     sonde_buf_reset(&w->nested);
     sonde_buf_reset(&w->leaf);
@@ -249,7 +254,8 @@ static void put_metadata(struct writer *w, const struct sonde_model_family *f)
     sonde_pb_message(&w->raw, REQUEST_METADATA, &w->nested);
 }
 
-static void put_family(struct writer *w, const struct sonde_model *m, struct sonde_model_family *f)
+static void remote_write_put_family(struct remote_writer *w, const struct sonde_model *m,
+                                    struct sonde_model_family *f)
 {
     int head = 0;
     for (size_t i = 0; i < f->series_count && !w->raw.error; i++) {
@@ -257,28 +263,28 @@ static void put_family(struct writer *w, const struct sonde_model *m, struct son
         if (!head) {
             head = 1;
             sonde_export_name(m, f, &w->name);
-            if (w->metadata) put_metadata(w, f);
+            if (w->metadata) remote_write_put_metadata(w, f);
             if (f->type == SONDE_HISTOGRAM) sonde_classic_bounds(f, &w->classic);
         }
-        put_series(w, f->series[i]);
+        remote_write_put_series(w, f->series[i]);
     }
 }
 
 static void put_gone(const char *labels, size_t len, void *arg)
 {
-    struct writer *w = arg;
+    struct remote_writer *w = arg;
     sonde_buf_reset(&w->series);
     sonde_buf_add(&w->series, labels, len);
-    put_sample(w, stale_bits);
+    remote_write_put_sample(w, stale_bits);
     end_series(w);
 }
 
-static int metrics(struct push_dest *d, struct sonde_model *m)
+static int remote_write_metrics(struct push_dest *d, struct sonde_model *m)
 {
-    struct state *state = d->state;
+    struct remote_write_state *state = d->state;
     const int64_t time_ms = (int64_t)floor(m->now_s * 1e3);
     if (time_ms <= state->last_ms) return 0;
-    struct writer *w = sonde__calloc(1, sizeof(*w));
+    struct remote_writer *w = sonde__calloc(1, sizeof(*w));
     if (!w) return SONDE_ENOMEM;
     w->d = d;
     w->state = state;
@@ -288,13 +294,15 @@ static int metrics(struct push_dest *d, struct sonde_model *m)
     for (size_t i = 0; i < SONDE_COUNT(bufs); i++)
         sonde_buf_init(bufs[i], PUSH_BODY_MAX);
     w->raw.error = sonde_export_twins_init(m, &w->twins);
-    for (size_t i = 0; i < m->family_count && !w->raw.error; i++) put_family(w, m, m->families[i]);
+    for (size_t i = 0; i < m->family_count && !w->raw.error; i++) {
+        remote_write_put_family(w, m, m->families[i]);
+    }
     int rc = w->raw.error;
     if (!rc) {
         rw_table_sweep(&state->table, put_gone, w);
         rc = w->raw.error;
     }
-    if (!rc) flush(w, 0);
+    if (!rc) remote_write_flush(w, 0);
     state->last_ms = time_ms;
     state->last_s = m->now_s;
     if (w->metadata) state->metadata_s = m->now_s;
@@ -306,7 +314,7 @@ static int metrics(struct push_dest *d, struct sonde_model *m)
 
 /* ---- The destination ------------------------------------------------------------------------- */
 
-static int pack(const struct sonde_buf *raw, struct sonde_buf *out)
+static int remote_write_pack(const struct sonde_buf *raw, struct sonde_buf *out)
 {
     size_t len = snappy_max_compressed_length(raw->len);
     char *to = sonde_buf_reserve(out, len);
@@ -316,7 +324,7 @@ static int pack(const struct sonde_buf *raw, struct sonde_buf *out)
     return 0;
 }
 
-static int again(long status) { return status == 429 || status >= 500; }
+static int remote_write_again(long status) { return status == 429 || status >= 500; }
 
 static const char *const headers[] = { "Content-Type: application/x-protobuf",
                                        "Content-Encoding: snappy",
@@ -329,7 +337,7 @@ const struct sonde_push_ops sonde_push_remote_write = {
     .headers = headers,
     .open = open_state,
     .close = close_state,
-    .metrics = metrics,
-    .pack = pack,
-    .again = again,
+    .metrics = remote_write_metrics,
+    .pack = remote_write_pack,
+    .again = remote_write_again,
 };

@@ -20,8 +20,8 @@ static uint32_t next_used(const struct sonde_hist_value *h, uint32_t p)
 }
 
 /* A span is a run of buckets in use; counts are differences to the one before. */
-static void put_buckets(struct sonde_buf *out, struct sonde_buf *leaf,
-                        const struct sonde_hist_value *h)
+static void rw_native_put_buckets(struct sonde_buf *out, struct sonde_buf *leaf,
+                                  const struct sonde_hist_value *h)
 {
     int64_t delta[SONDE__HIST_BUCKETS], before = 0;
     size_t deltas = 0;
@@ -53,6 +53,6 @@ void rw_native(struct sonde_buf *out, struct sonde_buf *leaf, const struct sonde
     sonde_pb_sint(out, HIST_SCHEMA, SCHEMA);
     sonde_pb_double(out, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
     sonde_pb_uint(out, HIST_ZERO, h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0);
-    if (h) put_buckets(out, leaf, h);
+    if (h) rw_native_put_buckets(out, leaf, h);
     sonde_pb_uint(out, HIST_TIME, (uint64_t)time_ms);
 }

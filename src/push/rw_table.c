@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "push/remote_write.h"
 
-static uint64_t hash_of(const char *data, size_t len)
+static uint64_t rw_table_hash_of(const char *data, size_t len)
 {
     uint64_t h = len * 0x9e3779b97f4a7c15ull;
     for (; len >= 8; data += 8, len -= 8) {
@@ -18,7 +18,7 @@ static uint64_t hash_of(const char *data, size_t len)
     return h ^ h >> 31;
 }
 
-static int grow(struct rw_table *t)
+static int rw_table_grow(struct rw_table *t)
 {
     const size_t size = t->size ? t->size * 2 : 1024;
     struct rw_tracked *slot = sonde__calloc(size, sizeof(*slot));
@@ -36,7 +36,8 @@ static int grow(struct rw_table *t)
 }
 
 /* Where labels are, or the free slot where they belong: there always is one. */
-static size_t slot_of(const struct rw_table *t, uint64_t hash, const char *labels, size_t len)
+static size_t rw_table_slot_of(const struct rw_table *t, uint64_t hash, const char *labels,
+                               size_t len)
 {
     size_t at = (size_t)hash & (t->size - 1);
     for (; t->slot[at].labels; at = (at + 1) & (t->size - 1)) {
@@ -49,17 +50,17 @@ static size_t slot_of(const struct rw_table *t, uint64_t hash, const char *label
 /* Only a new one needs room: without memory for that, those that are known stay so. */
 void rw_table_mark(struct rw_table *t, const char *labels, size_t len)
 {
-    const uint64_t hash = hash_of(labels, len);
-    if (!t->size && grow(t) != 0) return;
-    size_t at = slot_of(t, hash, labels, len);
+    const uint64_t hash = rw_table_hash_of(labels, len);
+    if (!t->size && rw_table_grow(t) != 0) return;
+    size_t at = rw_table_slot_of(t, hash, labels, len);
     if (t->slot[at].labels) {
         t->slot[at].round = t->round;
         return;
     }
     if (t->count >= RW_TRACKED_MAX) return;
     if (4 * (t->count + 1) > 3 * t->size) {
-        if (grow(t) != 0) return;
-        at = slot_of(t, hash, labels, len);
+        if (rw_table_grow(t) != 0) return;
+        at = rw_table_slot_of(t, hash, labels, len);
     }
     char *copy = sonde__alloc(len + 1);
     if (!copy) return;
@@ -69,7 +70,7 @@ void rw_table_mark(struct rw_table *t, const char *labels, size_t len)
 }
 
 /* Those behind it that would not be found any more move up. */
-static void take_out(struct rw_table *t, size_t hole)
+static void rw_table_take_out(struct rw_table *t, size_t hole)
 {
     const size_t mask = t->size - 1;
     sonde__free(t->slot[hole].labels);
@@ -94,7 +95,7 @@ void rw_table_sweep(struct rw_table *t, void (*gone)(const char *labels, size_t 
             continue;
         }
         gone(s->labels, s->len, arg);
-        take_out(t, i); /* another may be here now */
+        rw_table_take_out(t, i); /* another may be here now */
     }
     t->round++;
 }

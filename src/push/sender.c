@@ -127,7 +127,7 @@ static int wait_for_work(struct push_dest *d, double not_before_s)
     return go && !end;
 }
 
-static void *run(void *arg)
+static void *push_sender_run(void *arg)
 {
     struct push_dest *d = arg;
     struct push_answer answer = { 0 };
@@ -161,7 +161,7 @@ static void *run(void *arg)
 
 int push_sender_start(struct push_dest *d, struct sonde_err *err)
 {
-    const int e = pthread_create(&d->thread, NULL, run, d);
+    const int e = pthread_create(&d->thread, NULL, push_sender_run, d);
     if (e) return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(e));
     d->started = 1;
     return 0;

@@ -20,14 +20,14 @@ struct push_sent {
     size_t count;
 };
 
-static int ascending(const void *a, const void *b)
+static int push_sent_ascending(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* Its ids, after those that are there; half an id at its end is nobody's. */
-static size_t load(int dir_fd, const char *name, uint64_t *ids)
+static size_t push_sent_load(int dir_fd, const char *name, uint64_t *ids)
 {
     size_t len = 0;
     const size_t max = PUSH_SENT_MAX * sizeof(*ids);
@@ -61,10 +61,10 @@ int push_sent_open(const char *dir, struct push_sent **out)
         push_sent_close(s);
         return rc;
     }
-    s->count = load(s->dir_fd, old_name, s->ids);
-    s->written = load(s->dir_fd, file_name, s->ids + s->count);
+    s->count = push_sent_load(s->dir_fd, old_name, s->ids);
+    s->written = push_sent_load(s->dir_fd, file_name, s->ids + s->count);
     s->count += s->written;
-    qsort(s->ids, s->count, sizeof(*s->ids), ascending);
+    qsort(s->ids, s->count, sizeof(*s->ids), push_sent_ascending);
     /* Most of it is not needed: a new agent finds some thousand, or none. */
     uint64_t *fits = sonde__realloc(s->ids, (s->count + 1) * sizeof(*s->ids));
     if (fits) s->ids = fits;
@@ -88,7 +88,7 @@ void push_sent_close(struct push_sent *s)
 
 int push_sent_has(const struct push_sent *s, uint64_t id)
 {
-    return s && s->count && bsearch(&id, s->ids, s->count, sizeof(id), ascending) != NULL;
+    return s && s->count && bsearch(&id, s->ids, s->count, sizeof(id), push_sent_ascending) != NULL;
 }
 
 /* A write that fails is no reason to stop: those spans may be sent twice. */

@@ -35,8 +35,8 @@ _Static_assert(DROPPED + PUSH_DROPS <=
                    sizeof(((struct push_dest *)0)->series) / sizeof(struct sonde_model_series *),
                "room for all series");
 
-static struct sonde_model_series *make(struct push_dest *d, struct sonde_model *m, size_t spec,
-                                       const char *reason)
+static struct sonde_model_series *push_series_make(struct push_dest *d, struct sonde_model *m,
+                                                   size_t spec, const char *reason)
 {
     const struct sonde_label labels[] = { { "destination", d->ops->name }, { "reason", reason } };
     struct sonde_model_family *f = sonde_model_family(m, &specs[spec]);
@@ -46,11 +46,11 @@ static struct sonde_model_series *make(struct push_dest *d, struct sonde_model *
     return s;
 }
 
-static void set(struct push_dest *d, struct sonde_model *m, size_t slot, const char *reason,
-                uint64_t counter, double gauge)
+static void push_series_set(struct push_dest *d, struct sonde_model *m, size_t slot,
+                            const char *reason, uint64_t counter, double gauge)
 {
     const size_t spec = slot < DROPPED ? slot : DROPPED;
-    if (!d->series[slot]) d->series[slot] = make(d, m, spec, reason);
+    if (!d->series[slot]) d->series[slot] = push_series_make(d, m, spec, reason);
     struct sonde_model_series *s = d->series[slot];
     if (!s) return;
     if (s->family->type == SONDE_GAUGE) s->gauge = gauge;
@@ -69,13 +69,15 @@ void push_series_update(struct push_dest *d, struct sonde_model *m)
     c.dropped[PUSH_DROP_DAMAGED] += q.dropped_damaged;
     c.dropped[PUSH_DROP_SPOOL] += q.dropped_spool;
     c.dropped[PUSH_DROP_MEMORY] += q.dropped_memory;
-    set(d, m, SENT, NULL, c.sent, 0);
-    set(d, m, SENT_BYTES, NULL, c.sent_bytes, 0);
-    set(d, m, FAILED, NULL, c.failed, 0);
-    set(d, m, REJECTED, NULL, c.rejected, 0);
-    set(d, m, SPOOLED, NULL, q.spooled, 0);
-    set(d, m, QUEUED, NULL, 0, (double)q.batches);
-    set(d, m, QUEUED_BYTES, NULL, 0, (double)q.bytes);
-    set(d, m, LAST, NULL, 0, c.last_sent_s);
-    for (size_t i = 0; i < PUSH_DROPS; i++) set(d, m, DROPPED + i, reasons[i], c.dropped[i], 0);
+    push_series_set(d, m, SENT, NULL, c.sent, 0);
+    push_series_set(d, m, SENT_BYTES, NULL, c.sent_bytes, 0);
+    push_series_set(d, m, FAILED, NULL, c.failed, 0);
+    push_series_set(d, m, REJECTED, NULL, c.rejected, 0);
+    push_series_set(d, m, SPOOLED, NULL, q.spooled, 0);
+    push_series_set(d, m, QUEUED, NULL, 0, (double)q.batches);
+    push_series_set(d, m, QUEUED_BYTES, NULL, 0, (double)q.bytes);
+    push_series_set(d, m, LAST, NULL, 0, c.last_sent_s);
+    for (size_t i = 0; i < PUSH_DROPS; i++) {
+        push_series_set(d, m, DROPPED + i, reasons[i], c.dropped[i], 0);
+    }
 }

@@ -17,7 +17,7 @@
 
 #define MAGIC "SONDEPB1"
 
-struct header {
+struct push_spool_header {
     char magic[8];
     uint32_t crc;        /* of all after it: the rest of the header, target, body */
     uint32_t signal;
@@ -26,23 +26,23 @@ struct header {
     uint32_t target_len;
     uint64_t body_len;
 };
-_Static_assert(sizeof(struct header) == 40, "a spool file's header");
+_Static_assert(sizeof(struct push_spool_header) == 40, "a spool file's header");
 
 enum { CRC_FROM = 12, NAME_SIZE = 32 };
 
-static void name_of(char out[NAME_SIZE], uint64_t seq, const char *suffix)
+static void push_spool_name_of(char out[NAME_SIZE], uint64_t seq, const char *suffix)
 {
     snprintf(out, NAME_SIZE, "%016" PRIx64 "%s", seq, suffix);
 }
 
 /* SONDE_ENOMEM: it may go well later, nothing is wrong with the file. */
-static int from_errno(int e)
+static int push_spool_from_errno(int e)
 {
     if (e == ENOENT) return SONDE_ENOENT;
     return e == ENOMEM || e == EMFILE || e == ENFILE ? SONDE_ENOMEM : SONDE_EIO;
 }
 
-static uint32_t sum_of(const struct header *h, const char *target, const char *body)
+static uint32_t push_spool_sum_of(const struct push_spool_header *h, const char *target, const char *body)
 {
     uLong crc = crc32(0, (const Bytef *)h + CRC_FROM, sizeof(*h) - CRC_FROM);
     crc = crc32_z(crc, (const Bytef *)target, h->target_len);
@@ -51,7 +51,7 @@ static uint32_t sum_of(const struct header *h, const char *target, const char *b
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t len)
+static int push_spool_write_all(int fd, const void *data, size_t len)
 {
     const char *at = data;
     while (len) {
@@ -67,18 +67,18 @@ static int write_all(int fd, const void *data, size_t len)
 int push_spool_write(int dir_fd, const struct push_batch *b, uint64_t *size)
 {
     char name[NAME_SIZE], half[NAME_SIZE];
-    name_of(name, b->seq, ".batch");
-    name_of(half, b->seq, ".half");
-    struct header h = { .signal = b->signal, .made_ms = b->made_ms, .items = b->items,
+    push_spool_name_of(name, b->seq, ".batch");
+    push_spool_name_of(half, b->seq, ".half");
+    struct push_spool_header h = { .signal = b->signal, .made_ms = b->made_ms, .items = b->items,
                         .target_len = (uint32_t)strlen(b->target), .body_len = b->body_len };
     memcpy(h.magic, MAGIC, sizeof(h.magic));
-    h.crc = sum_of(&h, b->target, b->body);
+    h.crc = push_spool_sum_of(&h, b->target, b->body);
 
     const int fd = openat(dir_fd, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) return from_errno(errno);
-    int rc = write_all(fd, &h, sizeof(h));
-    if (!rc) rc = write_all(fd, b->target, h.target_len);
-    if (!rc) rc = write_all(fd, b->body, b->body_len);
+    if (fd < 0) return push_spool_from_errno(errno);
+    int rc = push_spool_write_all(fd, &h, sizeof(h));
+    if (!rc) rc = push_spool_write_all(fd, b->target, h.target_len);
+    if (!rc) rc = push_spool_write_all(fd, b->body, b->body_len);
     if (close(fd) != 0 && !rc) rc = SONDE_EIO;
     if (!rc && renameat(dir_fd, half, dir_fd, name) != 0) rc = SONDE_EIO;
     if (rc) unlinkat(dir_fd, half, 0);
@@ -89,13 +89,13 @@ int push_spool_write(int dir_fd, const struct push_batch *b, uint64_t *size)
 void push_spool_remove(int dir_fd, uint64_t seq)
 {
     char name[NAME_SIZE];
-    name_of(name, seq, ".batch");
+    push_spool_name_of(name, seq, ".batch");
     unlinkat(dir_fd, name, 0);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static int read_all(int fd, void *data, size_t len)
+static int push_spool_read_all(int fd, void *data, size_t len)
 {
     char *at = data;
     while (len) {
@@ -110,15 +110,16 @@ static int read_all(int fd, void *data, size_t len)
 }
 
 /* Lengths that fit the file, at least. */
-static int read_header(int dir_fd, uint64_t seq, struct header *h, int *out, uint64_t *size)
+static int push_spool_read_header(int dir_fd, uint64_t seq, struct push_spool_header *h, int *out,
+                                  uint64_t *size)
 {
     char name[NAME_SIZE];
     struct stat st;
-    name_of(name, seq, ".batch");
+    push_spool_name_of(name, seq, ".batch");
     const int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return from_errno(errno);
-    int rc =
-        fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read_all(fd, h, sizeof(*h)) : SONDE_EFORMAT;
+    if (fd < 0) return push_spool_from_errno(errno);
+    int rc = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? push_spool_read_all(fd, h, sizeof(*h))
+                                                        : SONDE_EFORMAT;
     if (!rc && (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0 ||
                 h->target_len >= PUSH_TARGET_MAX || h->body_len > PUSH_BODY_MAX ||
                 (uint64_t)st.st_size != sizeof(*h) + h->target_len + h->body_len)) {
@@ -135,9 +136,9 @@ static int read_header(int dir_fd, uint64_t seq, struct header *h, int *out, uin
 
 int push_spool_look(int dir_fd, uint64_t seq, uint64_t *made_ms, uint64_t *size)
 {
-    struct header h;
+    struct push_spool_header h;
     int fd;
-    const int rc = read_header(dir_fd, seq, &h, &fd, size);
+    const int rc = push_spool_read_header(dir_fd, seq, &h, &fd, size);
     if (rc) return rc;
     close(fd);
     *made_ms = h.made_ms;
@@ -146,17 +147,17 @@ int push_spool_look(int dir_fd, uint64_t seq, uint64_t *made_ms, uint64_t *size)
 
 int push_spool_read(int dir_fd, uint64_t seq, struct push_batch **out)
 {
-    struct header h;
+    struct push_spool_header h;
     int fd;
     uint64_t size;
-    int rc = read_header(dir_fd, seq, &h, &fd, &size);
+    int rc = push_spool_read_header(dir_fd, seq, &h, &fd, &size);
     if (rc) return rc;
     char target[PUSH_TARGET_MAX], *body = sonde__alloc((size_t)h.body_len + 1);
-    rc = body ? read_all(fd, target, h.target_len) : SONDE_ENOMEM;
-    if (!rc) rc = read_all(fd, body, (size_t)h.body_len);
+    rc = body ? push_spool_read_all(fd, target, h.target_len) : SONDE_ENOMEM;
+    if (!rc) rc = push_spool_read_all(fd, body, (size_t)h.body_len);
     close(fd);
     target[rc ? 0 : h.target_len] = '\0';
-    if (!rc && (sum_of(&h, target, body) != h.crc || strlen(target) != h.target_len)) {
+    if (!rc && (push_spool_sum_of(&h, target, body) != h.crc || strlen(target) != h.target_len)) {
         rc = SONDE_EFORMAT;
     }
     struct push_batch *b = rc ? NULL : push_batch_create(h.signal, target, h.items, body,
@@ -174,16 +175,16 @@ int push_spool_read(int dir_fd, uint64_t seq, struct push_batch **out)
 /* ---- Listing --------------------------------------------------------------------------------- */
 
 /* The number, or 0: it is no file of ours. */
-static uint64_t seq_of(const char *name, const char *suffix)
+static uint64_t push_spool_seq_of(const char *name, const char *suffix)
 {
     char again[NAME_SIZE];
     char *end;
     const uint64_t seq = strtoull(name, &end, 16);
-    name_of(again, seq, suffix);
+    push_spool_name_of(again, seq, suffix);
     return strcmp(again, name) == 0 ? seq : 0;
 }
 
-static int ascending(const void *a, const void *b)
+static int push_spool_ascending(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -194,7 +195,7 @@ int push_spool_list(int dir_fd, uint64_t **seqs, size_t *count)
     const int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
-        const int rc = from_errno(errno);
+        const int rc = push_spool_from_errno(errno);
         if (fd >= 0) close(fd);
         return rc;
     }
@@ -202,8 +203,8 @@ int push_spool_list(int dir_fd, uint64_t **seqs, size_t *count)
     size_t n = 0, cap = 0;
     int rc = 0;
     for (struct dirent *e; !rc && (e = readdir(dir)) != NULL;) {
-        if (seq_of(e->d_name, ".half")) unlinkat(dir_fd, e->d_name, 0);
-        const uint64_t seq = seq_of(e->d_name, ".batch");
+        if (push_spool_seq_of(e->d_name, ".half")) unlinkat(dir_fd, e->d_name, 0);
+        const uint64_t seq = push_spool_seq_of(e->d_name, ".batch");
         if (!seq) continue;
         if (n == cap) {
             cap = cap ? cap * 2 : 64;
@@ -221,7 +222,7 @@ int push_spool_list(int dir_fd, uint64_t **seqs, size_t *count)
         sonde__free(list);
         return rc;
     }
-    if (n) qsort(list, n, sizeof(*list), ascending);
+    if (n) qsort(list, n, sizeof(*list), push_spool_ascending);
     *seqs = list;
     *count = n;
     return 0;

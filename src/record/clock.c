@@ -20,15 +20,15 @@
 #define RECHECK_FACTOR 2 /* recheck when the baseline has doubled … */
 #define RECHECK_MAX_NS 1000000000ull /* … or every second */
 
-static uint64_t clock_ns(clockid_t id)
+static uint64_t record_clock_ns(clockid_t id)
 {
     struct timespec ts;
     clock_gettime(id, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-uint64_t sonde__mono_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-uint64_t sonde__real_ns(void) { return clock_ns(CLOCK_REALTIME); }
+uint64_t sonde__mono_ns(void) { return record_clock_ns(CLOCK_MONOTONIC); }
+uint64_t sonde__real_ns(void) { return record_clock_ns(CLOCK_REALTIME); }
 
 #if defined(__x86_64__)
 
@@ -53,7 +53,7 @@ static int tsc_usable(void)
 }
 
 /* One instant on both clocks: of a few tries the one that took least time in between. */
-static void instant(uint64_t *ticks, uint64_t *ns)
+static void record_clock_instant(uint64_t *ticks, uint64_t *ns)
 {
     uint64_t best = UINT64_MAX;
     *ticks = *ns = 0;
@@ -71,13 +71,13 @@ static void instant(uint64_t *ticks, uint64_t *ns)
 
 #else
 static int tsc_usable(void) { return 0; }
-static void instant(uint64_t *ticks, uint64_t *ns) { *ticks = *ns = sonde__mono_ns(); }
+static void record_clock_instant(uint64_t *ticks, uint64_t *ns) { *ticks = *ns = sonde__mono_ns(); }
 #endif
 
-static void calibrate(void)
+static void record_clock_calibrate(void)
 {
     uint64_t ticks, ns;
-    instant(&ticks, &ns);
+    record_clock_instant(&ticks, &ns);
     if (ticks <= sonde__g.tick0 || ns <= sonde__g.mono0_ns) return;
     const unsigned __int128 q = (unsigned __int128)(ns - sonde__g.mono0_ns) << 32;
     __atomic_store_n(&sonde__g.tick_ns_q32, (uint64_t)(q / (ticks - sonde__g.tick0)),
@@ -92,9 +92,9 @@ void sonde__clock_start(void)
         sonde__g.tsc = !(force && !strcmp(force, "monotonic")) && tsc_usable();
         sonde__g.tick_ns_q32 = 1ull << 32;
         if (sonde__g.tsc) {
-            instant(&sonde__g.tick0, &sonde__g.mono0_ns);
+            record_clock_instant(&sonde__g.tick0, &sonde__g.mono0_ns);
             while (sonde__mono_ns() - sonde__g.mono0_ns < SPIN_NS) continue;
-            calibrate();
+            record_clock_calibrate();
         } else {
             sonde__g.tick0 = sonde__g.mono0_ns = sonde__mono_ns();
         }
@@ -113,7 +113,7 @@ void sonde__clock_recheck(void)
     const uint64_t baseline = sonde__g.checked_ns - sonde__g.mono0_ns;
     const uint64_t since = now - sonde__g.checked_ns;
     if (since < baseline * (RECHECK_FACTOR - 1) && since < RECHECK_MAX_NS) return;
-    calibrate();
+    record_clock_calibrate();
     __atomic_store_n(&sonde__gate.tick_ns_q32, sonde__g.tick_ns_q32, __ATOMIC_RELAXED);
     __atomic_store_n(&sonde__g.h->tick_ns_q32, sonde__g.tick_ns_q32, __ATOMIC_RELAXED);
 }

@@ -73,7 +73,7 @@ static void define_end(int failed)
 }
 
 /* With the lock held. */
-static void no_room(int reason)
+static void define_no_room(int reason)
 {
     sonde__drop(reason);
     __atomic_store_n(&sonde__g.define_reason, reason, __ATOMIC_RELAXED);
@@ -129,8 +129,8 @@ INLINE uint64_t zero_bytes(uint64_t w)
  * here, and most have less than eight bytes, so that one word is length, hash input and
  * comparison (37 ns to 16 ns for a bind of two labels). An aligned word that holds a byte of the
  * string lies in its page, so it can be read; memcheck knows that, sanitizers do not. */
-__attribute__((no_sanitize("address", "undefined"))) static inline size_t scan(const char *s,
-                                                                              uint64_t *word)
+__attribute__((no_sanitize("address", "undefined"))) static inline size_t define_scan(const char *s,
+                                                                                     uint64_t *word)
 {
     const size_t skew = (uintptr_t)s & 7;
     const uint64_t *p = (const uint64_t *)(const void *)(s - skew);
@@ -176,7 +176,7 @@ INLINE void key_values(struct key *k, uint32_t count, const char *const *values)
     k->count = count;
     for (uint32_t i = 0; i < count; i++) {
         k->text[i] = values && values[i] ? values[i] : "";
-        k->len[i] = scan(k->text[i], &k->word[i]);
+        k->len[i] = define_scan(k->text[i], &k->word[i]);
     }
     key_hash(k, 0);
 }
@@ -243,7 +243,7 @@ static int index_reserve(uint64_t *at, uint32_t used, hash_fn *hash_of)
 
 /* After index_reserve, and after the entry is counted: who finds an id without the lock may use
  * it at once, or fork, and a child takes over only what is counted. */
-static void index_add(uint64_t at, uint64_t hash, uint32_t id)
+static void define_index_add(uint64_t at, uint64_t hash, uint32_t id)
 {
     index_fill((struct sonde__index *)(void *)sonde__at(at), hash, id);
 }
@@ -282,7 +282,7 @@ static uint64_t hash_family(uint32_t id)
     return k.hash;
 }
 
-static uint32_t find_family(const struct key *k)
+static uint32_t define_find_family(const struct key *k)
 {
     return index_find(__atomic_load_n(&sonde__g.h->name_index, __ATOMIC_ACQUIRE), k,
                       match_family);
@@ -305,7 +305,7 @@ static int table_ready(uint64_t off, uint64_t *ready, uint64_t need, uint64_t ma
 }
 
 /* Append parts, each with a u16 length before it if packed, and a NUL. */
-static int add_text(const struct key *k, int packed, struct sonde__str *out)
+static int define_add_text(const struct key *k, int packed, struct sonde__str *out)
 {
     struct sonde__header *h = sonde__g.h;
     uint64_t len = 0;
@@ -315,7 +315,7 @@ static int add_text(const struct key *k, int packed, struct sonde__str *out)
     const uint64_t at = h->string_used;
     if (at + len + 8 > h->string_max ||
         table_ready(h->string_off, &h->string_ready, at + len + 8, h->string_max)) {
-        no_room(SONDE__DROP_strings);
+        define_no_room(SONDE__DROP_strings);
         return SONDE_EFULL;
     }
     char *p = sonde__at(h->string_off) + at;
@@ -344,7 +344,7 @@ static int add_one(const char *text, size_t max, struct sonde__str *out)
     k.len[0] = text ? sonde__utf8_copy(clean, max < sizeof(clean) ? max : sizeof(clean), text,
                                        strlen(text), &changed)
                     : 0;
-    return add_text(&k, 0, out);
+    return define_add_text(&k, 0, out);
 }
 
 /* One more cell in every lane. */
@@ -375,19 +375,19 @@ static uint32_t add_family(struct sonde__family *f, const struct key *k)
     const uint64_t max = (uint64_t)h->family_max * sizeof(*f);
     if (id >= h->family_max ||
         table_ready(h->family_off, &h->family_ready, (id + 1ull) * sizeof(*f), max)) {
-        no_room(SONDE__DROP_family_table);
+        define_no_room(SONDE__DROP_family_table);
         return 0;
     }
     if (index_reserve(&h->name_index, id - 1, hash_family)) return 0;
     f->check = sonde__family_check(f, sonde__at(h->string_off));
     *sonde__family_at(id) = *f;
     __atomic_store_n(&h->family_count, id + 1, __ATOMIC_RELEASE);
-    index_add(h->name_index, k->hash, id);
+    define_index_add(h->name_index, k->hash, id);
     return id;
 }
 
 /* The overflow series has no values and is found through its family, not the index. */
-static uint32_t add_series(uint32_t family, const struct key *k, uint32_t flags)
+static uint32_t define_add_series(uint32_t family, const struct key *k, uint32_t flags)
 {
     struct sonde__header *h = sonde__g.h;
     struct sonde__family *f = sonde__family_at(family);
@@ -397,19 +397,19 @@ static uint32_t add_series(uint32_t family, const struct key *k, uint32_t flags)
     if (id >= h->series_max ||
         table_ready(h->series_off, &h->series_ready, (id + 1ull) * sizeof(s), max) ||
         cells_ready(id + 1)) {
-        no_room(SONDE__DROP_series_table);
+        define_no_room(SONDE__DROP_series_table);
         return 0;
     }
     const int overflow = (flags & SONDE__SERIES_OVERFLOW) != 0;
     if (!overflow && index_reserve(&f->index, f->series_count, hash_series)) return 0;
-    if (add_text(k, 1, &s.values)) return 0;
+    if (define_add_text(k, 1, &s.values)) return 0;
     s.created_ns = sonde__real_ns();
     s.check = sonde__series_check(&s, sonde__at(h->string_off));
     *sonde__series_at(id) = s;
     __atomic_store_n(&h->series_count, id + 1, __ATOMIC_RELEASE);
     if (!overflow) {
         __atomic_store_n(&f->series_count, f->series_count + 1, __ATOMIC_RELEASE);
-        index_add(f->index, k->hash, id);
+        define_index_add(f->index, k->hash, id);
     }
     return id;
 }
@@ -424,7 +424,7 @@ int sonde__define_reindex(void)
         f->overflowed = 0;
         f->overflow_series = 0; /* the parent's may be newer than what was taken over */
         if (index_reserve(&h->name_index, id - 1, hash_family)) return SONDE_ENOSPC;
-        index_add(h->name_index, hash_family(id), id);
+        define_index_add(h->name_index, hash_family(id), id);
     }
     for (uint32_t id = 1; id < h->series_count; id++) {
         const struct sonde__series *s = sonde__series_at(id);
@@ -434,7 +434,7 @@ int sonde__define_reindex(void)
             continue;
         }
         if (index_reserve(&f->index, f->series_count, hash_series)) return SONDE_ENOSPC;
-        index_add(f->index, s->hash, id);
+        define_index_add(f->index, s->hash, id);
         f->series_count++;
     }
     return 0;
@@ -448,7 +448,7 @@ const char *sonde__family_name(uint32_t id)
 
 /* ---- Families ------------------------------------------------------------------------------ */
 
-static int name_ok(const char *s)
+static int define_name_ok(const char *s)
 {
     if (!s || !*s || (*s >= '0' && *s <= '9')) return 0;
     for (size_t i = 0; s[i]; i++) {
@@ -465,11 +465,11 @@ static int name_ok(const char *s)
 /* The agent adds process and pid; exposition formats keep le, quantile and __*. */
 static int label_ok(const char *s)
 {
-    return name_ok(s) && strncmp(s, "__", 2) && strcmp(s, "le") && strcmp(s, "quantile") &&
+    return define_name_ok(s) && strncmp(s, "__", 2) && strcmp(s, "le") && strcmp(s, "quantile") &&
            strcmp(s, "process") && strcmp(s, "pid") && strcmp(s, "overflow");
 }
 
-static int labels_of(const struct sonde_metric *m, struct key *k)
+static int define_labels_of(const struct sonde_metric *m, struct key *k)
 {
     k->count = 0;
     for (uint32_t i = 0; m->labels && m->labels[i]; i++) {
@@ -527,12 +527,12 @@ static int define_new(enum sonde_type type, const struct sonde_metric *m, double
     int rc = tags_of(m, &tags, clean);
     if (rc) return rc;
     f.tag_count = tags.count / 2;
-    rc = add_text(name, 0, &f.name);
+    rc = define_add_text(name, 0, &f.name);
     if (!rc) rc = add_one(m->help, 1000, &f.help);
     if (!rc) rc = add_one(m->unit, 64, &f.unit);
     if (!rc) rc = add_one(m->source, SONDE_NAME_MAX, &f.source);
-    if (!rc) rc = add_text(labels, 1, &f.labels);
-    if (!rc) rc = add_text(&tags, 1, &f.tags);
+    if (!rc) rc = define_add_text(labels, 1, &f.labels);
+    if (!rc) rc = define_add_text(&tags, 1, &f.tags);
     if (rc) return rc;
     *id = add_family(&f, name);
     return *id ? 0 : SONDE_EFULL;
@@ -540,7 +540,7 @@ static int define_new(enum sonde_type type, const struct sonde_metric *m, double
 
 static int check_metric(const struct sonde_metric *m)
 {
-    if (!name_ok(m->name)) return SONDE_EINVAL;
+    if (!define_name_ok(m->name)) return SONDE_EINVAL;
     if (m->kind > SONDE_KIND_PERCENTAGE) return SONDE_EINVAL;
     /* A scale that is negative, not finite or zero times value would make nonsense buckets. */
     return m->scale >= 0 && m->scale < 1e300 ? 0 : SONDE_EINVAL;
@@ -557,18 +557,18 @@ int sonde_define(enum sonde_type type, const struct sonde_metric *metric,
     if (!rc && type != SONDE_COUNTER && type != SONDE_GAUGE && type != SONDE_HISTOGRAM) {
         rc = SONDE_EINVAL;
     }
-    if (!rc) rc = labels_of(&m, &labels);
+    if (!rc) rc = define_labels_of(&m, &labels);
     if (!rc) rc = sonde__ensure_open();
     if (rc) return rc;
 
     const double scale = m.scale > 0 ? m.scale : 1;
     key_name(&name, type, m.name, strlen(m.name));
-    uint32_t id = find_family(&name);
+    uint32_t id = define_find_family(&name);
     if (!id) {
         rc = define_begin();
         if (rc) return rc;
         sonde__clock_recheck();
-        id = find_family(&name);
+        id = define_find_family(&name);
         if (!id) rc = define_new(type, &m, scale, &name, &labels, &id);
         define_end(rc == SONDE_EFULL);
         if (rc) return rc;
@@ -586,13 +586,13 @@ uint32_t sonde_name(const char *name)
     if (!name || sonde__ensure_open()) return 0;
     const size_t len = sonde__utf8_copy(clean, sizeof(clean), name, strlen(name), &changed);
     key_name(&k, SONDE__TYPE_NAME, clean, len);
-    uint32_t id = find_family(&k);
+    uint32_t id = define_find_family(&k);
     if (id) return id;
     if (define_begin()) return 0;
-    id = find_family(&k);
+    id = define_find_family(&k);
     if (!id) {
         struct sonde__family f = { .type = SONDE__TYPE_NAME, .scale = 1 };
-        if (!add_text(&k, 0, &f.name)) id = add_family(&f, &k);
+        if (!define_add_text(&k, 0, &f.name)) id = add_family(&f, &k);
     }
     define_end(!id);
     return id;
@@ -614,12 +614,12 @@ static int key_clean(struct key *k, char (*clean)[SONDE_LABEL_VALUE_MAX])
     return changed;
 }
 
-static uint32_t overflow(struct sonde__family *f, uint32_t family)
+static uint32_t define_overflow(struct sonde__family *f, uint32_t family)
 {
     static const struct key none;
     __atomic_fetch_add(&f->overflowed, 1, __ATOMIC_RELAXED);
     if (!f->overflow_series) {
-        const uint32_t id = add_series(family, &none, SONDE__SERIES_OVERFLOW);
+        const uint32_t id = define_add_series(family, &none, SONDE__SERIES_OVERFLOW);
         __atomic_store_n(&f->overflow_series, id, __ATOMIC_RELEASE);
     }
     return f->overflow_series;
@@ -643,15 +643,15 @@ static uint32_t bind_new(uint32_t family, struct key *k)
     if (define_begin()) return 0;
     id = index_find(f->index, k, match_series);
     if (!id && f->series_count >= f->series_max) {
-        id = overflow(f, family);
+        id = define_overflow(f, family);
     } else if (!id) {
-        id = add_series(family, k, 0);
+        id = define_add_series(family, k, 0);
     }
     define_end(!id);
     return id;
 }
 
-static uint32_t bind(uint32_t family, enum sonde_type type, const char *const *values)
+static uint32_t define_bind(uint32_t family, enum sonde_type type, const char *const *values)
 {
     struct key k;
     if (SONDE__UNLIKELY(SONDE__GATE() != SONDE__GATE_ON) && sonde__ensure_open()) return 0;
@@ -668,17 +668,17 @@ static uint32_t bind(uint32_t family, enum sonde_type type, const char *const *v
 
 struct sonde_counter sonde_counter_bind(struct sonde_family f, const char *const *v)
 {
-    return (struct sonde_counter){ 8ull * bind(f.id, SONDE_COUNTER, v) };
+    return (struct sonde_counter){ 8ull * define_bind(f.id, SONDE_COUNTER, v) };
 }
 
 struct sonde_gauge sonde_gauge_bind(struct sonde_family f, const char *const *v)
 {
-    return (struct sonde_gauge){ 8ull * bind(f.id, SONDE_GAUGE, v) };
+    return (struct sonde_gauge){ 8ull * define_bind(f.id, SONDE_GAUGE, v) };
 }
 
 struct sonde_hist sonde_hist_bind(struct sonde_family f, const char *const *v)
 {
-    const uint32_t id = bind(f.id, SONDE_HISTOGRAM, v);
+    const uint32_t id = define_bind(f.id, SONDE_HISTOGRAM, v);
     if (!id) return (struct sonde_hist){ 0, 0 };
     return (struct sonde_hist){ 8ull * id + 8, sonde__family_at(f.id)->scale };
 }
@@ -689,7 +689,7 @@ int sonde__series_find(enum sonde_type type, const char *name, const char *const
     char clean[SONDE_LABELS_MAX][SONDE_LABEL_VALUE_MAX];
     struct key k;
     key_name(&k, type, name, strlen(name));
-    const uint32_t id = find_family(&k);
+    const uint32_t id = define_find_family(&k);
     if (!id) return SONDE_ENOENT;
     const struct sonde__family *f = sonde__family_at(id);
     if (f->type != type) return SONDE_EEXIST;

@@ -69,7 +69,7 @@ static const char *name_or(const char *name, const char *other)
     return name && *name ? name : other;
 }
 
-static struct sonde_gauge gauge_of(struct ready *r, const char *a, const char *b)
+static struct sonde_gauge record_engine_gauge_of(struct ready *r, const char *a, const char *b)
 {
     const char *const values[] = { a, b };
     return sonde_gauge_bind(ready_family(r), values);
@@ -92,8 +92,9 @@ static struct sonde_counter counter_of(struct ready *r, const char *a, const cha
 struct sonde_device sonde_device(const char *name)
 {
     const char *device = name_or(name, "cpu");
-    return (struct sonde_device){ .used = gauge_of(&device_memory, device, "used"),
-                                  .total = gauge_of(&device_memory, device, "total") };
+    return (struct sonde_device){ .used = record_engine_gauge_of(&device_memory, device, "used"),
+                                  .total =
+                                      record_engine_gauge_of(&device_memory, device, "total") };
 }
 
 struct sonde_device_op sonde_device_op(const char *device, const char *operation)
@@ -115,10 +116,10 @@ struct sonde_allocator sonde_allocator(const char *name)
     const char *pool = name_or(name, "default");
     return (struct sonde_allocator){
         .used = sonde_pool(pool),
-        .capacity = gauge_of(&pool_capacity, pool, NULL),
-        .peak = gauge_of(&pool_peak, pool, NULL),
-        .requested = gauge_of(&pool_requested, pool, NULL),
-        .free_block = gauge_of(&pool_free_block, pool, NULL),
+        .capacity = record_engine_gauge_of(&pool_capacity, pool, NULL),
+        .peak = record_engine_gauge_of(&pool_peak, pool, NULL),
+        .requested = record_engine_gauge_of(&pool_requested, pool, NULL),
+        .free_block = record_engine_gauge_of(&pool_free_block, pool, NULL),
         .allocation = hist_of(&pool_allocation, pool, NULL),
         .release = hist_of(&pool_free, pool, NULL),
         .failures = counter_of(&pool_failures, pool, NULL),

@@ -47,7 +47,7 @@
 #define TEMP_TRIES 8
 #define DIR_BYTES sizeof(sonde__g.dir)
 
-static int from_errno(int e)
+static int record_file_from_errno(int e)
 {
     switch (e) {
     case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: return SONDE_EACCES;
@@ -60,7 +60,7 @@ static int from_errno(int e)
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
-static char *put(char *out, const char *text)
+static char *record_file_put(char *out, const char *text)
 {
     while (*text) *out++ = *text++;
     *out = 0;
@@ -70,7 +70,7 @@ static char *put(char *out, const char *text)
 static int set_path(const char *dir, const char *name)
 {
     if (strlen(dir) + 1 + strlen(name) >= sizeof(sonde__g.path)) return SONDE_EINVAL;
-    put(put(put(sonde__g.path, dir), "/"), name);
+    record_file_put(record_file_put(record_file_put(sonde__g.path, dir), "/"), name);
     return 0;
 }
 
@@ -102,7 +102,7 @@ static int agent_expected(int dirfd)
     return age_s >= -LEAVE_S && age_s <= LEAVE_S;
 }
 
-struct scan {              /* of a directory; raw getdents since opendir allocates */
+struct record_file_scan {              /* of a directory; raw getdents since opendir allocates */
     int fd;
     long at, end;
     char buffer[1024] __attribute__((aligned(8))); /* small: we may be on a handler's stack */
@@ -116,14 +116,14 @@ struct dirent64_raw {
     char name[];
 };
 
-static void scan_begin(struct scan *s, int dirfd)
+static void scan_begin(struct record_file_scan *s, int dirfd)
 {
     s->at = s->end = 0;
     s->fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* The next name, or NULL: that was all. */
-static const char *scan_next(struct scan *s)
+static const char *scan_next(struct record_file_scan *s)
 {
     if (s->fd < 0) return NULL;
     if (s->at >= s->end) {
@@ -136,16 +136,16 @@ static const char *scan_next(struct scan *s)
     return d->name;
 }
 
-static void scan_end(struct scan *s)
+static void scan_end(struct record_file_scan *s)
 {
     if (s->fd >= 0) close(s->fd);
 }
 
 /* Remove what nothing will write any more: all that is old, and whatever passes SWEEP_KEEP; for an
  * agent that is expected, as many as it would keep itself. */
-static void sweep(int dirfd)
+static void record_file_sweep(int dirfd)
 {
-    struct scan s;
+    struct record_file_scan s;
     struct stat st;
     struct sonde__here here;
     struct sonde__name parsed;
@@ -177,7 +177,7 @@ static void sweep(int dirfd)
  * for gone when there is one after it. */
 static uint32_t newest_image(int dirfd, uint64_t start)
 {
-    struct scan s;
+    struct record_file_scan s;
     struct sonde__name o;
     const char *name;
     uint32_t newest = 0;
@@ -203,7 +203,7 @@ static uint32_t lanes_default(void)
     return lanes > (long)LANES_MAX_LIMIT ? LANES_MAX_LIMIT : (uint32_t)lanes;
 }
 
-static void lay_out(struct sonde__header *h, int small)
+static void record_file_lay_out(struct sonde__header *h, int small)
 {
     uint32_t series = sonde__g.series_max ? sonde__g.series_max : SERIES_MAX_DEFAULT;
     uint32_t lanes = sonde__g.lanes_max ? sonde__g.lanes_max : lanes_default();
@@ -228,7 +228,7 @@ static void lay_out(struct sonde__header *h, int small)
     h->file_bytes = h->block_off + h->block_max;
 }
 
-static void budget(struct sonde__header *h, int fd)
+static void record_file_budget(struct sonde__header *h, int fd)
 {
     struct statvfs fs;
     h->bytes_max = sonde__g.bytes_max ? sonde__g.bytes_max : BYTES_MAX_DEFAULT;
@@ -240,7 +240,7 @@ static void budget(struct sonde__header *h, int fd)
 }
 
 /* A child that was forked is called as its parent is. */
-static const char *own_name(const struct sonde__header *from)
+static const char *record_file_own_name(const struct sonde__header *from)
 {
     if (sonde__g.name[0]) return sonde__g.name;
     if (from && __atomic_load_n(&from->named, __ATOMIC_ACQUIRE) == SONDE__NAMED) return from->name;
@@ -260,10 +260,10 @@ static void tell_name(struct sonde__header *h)
     __atomic_store_n(&h->named, SONDE__NAMED, __ATOMIC_RELEASE);
 }
 
-static void identify(struct sonde__header *h, const struct sonde__header *from)
+static void record_file_identify(struct sonde__header *h, const struct sonde__header *from)
 {
     const void *random = (const void *)getauxval(AT_RANDOM);
-    const char *name = own_name(from);
+    const char *name = record_file_own_name(from);
     struct sonde__here here;
     int changed = 0;
 
@@ -297,9 +297,9 @@ static int map_new(int fd, struct sonde__header *plan)
     struct rlimit fsize = { RLIM_INFINITY, RLIM_INFINITY };
     getrlimit(RLIMIT_FSIZE, &fsize);
     for (int small = 0; small <= 1; small++) {
-        lay_out(plan, small);
+        record_file_lay_out(plan, small);
         if (fsize.rlim_cur != RLIM_INFINITY && plan->file_bytes > fsize.rlim_cur) continue;
-        if (ftruncate(fd, (off_t)plan->file_bytes)) return from_errno(errno);
+        if (ftruncate(fd, (off_t)plan->file_bytes)) return record_file_from_errno(errno);
         void *base = mmap(NULL, plan->file_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base == MAP_FAILED) continue;
         madvise(base, plan->file_bytes, MADV_DONTDUMP);
@@ -342,7 +342,8 @@ static int populate_tables(struct sonde__header *h, const struct sonde__header *
 }
 
 /* Of the parent's segment there may be more by now than could be accessed when it forked. */
-static int take_over(uint64_t to, const struct sonde__header *from, uint64_t off, uint64_t len)
+static int record_file_take_over(uint64_t to, const struct sonde__header *from, uint64_t off,
+                                 uint64_t len)
 {
     char *old = (char *)(uintptr_t)from + off;
     if (mprotect(old, page_up(len), PROT_READ | PROT_WRITE)) return SONDE_ENOMEM;
@@ -351,22 +352,22 @@ static int take_over(uint64_t to, const struct sonde__header *from, uint64_t off
 }
 
 /* The parent's definitions up to what it has published. */
-static int inherit(struct sonde__header *h, const struct sonde__header *from)
+static int record_file_inherit(struct sonde__header *h, const struct sonde__header *from)
 {
-    int rc = take_over(h->family_off, from, from->family_off,
-                       (uint64_t)h->family_count * sizeof(struct sonde__family));
+    int rc = record_file_take_over(h->family_off, from, from->family_off,
+                                   (uint64_t)h->family_count * sizeof(struct sonde__family));
     if (!rc) {
-        rc = take_over(h->series_off, from, from->series_off,
-                       (uint64_t)h->series_count * sizeof(struct sonde__series));
+        rc = record_file_take_over(h->series_off, from, from->series_off,
+                                   (uint64_t)h->series_count * sizeof(struct sonde__series));
     }
-    if (!rc) rc = take_over(h->string_off, from, from->string_off, h->string_used);
+    if (!rc) rc = record_file_take_over(h->string_off, from, from->string_off, h->string_used);
     return rc ? rc : sonde__define_reindex();
 }
 
-static int format(struct sonde__header *plan, int fd, const struct sonde__header *from)
+static int record_file_format(struct sonde__header *plan, int fd, const struct sonde__header *from)
 {
-    budget(plan, fd);
-    identify(plan, from);
+    record_file_budget(plan, fd);
+    record_file_identify(plan, from);
     plan->family_count = plan->series_count = 1; /* 0 is "none" and the sink */
     plan->string_used = 1;                       /* offset 0 is the empty string */
     if (from) {
@@ -390,7 +391,7 @@ static int format(struct sonde__header *plan, int fd, const struct sonde__header
     }
     memcpy(sonde__g.h, plan, sizeof(*plan));
     int rc = populate_tables(sonde__g.h, from);
-    if (!rc && from) rc = inherit(sonde__g.h, from);
+    if (!rc && from) rc = record_file_inherit(sonde__g.h, from);
     return rc;
 }
 
@@ -416,9 +417,9 @@ static int open_temp(int dirfd, char temp[SONDE__NAME_BYTES])
         fd = openat(dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 && errno != EEXIST) break;
     }
-    if (fd < 0) return from_errno(errno);
+    if (fd < 0) return record_file_from_errno(errno);
     if (pwrite(fd, &magic, sizeof(magic), 0) == (ssize_t)sizeof(magic)) return fd;
-    const int rc = from_errno(errno);
+    const int rc = record_file_from_errno(errno);
     unlinkat(dirfd, temp, 0);
     close(fd);
     return rc;
@@ -427,14 +428,15 @@ static int open_temp(int dirfd, char temp[SONDE__NAME_BYTES])
 static int file_note(int fd)
 {
     struct stat st;
-    if (fstat(fd, &st)) return from_errno(errno);
+    if (fstat(fd, &st)) return record_file_from_errno(errno);
     sonde__g.file_dev = (uint64_t)st.st_dev;
     sonde__g.file_ino = (uint64_t)st.st_ino;
     return 0;
 }
 
 /* On success sonde__g.base is the new mapping. SONDE_EEXIST: another copy was faster. */
-static int create(int dirfd, const char *dir, const char *name, const struct sonde__header *from)
+static int record_file_create(int dirfd, const char *dir, const char *name,
+                              const struct sonde__header *from)
 {
     char temp[SONDE__NAME_BYTES];
     struct sonde__header plan;
@@ -445,11 +447,11 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
     if (!rc) rc = file_note(fd);
     char *const old = sonde__g.base;
     if (!rc) rc = map_new(fd, &plan);
-    if (!rc) rc = format(&plan, fd, from);
+    if (!rc) rc = record_file_format(&plan, fd, from);
     if (!rc) __atomic_store_n(&sonde__g.h->copies_live, 1, __ATOMIC_RELEASE); /* see attach */
     if (!rc && sonde__call(SYS_renameat2, dirfd, SONDE__WORD(temp), dirfd, SONDE__WORD(name),
                            RENAME_NOREPLACE)) {
-        rc = errno == EEXIST ? SONDE_EEXIST : from_errno(errno);
+        rc = errno == EEXIST ? SONDE_EEXIST : record_file_from_errno(errno);
     }
     if (rc) unlinkat(dirfd, temp, 0);
     close(fd);
@@ -469,7 +471,7 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
  * not of this image (we came here by exec) or of another version. A forked child has its
  * parent's exec id, so that what an earlier child of the same pid left could pass for ours: look
  * whether it is mapped before believing it. */
-static int attach(int fd)
+static int record_file_attach(int fd)
 {
     struct sonde__header h;
     unsigned char resident;
@@ -495,12 +497,12 @@ static int attach(int fd)
 
 /* A directory of ours that nobody else can write: /dev/shm is world-writable, so somebody may
  * have put another one, or a link, in its place. */
-static int open_dir(const char *dir)
+static int record_file_open_dir(const char *dir)
 {
     struct stat st;
-    if (mkdir(dir, 0700) && errno != EEXIST) return from_errno(errno);
+    if (mkdir(dir, 0700) && errno != EEXIST) return record_file_from_errno(errno);
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return from_errno(errno);
+    if (fd < 0) return record_file_from_errno(errno);
     if (fstat(fd, &st) || st.st_uid != geteuid() || st.st_mode & 022) {
         close(fd);
         return SONDE_EACCES;
@@ -514,13 +516,13 @@ static int find_dir(char dir[static DIR_BYTES])
 {
     int fd = SONDE_EACCES;
     if (sonde__g.dir[0]) {
-        put(dir, sonde__g.dir);
-        return open_dir(dir);
+        record_file_put(dir, sonde__g.dir);
+        return record_file_open_dir(dir);
     }
     for (int tries = 0; fd == SONDE_EACCES && tries < 2; tries++) {
         const int rc = sonde__dir_default(dir, DIR_BYTES);
         if (rc) return rc;
-        fd = open_dir(dir);
+        fd = record_file_open_dir(dir);
     }
     return fd;
 }
@@ -540,19 +542,19 @@ int sonde__file_open(const struct sonde__header *from)
         /* Not for writing: that would be taken for a sign of life. */
         const int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0) {
-            rc = attach(fd);
+            rc = record_file_attach(fd);
             close(fd);
             if (rc == SONDE_ENOENT) continue;
             if (!rc) rc = set_path(dir, name);
             break;
         }
         if (errno != ENOENT) { /* something is there that is no segment, or we have no descriptor */
-            rc = from_errno(errno);
+            rc = record_file_from_errno(errno);
             if (rc == SONDE_ENOMEM) break;
             continue;
         }
-        sweep(dirfd);
-        rc = create(dirfd, dir, name, from);
+        record_file_sweep(dirfd);
+        rc = record_file_create(dirfd, dir, name, from);
         if (rc != SONDE_EEXIST) break;
         n--; /* another copy won: join it */
     }
@@ -564,7 +566,7 @@ void sonde__file_remove(void)
 {
     char dir[sizeof(sonde__g.path)];
     struct stat st;
-    put(dir, sonde__g.path);
+    record_file_put(dir, sonde__g.path);
     char *slash = strrchr(dir, '/');
     if (!slash) return;
     *slash = 0;

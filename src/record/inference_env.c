@@ -14,7 +14,7 @@ enum { NAME_MAX_BYTES = 48, SHOWN_MAX = 60 };
 
 struct sentence { char *out; size_t size, len; };
 
-static void say(struct sentence *s, const char *text)
+static void infer_env_say(struct sentence *s, const char *text)
 {
     for (; *text && s->len + 1 < s->size; text++) s->out[s->len++] = *text;
     if (s->size) s->out[s->len] = 0;
@@ -36,15 +36,15 @@ static void say_value(struct sentence *s, const char *value)
     } else {
         shown[n] = 0;
     }
-    say(s, "\"");
-    say(s, shown);
-    say(s, "\"");
+    infer_env_say(s, "\"");
+    infer_env_say(s, shown);
+    infer_env_say(s, "\"");
 }
 
 struct variable { char name[NAME_MAX_BYTES]; const char *value; };
 
 /* The first that is set, also if it is empty. */
-static int find(const char *name, struct variable *v)
+static int infer_env_find(const char *name, struct variable *v)
 {
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         const size_t len = strlen(prefixes[i]);
@@ -71,7 +71,7 @@ static int parse_digits(const char *text, uint64_t max, uint64_t *out, const cha
     return 1;
 }
 
-static int parse_bool(const char *text, uint64_t *out)
+static int infer_env_parse_bool(const char *text, uint64_t *out)
 {
     *out = !strcmp(text, "1") || !strcmp(text, "true");
     return *out || !strcmp(text, "0") || !strcmp(text, "false");
@@ -83,7 +83,7 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *
     return parse_digits(text, max, out, &end) && !*end && *out >= min;
 }
 
-static int parse_bytes(const char *text, uint64_t *out)
+static int infer_env_parse_bytes(const char *text, uint64_t *out)
 {
     static const struct { const char *name; unsigned shift; } units[] = {
         { "", 0 }, { "B", 0 },
@@ -102,10 +102,10 @@ static int parse_bytes(const char *text, uint64_t *out)
     return 0;
 }
 
-enum kind { FLAG, SEED, COUNT, BYTES };
+enum infer_env_kind { FLAG, SEED, COUNT, BYTES };
 
 /* 1: v is set, 0: it is not, SONDE_EINVAL with the sentence. */
-static int get(const char *name, enum kind kind, uint64_t *v, struct sentence *why)
+static int infer_env_get(const char *name, enum infer_env_kind kind, uint64_t *v, struct sentence *why)
 {
     static const char *const allowed[] = {
         [FLAG] = "0, 1, true or false",
@@ -115,17 +115,17 @@ static int get(const char *name, enum kind kind, uint64_t *v, struct sentence *w
                    "more than 0"),
     };
     struct variable var;
-    if (!find(name, &var)) return 0;
-    const int good = kind == FLAG    ? parse_bool(var.value, v)
+    if (!infer_env_find(name, &var)) return 0;
+    const int good = kind == FLAG    ? infer_env_parse_bool(var.value, v)
                      : kind == SEED  ? parse_number(var.value, 0, UINT64_MAX, v)
                      : kind == COUNT ? parse_number(var.value, 1, 1048576, v)
-                                     : parse_bytes(var.value, v);
+                                     : infer_env_parse_bytes(var.value, v);
     if (good) return 1;
-    say(why, var.name);
-    say(why, " is ");
+    infer_env_say(why, var.name);
+    infer_env_say(why, " is ");
     say_value(why, var.value);
-    say(why, ", and has to be ");
-    say(why, allowed[kind]);
+    infer_env_say(why, ", and has to be ");
+    infer_env_say(why, allowed[kind]);
     return SONDE_EINVAL;
 }
 
@@ -135,21 +135,21 @@ int sonde_inference_env(struct sonde_inference_env *out, char *error, size_t err
                                      .profile_gpu = -1 };
     struct sentence why = { error, error ? error_size : 0, 0 };
     if (out->size < sizeof(out->size) || out->size > SONDE__PAGE) {
-        say(&why, "sonde_inference_env: size is not that of its struct");
+        infer_env_say(&why, "sonde_inference_env: size is not that of its struct");
         return SONDE_EINVAL;
     }
     e.size = out->size;
 
     uint64_t v[9];
     int set[9];
-    static const struct { const char *name; enum kind kind; } row[9] = {
+    static const struct { const char *name; enum infer_env_kind kind; } row[9] = {
         { "DETERMINISTIC", FLAG }, { "SEED", SEED }, { "BATCH_SIZE", COUNT },
         { "NUM_THREADS", COUNT }, { "MEMORY_LIMIT", BYTES }, { "PROFILE_ENABLED", FLAG },
         { "PROFILE_CPU", FLAG }, { "PROFILE_MEMORY", FLAG }, { "PROFILE_GPU", FLAG },
     };
     for (int i = 0; i < 9; i++) {
         v[i] = 0;
-        set[i] = get(row[i].name, row[i].kind, &v[i], &why);
+        set[i] = infer_env_get(row[i].name, row[i].kind, &v[i], &why);
         if (set[i] < 0) return set[i];
     }
     e.deterministic = (int)v[0];

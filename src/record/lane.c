@@ -48,7 +48,7 @@ void sonde__thread_forget(void)
 
 static uint32_t own_first(const struct sonde__header *h) { return 1 + h->lanes_shared; }
 
-static void take(struct sonde__lane *l)
+static void lane_take(struct sonde__lane *l)
 {
     l->claims++;
     __atomic_store_n(&l->owner_copy, sonde__g.copy, __ATOMIC_RELAXED);
@@ -79,7 +79,7 @@ static char *add_lane(struct sonde__header *h)
     return sonde__lane_cells(i);
 }
 
-static void reap(const struct sonde__header *h)
+static void lane_reap(const struct sonde__header *h)
 {
     const uint64_t now = sonde_ticks();
     if (now < sonde__g.reap_at_ticks) return;
@@ -96,7 +96,7 @@ static void reap(const struct sonde__header *h)
     sonde__g.reap_at_ticks = now + ((uint64_t)REAP_EVERY_NS << 32) / per_tick;
 }
 
-static char *claim(void)
+static char *lane_claim(void)
 {
     if (sonde__define_lock(0)) return NULL;
     struct sonde__header *h = sonde__g.h;
@@ -104,10 +104,10 @@ static char *claim(void)
     char *cells = find_free(h);
     if (!cells) cells = add_lane(h);
     if (!cells) {
-        reap(h);
+        lane_reap(h);
         cells = find_free(h);
     }
-    if (cells) take(sonde__lane_of(cells));
+    if (cells) lane_take(sonde__lane_of(cells));
     sonde__define_unlock();
     return cells;
 }
@@ -132,7 +132,7 @@ char *sonde__lane_get(int *shared)
             sonde__thread_setup();
         }
         if (!t->lane && t->retry-- == 0) {
-            char *own = claim();
+            char *own = lane_claim();
             t->base = sonde__g.base;
             __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that finds lane uses base */
             t->lane = own;

@@ -63,7 +63,7 @@ static void gate_set(uint32_t state)
     __atomic_store_n(&sonde__gate.state, state, __ATOMIC_RELEASE);
 }
 
-static void set_error(int error)
+static void record_open_set_error(int error)
 {
     __atomic_store_n(&sonde__g.error, error, __ATOMIC_RELAXED);
 }
@@ -77,11 +77,11 @@ static void stop_waiting(void)
     uint32_t closed = SONDE__GATE_CLOSED;
     if (__atomic_compare_exchange_n(&sonde__gate.state, &closed, SONDE__GATE_OFF, 0,
                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-        set_error(SONDE_EIO);
+        record_open_set_error(SONDE_EIO);
     }
 }
 
-static int wanted(void)
+static int record_open_wanted(void)
 {
     const char *env = secure_getenv("SONDE_ENABLED");
     if (sonde__g.user) return sonde__g.user > 0;
@@ -89,7 +89,7 @@ static int wanted(void)
 }
 
 /* What is needed even while recording is off: the clock, and the trace to hand on. */
-static void begin(void)
+static void record_open_begin(void)
 {
     sonde__clock_start();
     if (!sonde__g.env_read) {
@@ -109,7 +109,7 @@ static void set_base(char *base)
  * find out that they were forked, and read it for the definitions. And if the child was made behind
  * libc's back, the thread that it began with still has its lane there, unless that is this one: what
  * it records is lost, into memory of nobody's, until it comes to sonde__lane_get. */
-static void let_go(const struct sonde__header *from, int lane_known)
+static void record_open_let_go(const struct sonde__header *from, int lane_known)
 {
     void *base = (void *)(uintptr_t)from;
     const size_t bytes = (size_t)from->file_bytes;
@@ -131,7 +131,7 @@ static int open_now(void)
         sonde__thread_forget();
         from = sonde__g.h;
     }
-    if (!wanted()) return SONDE_EOFF;
+    if (!record_open_wanted()) return SONDE_EOFF;
     if (sonde__g.base && !from) return 0;
 
     sonde__g.opening_base = sonde__g.base;
@@ -140,7 +140,7 @@ static int open_now(void)
     const int rc = sonde__file_open(from);
     if (rc) set_base(NULL);
     sonde__g.opening = 0;
-    if (from) let_go(from, lane_known);
+    if (from) record_open_let_go(from, lane_known);
     return rc;
 }
 
@@ -156,9 +156,9 @@ int sonde__ensure_open(void)
         }
         state = SONDE__GATE();
         if (state == SONDE__GATE_CLOSED) {
-            begin();
+            record_open_begin();
             const int rc = open_now();
-            set_error(rc);
+            record_open_set_error(rc);
             if (!rc) {
                 __atomic_store_n(&sonde__gate.common, sonde__lane_cells(0), __ATOMIC_RELAXED);
             }
@@ -177,7 +177,7 @@ void sonde__clock_ensure(void)
 {
     const int saved = errno;
     if (open_lock()) return;
-    begin();
+    record_open_begin();
     errno = saved;
     open_unlock();
 }
@@ -240,11 +240,11 @@ void sonde_enable(int on)
     if (open_lock()) return;
     sonde__g.user = on ? 1 : -1;
     if (!on) {
-        begin();
+        record_open_begin();
         gate_set(SONDE__GATE_OFF);
-        if (!get_error()) set_error(SONDE_EOFF);
+        if (!get_error()) record_open_set_error(SONDE_EOFF);
     } else if (SONDE__GATE() == SONDE__GATE_OFF && get_error() == SONDE_EOFF) {
-        set_error(0);
+        record_open_set_error(0);
         gate_set(SONDE__GATE_CLOSED); /* the next record opens, or finds it open */
     }
     errno = saved;
@@ -276,7 +276,7 @@ const char *sonde_strerror(int error)
 
 /* ---- Loading and unloading ------------------------------------------------------------------ */
 
-static void in_child(void)
+static void record_open_in_child(void)
 {
     memset(&sonde__gate, 0, sizeof(sonde__gate));
     if (sonde__silent()) {
@@ -288,13 +288,13 @@ static void in_child(void)
     if (sonde__g.clock_ready) sonde__clock_start(); /* durations come before the first record */
 }
 
-__attribute__((constructor)) static void load(void)
+__attribute__((constructor)) static void record_open_load(void)
 {
     /* Safe only if the page is the gate's alone, which a copy relocation could spoil. */
     if ((uintptr_t)&sonde__gate % SONDE__PAGE == 0 && sysconf(_SC_PAGESIZE) == SONDE__PAGE) {
         madvise(&sonde__gate, sizeof(sonde__gate), MADV_WIPEONFORK);
     }
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(NULL, NULL, record_open_in_child);
 }
 
 extern const ElfW(Ehdr) __ehdr_start __attribute__((weak, visibility("hidden")));
@@ -302,7 +302,7 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));
 
 /* 1 if this copy sits in a library that dlclose can take away: then its destructor does not mean
  * that the process ends. */
-static int unloadable(void)
+static int record_open_unloadable(void)
 {
     if (&__ehdr_start &&
         (uintptr_t)&__ehdr_start + __ehdr_start.e_phoff == getauxval(AT_PHDR)) {
@@ -317,7 +317,7 @@ static int unloadable(void)
 /* Other threads may go on recording after this: the mapping stays. A copy that cannot be
  * unloaded knows that the process ends, whatever other copies there are; others know only if
  * they are the last. */
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void record_open_unload(void)
 {
     if (!sonde__g.base || sonde__silent()) return;
     const int sandboxed = sonde__maybe_sandboxed();
@@ -325,7 +325,7 @@ __attribute__((destructor)) static void unload(void)
         return; /* forked, and nothing recorded since: the gate is wiped, and the segment another's */
     }
     const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
-    const int ends = !unloadable();
+    const int ends = !record_open_unloadable();
     if (last || ends) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);
     if (ends && !sandboxed) sonde__file_remove();
     else if (!ends) sonde__lanes_release();

@@ -111,7 +111,7 @@ static uint64_t thread_cpu_ns(void)
 }
 
 /* Second number of /proc/self/statm, in bytes; -1 if it cannot be read. */
-static int64_t resident_bytes(void)
+static int64_t record_ops_resident_bytes(void)
 {
     char text[128];
     const int saved = errno;
@@ -138,7 +138,7 @@ void sonde_resource_begin(struct sonde_resource *r, const char *scope)
     struct rusage u;
     memset(r, 0, sizeof(*r));
     if (SONDE__GATE() == SONDE__GATE_OFF) return;
-    r->resident_bytes = resident_bytes();
+    r->resident_bytes = record_ops_resident_bytes();
     if (!getrusage(RUSAGE_THREAD, &u)) {
         r->faults_minor = (uint64_t)u.ru_minflt;
         r->faults_major = (uint64_t)u.ru_majflt;
@@ -165,7 +165,7 @@ void sonde_resource_end(struct sonde_resource *r)
         ready_count(&res_faults, scope, "minor", (uint64_t)u.ru_minflt - r->faults_minor);
         ready_count(&res_faults, scope, "major", (uint64_t)u.ru_majflt - r->faults_major);
     }
-    const int64_t resident = resident_bytes();
+    const int64_t resident = record_ops_resident_bytes();
     if (resident >= 0 && r->resident_bytes >= 0) {
         const double delta = (double)(resident - r->resident_bytes);
         const struct sonde_family f = ready_family(&res_memory);

@@ -14,7 +14,7 @@
 #define NOT_KNOWN __builtin_nan("")
 
 /* 1 if this process has a segment, whether or not it records to it just now. */
-static int readable(void)
+static int record_read_readable(void)
 {
     if (sonde__ensure_open() == 0) return 1;
     return sonde__g.base && !sonde__silent() &&
@@ -40,7 +40,7 @@ static uint64_t cell_load(uint32_t lane, uint64_t off)
 uint64_t sonde_read_counter(struct sonde_counter c)
 {
     uint64_t total = 0;
-    if (!readable() || !cell_exists(c.off)) return 0;
+    if (!record_read_readable() || !cell_exists(c.off)) return 0;
     for (uint32_t i = 0, n = lane_count(); i < n; i++) total += cell_load(i, c.off);
     return total;
 }
@@ -48,7 +48,7 @@ uint64_t sonde_read_counter(struct sonde_counter c)
 double sonde_read_gauge(struct sonde_gauge g)
 {
     double value = 0;
-    if (!readable() || !cell_exists(g.off)) return 0;
+    if (!record_read_readable() || !cell_exists(g.off)) return 0;
     const uint64_t bits = cell_load(0, g.off);
     memcpy(&value, &bits, sizeof(value));
     return value;
@@ -79,7 +79,7 @@ static void octaves_read(struct octaves *o, struct sonde_hist h)
 {
     memset(o, 0, sizeof(*o));
     o->h = h;
-    if (!readable() || h.off < 16 || !cell_exists(h.off - 8)) return;
+    if (!record_read_readable() || h.off < 16 || !cell_exists(h.off - 8)) return;
     for (uint32_t i = 0, lanes = lane_count(); i < lanes; i++) {
         const struct sonde__hist *b = block_of(i, h);
         if (!b) continue;
@@ -113,7 +113,7 @@ static double rank_in(const struct octaves *o, uint32_t octave, uint64_t rank)
     return sonde__hist_middle(octave * 64 + j, o->h.scale);
 }
 
-static double rank_value(const struct octaves *o, uint64_t rank)
+static double record_read_rank_value(const struct octaves *o, uint64_t rank)
 {
     if (rank <= o->zero) return 0;
     rank -= o->zero;
@@ -125,13 +125,13 @@ static double rank_value(const struct octaves *o, uint64_t rank)
 }
 
 /* The rank is q times the count, rounded up, as the agent has it. */
-static double quantile(const struct octaves *o, double q)
+static double record_read_quantile(const struct octaves *o, double q)
 {
     if (!o->count || !(q >= 0 && q <= 1)) return NOT_KNOWN;
     const double exact = q * (double)o->count;
     uint64_t rank = exact < (double)o->count ? (uint64_t)exact : o->count;
     if ((double)rank < exact) rank++;
-    return rank_value(o, rank ? rank : 1);
+    return record_read_rank_value(o, rank ? rank : 1);
 }
 
 void sonde_read_hist(struct sonde_hist h, struct sonde_read_hist *out)
@@ -141,19 +141,19 @@ void sonde_read_hist(struct sonde_hist h, struct sonde_read_hist *out)
     out->count = o.count;
     out->sum = (double)o.sum * h.scale;
     out->mean = o.count ? out->sum / (double)o.count : NOT_KNOWN;
-    out->min = quantile(&o, 0);
-    out->max = quantile(&o, 1);
-    out->p50 = quantile(&o, 0.5);
-    out->p90 = quantile(&o, 0.9);
-    out->p95 = quantile(&o, 0.95);
-    out->p99 = quantile(&o, 0.99);
+    out->min = record_read_quantile(&o, 0);
+    out->max = record_read_quantile(&o, 1);
+    out->p50 = record_read_quantile(&o, 0.5);
+    out->p90 = record_read_quantile(&o, 0.9);
+    out->p95 = record_read_quantile(&o, 0.95);
+    out->p99 = record_read_quantile(&o, 0.99);
 }
 
 double sonde_read_quantile(struct sonde_hist h, double q)
 {
     struct octaves o;
     octaves_read(&o, h);
-    return quantile(&o, q);
+    return record_read_quantile(&o, q);
 }
 
 /* ---- Rates --------------------------------------------------------------------------------- */
@@ -170,17 +170,18 @@ double sonde_read_rate(struct sonde_read_rate *last, uint64_t total)
 
 /* ---- By name ------------------------------------------------------------------------------- */
 
-static int find(enum sonde_type type, const char *name, const char *const *values, uint32_t *id)
+static int record_read_find(enum sonde_type type, const char *name, const char *const *values,
+                            uint32_t *id)
 {
     *id = 0;
     if (!name) return SONDE_ENOENT;
-    return readable() ? sonde__series_find(type, name, values, id) : SONDE_EOFF;
+    return record_read_readable() ? sonde__series_find(type, name, values, id) : SONDE_EOFF;
 }
 
 int sonde_counter_find(const char *name, const char *const *values, struct sonde_counter *out)
 {
     uint32_t id;
-    const int rc = find(SONDE_COUNTER, name, values, &id);
+    const int rc = record_read_find(SONDE_COUNTER, name, values, &id);
     *out = (struct sonde_counter){ 8ull * id };
     return rc;
 }
@@ -188,7 +189,7 @@ int sonde_counter_find(const char *name, const char *const *values, struct sonde
 int sonde_gauge_find(const char *name, const char *const *values, struct sonde_gauge *out)
 {
     uint32_t id;
-    const int rc = find(SONDE_GAUGE, name, values, &id);
+    const int rc = record_read_find(SONDE_GAUGE, name, values, &id);
     *out = (struct sonde_gauge){ 8ull * id };
     return rc;
 }
@@ -196,7 +197,7 @@ int sonde_gauge_find(const char *name, const char *const *values, struct sonde_g
 int sonde_hist_find(const char *name, const char *const *values, struct sonde_hist *out)
 {
     uint32_t id;
-    const int rc = find(SONDE_HISTOGRAM, name, values, &id);
+    const int rc = record_read_find(SONDE_HISTOGRAM, name, values, &id);
     *out = (struct sonde_hist){ 0, 0 };
     if (!rc) {
         const struct sonde__family *f = sonde__family_at(sonde__series_at(id)->family);

@@ -61,7 +61,7 @@ static struct sonde__hist *hist_block(char *cells, uint64_t off)
     return (struct sonde__hist *)(void *)sonde__at(SONDE__HIST_NONE + at);
 }
 
-static uint64_t *hist_octave(struct sonde__hist *b, uint64_t p)
+static uint64_t *record_hist_octave(struct sonde__hist *b, uint64_t p)
 {
     uint32_t *slot = &b->octave[p >> 6];
     uint32_t at = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -92,7 +92,7 @@ void sonde__hist_record_slow(uint64_t off, uint64_t value)
             p = SONDE__HIST_BUCKETS - 1;
             sonde__drop(SONDE__DROP_range);
         }
-        uint64_t *octave = hist_octave(b, p);
+        uint64_t *octave = record_hist_octave(b, p);
         if (!octave) return;
         cell = &octave[p & 63];
     } else {

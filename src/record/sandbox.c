@@ -37,7 +37,7 @@ static int is_passed_by(const char *path)
 }
 
 /* Addresses in the dynamic section: glibc has them relocated, musl has not. */
-static const void *address_in(const struct dl_phdr_info *info, ElfW(Addr) at)
+static const void *record_sandbox_address_in(const struct dl_phdr_info *info, ElfW(Addr) at)
 {
     return (const void *)(at < info->dlpi_addr ? info->dlpi_addr + at : at); // NOLINT
 }
@@ -53,22 +53,24 @@ static void tables_read(const struct dl_phdr_info *info, const ElfW(Dyn) *d, str
 {
     for (; d->d_tag != DT_NULL; d++) {
         switch (d->d_tag) {
-        case DT_SYMTAB: t->symbols = address_in(info, d->d_un.d_ptr); break;
-        case DT_STRTAB: t->strings = address_in(info, d->d_un.d_ptr); break;
+        case DT_SYMTAB: t->symbols = record_sandbox_address_in(info, d->d_un.d_ptr); break;
+        case DT_STRTAB: t->strings = record_sandbox_address_in(info, d->d_un.d_ptr); break;
         case DT_STRSZ: t->strings_bytes = (size_t)d->d_un.d_val; break;
         /* The second word of both: where the defined ones begin, or how many there are. */
         case DT_GNU_HASH:
-            t->count = ((const uint32_t *)address_in(info, d->d_un.d_ptr))[1];
+            t->count = ((const uint32_t *)record_sandbox_address_in(info, d->d_un.d_ptr))[1];
             break;
         case DT_HASH:
-            if (!t->count) t->count = ((const uint32_t *)address_in(info, d->d_un.d_ptr))[1];
+            if (!t->count) {
+                t->count = ((const uint32_t *)record_sandbox_address_in(info, d->d_un.d_ptr))[1];
+            }
             break;
         default: break;
         }
     }
 }
 
-static int refers(const struct tables *t)
+static int record_sandbox_refers(const struct tables *t)
 {
     if (!t->symbols || !t->strings) return 0;
     for (uint32_t i = 1; i < t->count; i++) {
@@ -81,7 +83,7 @@ static int refers(const struct tables *t)
     return 0;
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
+static int record_sandbox_look_at(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct seen *seen = arg;
     (void)size;
@@ -92,7 +94,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
         struct tables t = { NULL, NULL, 0, 0 };
         if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
         tables_read(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &t); // NOLINT
-        seen->suspect |= refers(&t);
+        seen->suspect |= record_sandbox_refers(&t);
     }
     return seen->suspect;
 }
@@ -101,6 +103,6 @@ int sonde__maybe_sandboxed(void)
 {
     struct seen seen = { 0, 0 };
     if (sonde__g.filters_seen) return 0;
-    dl_iterate_phdr(look_at, &seen);
+    dl_iterate_phdr(record_sandbox_look_at, &seen);
     return seen.suspect || !seen.libraries;
 }

@@ -19,7 +19,7 @@
     (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP) | BIT(SIGSYS))
 
 /* The kernel's call: libc's leaves out the signal that pthread_cancel sends. */
-static void mask(int how, const uint64_t *set, uint64_t *old)
+static void shield_mask(int how, const uint64_t *set, uint64_t *old)
 {
     sonde__call(SYS_rt_sigprocmask, how, SONDE__WORD(set), SONDE__WORD(old), sizeof(*set), 0);
 }
@@ -28,7 +28,7 @@ void sonde__shield_up(struct sonde__shield *s)
 {
     const uint64_t all = ~SYNCHRONOUS;
     s->signals = 0;
-    mask(SIG_BLOCK, &all, &s->signals);
+    shield_mask(SIG_BLOCK, &all, &s->signals);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &s->cancel);
 }
 
@@ -36,5 +36,5 @@ void sonde__shield_down(const struct sonde__shield *s)
 {
     const struct sonde__shield before = *s; /* s may be another's once signals are let in */
     pthread_setcancelstate(before.cancel, NULL);
-    mask(SIG_SETMASK, &before.signals, NULL);
+    shield_mask(SIG_SETMASK, &before.signals, NULL);
 }

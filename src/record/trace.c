@@ -33,7 +33,7 @@ struct sonde_trace sonde_trace_new(void)
     return (struct sonde_trace){ hi, lo, 0 };
 }
 
-static char *put_hex(char *out, uint64_t v)
+static char *record_trace_put_hex(char *out, uint64_t v)
 {
     for (int shift = 60; shift >= 0; shift -= 4) *out++ = "0123456789abcdef"[v >> shift & 15];
     return out;
@@ -48,9 +48,9 @@ void sonde_traceparent_format(struct sonde_trace t, char out[SONDE_TRACEPARENT_S
     }
     char *p = out;
     memcpy(p, "00-", 3);
-    p = put_hex(put_hex(p + 3, t.hi), t.lo);
+    p = record_trace_put_hex(record_trace_put_hex(p + 3, t.hi), t.lo);
     *p++ = '-';
-    p = put_hex(p, t.span);
+    p = record_trace_put_hex(p, t.span);
     memcpy(p, "-01", 4);
 }
 

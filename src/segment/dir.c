@@ -19,7 +19,7 @@
 
 #define DEFAULT_BYTES 64u    /* of a default path */
 
-static char *put(char *out, const char *text)
+static char *segment_dir_put(char *out, const char *text)
 {
     const size_t len = strlen(text);
     memcpy(out, text, len + 1);
@@ -34,7 +34,7 @@ static char *put_uid(char *out, uint64_t v)
         *--p = (char)('0' + v % 10);
         v /= 10;
     } while (v);
-    return put(out, p);
+    return segment_dir_put(out, p);
 }
 
 /* A directory of this user's where nobody else can make anything. */
@@ -44,7 +44,7 @@ static int is_private(const char *path, uid_t me)
     return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == me && !(st.st_mode & 022);
 }
 
-static int is_taken(const char *path, uid_t me)
+static int segment_dir_is_taken(const char *path, uid_t me)
 {
     struct stat st;
     return !lstat(path, &st) && (!S_ISDIR(st.st_mode) || st.st_uid != me);
@@ -56,12 +56,13 @@ int sonde__dir_default(char *out, size_t out_size)
     const char *chosen = secure_getenv("SONDE_DIR");
     if (!chosen || !*chosen) {
         const uid_t me = geteuid();
-        put_uid(put(shared, SONDE__DIR_SHARED), me);
-        put(parent, "/run");
-        if (me) put_uid(put(parent, "/run/user/"), me);
-        put_uid(put(put(own, parent), "/sonde-"), me);
-        chosen = is_private(own, me) || (is_taken(shared, me) && is_private(parent, me)) ? own
-                                                                                         : shared;
+        put_uid(segment_dir_put(shared, SONDE__DIR_SHARED), me);
+        segment_dir_put(parent, "/run");
+        if (me) put_uid(segment_dir_put(parent, "/run/user/"), me);
+        put_uid(segment_dir_put(segment_dir_put(own, parent), "/sonde-"), me);
+        chosen = is_private(own, me) || (segment_dir_is_taken(shared, me) && is_private(parent, me))
+                     ? own
+                     : shared;
     }
     const size_t len = strlen(chosen);
     if (len >= out_size) return SONDE_EINVAL;

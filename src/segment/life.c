@@ -43,14 +43,14 @@ int sonde__name_parse(const char *name, struct sonde__name *out)
     return 0;
 }
 
-static char *put(char *out, const char *text)
+static char *segment_life_put(char *out, const char *text)
 {
     while (*text) *out++ = *text++;
     *out = 0;
     return out;
 }
 
-static char *put_number(char *out, uint64_t v, unsigned base, int width)
+static char *segment_life_put_number(char *out, uint64_t v, unsigned base, int width)
 {
     char digits[21], *p = digits + 20;
     *p = 0;
@@ -58,14 +58,14 @@ static char *put_number(char *out, uint64_t v, unsigned base, int width)
         *--p = "0123456789abcdef"[v % base];
         v /= base;
     } while (v || digits + 20 - p < width);
-    return put(out, p);
+    return segment_life_put(out, p);
 }
 
 void sonde__name_make(char out[SONDE__NAME_BYTES], const struct sonde__name *name)
 {
-    out = put_number(out, name->pid, 10, 1);
-    out = put_number(put(out, "."), name->start, 10, 1);
-    if (name->n) put_number(put(out, "."), name->n, 10, 1);
+    out = segment_life_put_number(out, name->pid, 10, 1);
+    out = segment_life_put_number(segment_life_put(out, "."), name->start, 10, 1);
+    if (name->n) segment_life_put_number(segment_life_put(out, "."), name->n, 10, 1);
 }
 
 #define TEMP_FIRST ".sonde-"
@@ -74,8 +74,8 @@ void sonde__name_make(char out[SONDE__NAME_BYTES], const struct sonde__name *nam
 
 void sonde__temp_make(char out[SONDE__NAME_BYTES], uint64_t random, uint32_t pid)
 {
-    out = put_number(put(out, TEMP_FIRST), random, 16, TEMP_DIGITS);
-    put(put_number(put(out, "-"), pid, 10, 1), TEMP_LAST);
+    out = segment_life_put_number(segment_life_put(out, TEMP_FIRST), random, 16, TEMP_DIGITS);
+    segment_life_put(segment_life_put_number(segment_life_put(out, "-"), pid, 10, 1), TEMP_LAST);
 }
 
 int sonde__temp_parse(const char *name)
@@ -102,7 +102,7 @@ static int proc_is_ours(void)
     const ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
     if (n <= 0) return 0;
     text[n] = 0;
-    put_number(me, (uint64_t)getpid(), 10, 1);
+    segment_life_put_number(me, (uint64_t)getpid(), 10, 1);
     return !strcmp(text, me);
 }
 
@@ -182,8 +182,8 @@ static int is_segment(int fd, const struct stat *st, const struct sonde__name *n
            h->start_time == name->start;
 }
 
-static enum sonde__life judge(int fd, const char *name, const struct stat *st,
-                              const struct sonde__here *here)
+static enum sonde__life segment_life_judge(int fd, const char *name, const struct stat *st,
+                                           const struct sonde__here *here)
 {
     struct sonde__name parsed;
     struct sonde__header h;
@@ -200,14 +200,15 @@ static enum sonde__life judge(int fd, const char *name, const struct stat *st,
     return temp ? SONDE__LIFE_UNKNOWN : process_life(&h, here);
 }
 
-static enum sonde__life look(int dirfd, const char *name, const struct sonde__here *here,
-                             struct stat *st)
+static enum sonde__life segment_life_look(int dirfd, const char *name,
+                                          const struct sonde__here *here, struct stat *st)
 {
     struct sonde__name parsed;
     if (sonde__temp_parse(name) && sonde__name_parse(name, &parsed)) return SONDE__LIFE_FOREIGN;
     const int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT ? SONDE__LIFE_NONE : SONDE__LIFE_FOREIGN;
-    const enum sonde__life life = fstat(fd, st) ? SONDE__LIFE_UNKNOWN : judge(fd, name, st, here);
+    const enum sonde__life life =
+        fstat(fd, st) ? SONDE__LIFE_UNKNOWN : segment_life_judge(fd, name, st, here);
     close(fd);
     return life;
 }
@@ -216,7 +217,7 @@ enum sonde__life sonde__life(int dirfd, const char *name, const struct sonde__he
 {
     struct stat st;
     const int saved = errno;
-    const enum sonde__life life = look(dirfd, name, here, &st);
+    const enum sonde__life life = segment_life_look(dirfd, name, here, &st);
     errno = saved;
     return life;
 }
@@ -225,7 +226,7 @@ enum sonde__life sonde__life_sweep(int dirfd, const char *name, const struct son
 {
     struct stat st, now;
     const int saved = errno;
-    enum sonde__life life = look(dirfd, name, here, &st);
+    enum sonde__life life = segment_life_look(dirfd, name, here, &st);
     /* The name is still that file's: another sweep may have been faster. */
     if (life == SONDE__LIFE_DEAD) {
         if (fstatat(dirfd, name, &now, AT_SYMLINK_NOFOLLOW)) life = SONDE__LIFE_NONE;

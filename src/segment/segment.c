@@ -64,7 +64,7 @@ double sonde__hist_middle(uint32_t p, double scale)
     return whole - below == 1 ? (double)whole * scale : middle;
 }
 
-static char *put_u64(char *out, uint64_t v)
+static char *segment_put_u64(char *out, uint64_t v)
 {
     char digits[20];
     int n = 0;
@@ -78,7 +78,7 @@ static char *put_u64(char *out, uint64_t v)
 }
 
 /* At most size - 1 bytes of a small file, NUL-terminated; the number read, or -1. */
-static ssize_t read_file(const char *path, char *out, size_t size)
+static ssize_t segment_read_file(const char *path, char *out, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return -1;
@@ -95,8 +95,8 @@ uint64_t sonde__start_time(uint32_t pid)
 {
     char path[32] = "/proc/", text[1024];
     if (!pid) memcpy(path + 6, "self/stat", 10);
-    else memcpy(put_u64(path + 6, pid), "/stat", 6);
-    if (read_file(path, text, sizeof(text)) <= 0) return 0;
+    else memcpy(segment_put_u64(path + 6, pid), "/stat", 6);
+    if (segment_read_file(path, text, sizeof(text)) <= 0) return 0;
 
     /* The name in parentheses may hold anything; what follows the last one is numbers. */
     const char *p = strrchr(text, ')');
@@ -108,7 +108,7 @@ void sonde__boot_id(uint8_t out[16])
 {
     char text[64];
     memset(out, 0, 16);
-    const ssize_t n = read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+    const ssize_t n = segment_read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
     size_t digit = 0;
     for (ssize_t i = 0; i < n && digit < 32; i++) {
         const char c = text[i];

@@ -95,7 +95,7 @@ static int new_column(struct block *b, const struct block_value *v, uint32_t *at
     return 0;
 }
 
-static int add_number(struct block *b, struct block_column *c, uint64_t value)
+static int block_add_number(struct block *b, struct block_column *c, uint64_t value)
 {
     if (c->count == c->cap) {
         const uint32_t cap = c->cap < VALUES_STEP ? (c->cap ? c->cap * 2 : VALUES_FIRST)
@@ -110,7 +110,7 @@ static int add_number(struct block *b, struct block_column *c, uint64_t value)
     return 0;
 }
 
-static int add_entry(struct block *b, struct block_column *c, const char *entry, size_t len)
+static int block_add_entry(struct block *b, struct block_column *c, const char *entry, size_t len)
 {
     const size_t before = c->entries.cap;
     c->last = (uint32_t)c->entries.len;
@@ -129,8 +129,8 @@ int block_add(struct block *b, const struct block_value *v)
     }
     struct block_column *c = &b->column[*v->at];
     assert(!c->ended && c->first + c->count == b->ticks - 1);
-    if (c->type == SONDE_HISTOGRAM) return add_entry(b, c, v->entry, v->entry_len);
-    return add_number(b, c, v->value);
+    if (c->type == SONDE_HISTOGRAM) return block_add_entry(b, c, v->entry, v->entry_len);
+    return block_add_number(b, c, v->value);
 }
 
 int block_over(const struct block *b, uint32_t at)
@@ -220,12 +220,12 @@ static int replay_value(struct block *b, struct block_column *c, struct sonde_ch
         const unsigned char *from = in->at;
         sonde_chunk_skip_entry(in);
         if (in->bad) return SONDE_EFORMAT;
-        return add_entry(b, c, (const char *)from, (size_t)(in->at - from));
+        return block_add_entry(b, c, (const char *)from, (size_t)(in->at - from));
     }
     const uint64_t got = sonde_chunk_get_varint(in);
     if (in->bad) return SONDE_EFORMAT;
-    if (c->type == SONDE_COUNTER) return add_number(b, c, before + sonde_unzigzag(got));
-    return add_number(b, c, before ^ __builtin_bswap64(got));
+    if (c->type == SONDE_COUNTER) return block_add_number(b, c, before + sonde_unzigzag(got));
+    return block_add_number(b, c, before ^ __builtin_bswap64(got));
 }
 
 int block_replay(struct block *b, int64_t time_ms, const void *row, size_t len,

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum kind { INTEGERS, DECIMALS, XOR, KINDS };
+enum chunk_kind { INTEGERS, DECIMALS, XOR, KINDS };
 enum transform { LEVEL, DELTA, DELTA2, CONSTANT };
 
 enum {
@@ -51,7 +51,7 @@ static void put_bits(struct bits_out *b, uint64_t v, unsigned n)
     }
 }
 
-static void put_end(struct bits_out *b)
+static void chunk_put_end(struct bits_out *b)
 {
     if (b->used) put_bits(b, 0, 8 - b->used);
 }
@@ -64,7 +64,7 @@ struct bits_in {
     unsigned left;
 };
 
-static inline void refill(struct bits_in *b)
+static inline void chunk_refill(struct bits_in *b)
 {
     while (b->left <= 56 && b->in->at < b->in->end) {
         b->word = b->word << 8 | *b->in->at++;
@@ -80,7 +80,7 @@ static inline uint64_t get_bits(struct bits_in *b, unsigned n)
     }
     if (!n) return 0;
     if (b->left < n) {
-        refill(b);
+        chunk_refill(b);
         if (b->left < n) {
             b->in->bad = 1;
             b->left = 0;
@@ -94,7 +94,7 @@ static inline uint64_t get_bits(struct bits_in *b, unsigned n)
 /* How many ones follow, up to max; the zero that ends fewer is taken too. */
 static inline unsigned get_ones(struct bits_in *b, unsigned max)
 {
-    if (b->left <= max) refill(b);
+    if (b->left <= max) chunk_refill(b);
     if (b->left <= max) { /* near the end: bit by bit */
         unsigned n = 0;
         while (n < max && get_bits(b, 1)) n++;
@@ -220,7 +220,7 @@ static void get_rice(struct bits_in *b, uint64_t *r, uint32_t n)
 
 /* ---- Integers ---------------------------------------------------------------------------------- */
 
-static uint64_t divisor(const uint64_t *r, uint32_t n)
+static uint64_t chunk_divisor(const uint64_t *r, uint32_t n)
 {
     uint64_t d = 0;
     for (uint32_t i = 0; i < n && d != 1; i++) {
@@ -233,7 +233,7 @@ static uint64_t divisor(const uint64_t *r, uint32_t n)
     return d ? d : 1;
 }
 
-static uint64_t magnitude(uint64_t v) { return v >> 63 ? 0 - v : v; }
+static uint64_t chunk_magnitude(uint64_t v) { return v >> 63 ? 0 - v : v; }
 
 /* The number that would be at v[k] if v were in order: quickselect, since sorting it all took half of
  * the time of packing. Leaves v in another order. */
@@ -263,7 +263,7 @@ static int64_t select_kth(int64_t *v, uint32_t n, uint32_t k)
 
 /* The one in the middle: half of the differences to it are of either sign, and one that is far off
  * does not move it. It is one of them, so what divides all differences divides those to it. */
-static uint64_t median(const uint64_t *v, uint32_t n, uint64_t *scratch)
+static uint64_t chunk_median(const uint64_t *v, uint32_t n, uint64_t *scratch)
 {
     if (!n) return 0;
     memcpy(scratch, v, n * sizeof(*v));
@@ -271,19 +271,19 @@ static uint64_t median(const uint64_t *v, uint32_t n, uint64_t *scratch)
 }
 
 /* What a column of integers is apart from its residuals. */
-struct frame {
+struct chunk_frame {
     uint64_t base;   /* the first number; LEVEL: none */
     uint64_t centre; /* of levels or differences; DELTA2: none */
     uint64_t div;
 };
 
 /* The residuals of v to r; returns how many there are. */
-static uint32_t residuals(const uint64_t *v, uint32_t n, enum transform t, uint64_t *r,
-                          struct frame *f)
+static uint32_t chunk_residuals(const uint64_t *v, uint32_t n, enum transform t, uint64_t *r,
+                                struct chunk_frame *f)
 {
     uint64_t sizes[SONDE_CHUNK_MAX], before = 0;
     uint32_t count = n;
-    *f = (struct frame){ .div = 1 };
+    *f = (struct chunk_frame){ .div = 1 };
     if (t == LEVEL) {
         memcpy(r, v, n * sizeof(*v));
     } else {
@@ -295,12 +295,12 @@ static uint32_t residuals(const uint64_t *v, uint32_t n, enum transform t, uint6
             if (t == DELTA2) before = d;
         }
     }
-    if (t != DELTA2) f->centre = median(r, count, sizes);
+    if (t != DELTA2) f->centre = chunk_median(r, count, sizes);
     for (uint32_t i = 0; i < count; i++) {
         r[i] -= f->centre;
-        sizes[i] = magnitude(r[i]);
+        sizes[i] = chunk_magnitude(r[i]);
     }
-    f->div = divisor(sizes, count);
+    f->div = chunk_divisor(sizes, count);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t size = f->div > 1 ? sizes[i] / f->div : sizes[i];
         r[i] = sonde_zigzag(r[i] >> 63 ? 0 - size : size);
@@ -308,11 +308,11 @@ static uint32_t residuals(const uint64_t *v, uint32_t n, enum transform t, uint6
     return count;
 }
 
-static void put_integers(struct sonde_buf *out, enum kind kind, unsigned exponent,
+static void put_integers(struct sonde_buf *out, enum chunk_kind kind, unsigned exponent,
                          const uint64_t *v, uint32_t n)
 {
     uint64_t r[SONDE_CHUNK_MAX];
-    struct frame f;
+    struct chunk_frame f;
     enum transform best = CONSTANT;
     int same = 1;
     for (uint32_t i = 1; same && i < n; i++) same = v[i] == v[0];
@@ -320,7 +320,7 @@ static void put_integers(struct sonde_buf *out, enum kind kind, unsigned exponen
         uint64_t least = UINT64_MAX;
         for (int t = LEVEL; t <= DELTA2; t++) {
             struct bits_out count = { .out = NULL };
-            const uint32_t len = residuals(v, n, (enum transform)t, r, &f);
+            const uint32_t len = chunk_residuals(v, n, (enum transform)t, r, &f);
             put_rice(&count, r, len);
             if (count.total >= least) continue;
             least = count.total;
@@ -333,13 +333,13 @@ static void put_integers(struct sonde_buf *out, enum kind kind, unsigned exponen
         sonde_chunk_put_varint(out, sonde_zigzag(v[0]));
         return;
     }
-    const uint32_t len = residuals(v, n, best, r, &f);
+    const uint32_t len = chunk_residuals(v, n, best, r, &f);
     if (best != LEVEL) sonde_chunk_put_varint(out, sonde_zigzag(f.base));
     if (best != DELTA2) sonde_chunk_put_varint(out, sonde_zigzag(f.centre));
     sonde_chunk_put_varint(out, f.div);
     struct bits_out b = { .out = out };
     put_rice(&b, r, len);
-    put_end(&b);
+    chunk_put_end(&b);
 }
 
 static void get_integers(struct sonde_chunk_in *in, enum transform t, uint64_t *v, uint32_t n)
@@ -370,14 +370,14 @@ static void get_integers(struct sonde_chunk_in *in, enum transform t, uint64_t *
 
 /* ---- Doubles ----------------------------------------------------------------------------------- */
 
-static uint64_t bits_of(double d)
+static uint64_t chunk_bits_of(double d)
 {
     uint64_t v;
     memcpy(&v, &d, sizeof(v));
     return v;
 }
 
-static double double_of(uint64_t v)
+static double chunk_double_of(uint64_t v)
 {
     double d;
     memcpy(&d, &v, sizeof(d));
@@ -385,12 +385,12 @@ static double double_of(uint64_t v)
 }
 
 /* The integer that is exactly v after dividing by 10^e. */
-static int scaled(uint64_t v, unsigned e, uint64_t *out)
+static int chunk_scaled(uint64_t v, unsigned e, uint64_t *out)
 {
-    const double whole = nearbyint(double_of(v) * power10[e]);
+    const double whole = nearbyint(chunk_double_of(v) * power10[e]);
     if (!(fabs(whole) <= EXACT_MAX)) return 0; /* NaN too */
     *out = (uint64_t)(int64_t)whole;
-    if (bits_of((double)(int64_t)*out / power10[e]) != v) return 0; /* -0 too */
+    if (chunk_bits_of((double)(int64_t)*out / power10[e]) != v) return 0; /* -0 too */
     return 1;
 }
 
@@ -399,12 +399,12 @@ static int to_decimals(const uint64_t *v, uint32_t n, uint64_t *out)
 {
     unsigned e = 0;
     for (uint32_t i = 0; i < n; i++) {
-        while (!scaled(v[i], e, &out[i])) {
+        while (!chunk_scaled(v[i], e, &out[i])) {
             if (++e > DECIMALS_MAX) return -1;
         }
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!scaled(v[i], e, &out[i])) return -1;
+        if (!chunk_scaled(v[i], e, &out[i])) return -1;
     }
     return (int)e;
 }
@@ -436,7 +436,7 @@ static void put_xor(struct sonde_buf *out, const uint64_t *v, uint32_t n)
         }
         put_bits(&b, x >> (64 - lead - len), len);
     }
-    put_end(&b);
+    chunk_put_end(&b);
 }
 
 static void get_xor(struct sonde_chunk_in *in, enum transform t, uint64_t *v, uint32_t n)
@@ -520,7 +520,7 @@ void sonde_chunk_get(struct sonde_chunk_in *in, enum sonde_chunk_type type, uint
         memset(out, 0, n * sizeof(*out));
     } else if (type == SONDE_CHUNK_DOUBLES && kind != XOR) {
         for (uint32_t i = 0; i < n; i++) {
-            out[i] = bits_of((double)(int64_t)out[i] / power10[exponent]);
+            out[i] = chunk_bits_of((double)(int64_t)out[i] / power10[exponent]);
         }
     }
 }

@@ -24,7 +24,7 @@ void sonde_hist_column_reset(struct sonde_hist_column *c)
     c->buckets = 0;
 }
 
-static int grow(void *array, size_t cap, size_t size)
+static int chunk_hist_grow(void *array, size_t cap, size_t size)
 {
     void **at = array;
     void *grown = sonde__realloc(*at, cap * size);
@@ -37,8 +37,9 @@ int sonde_hist_column_open(struct sonde_hist_column *c, uint64_t zero, uint64_t 
 {
     if (c->n == c->cap) {
         const uint32_t cap = c->cap ? c->cap * 2 : 64;
-        if (grow(&c->zero, cap, sizeof(*c->zero)) || grow(&c->sum_raw, cap, sizeof(*c->sum_raw)) ||
-            grow(&c->end, cap, sizeof(*c->end))) {
+        if (chunk_hist_grow(&c->zero, cap, sizeof(*c->zero)) ||
+            chunk_hist_grow(&c->sum_raw, cap, sizeof(*c->sum_raw)) ||
+            chunk_hist_grow(&c->end, cap, sizeof(*c->end))) {
             return SONDE_ENOMEM;
         }
         c->cap = cap;
@@ -53,7 +54,8 @@ int sonde_hist_column_bucket(struct sonde_hist_column *c, uint16_t p, uint64_t c
 {
     if (c->buckets == c->buckets_cap) {
         const uint32_t cap = c->buckets_cap ? c->buckets_cap * 2 : 256;
-        if (grow(&c->count, cap, sizeof(*c->count)) || grow(&c->p, cap, sizeof(*c->p))) {
+        if (chunk_hist_grow(&c->count, cap, sizeof(*c->count)) ||
+            chunk_hist_grow(&c->p, cap, sizeof(*c->p))) {
             return SONDE_ENOMEM;
         }
         c->buckets_cap = cap;
@@ -113,7 +115,7 @@ int sonde_hist_column_add(struct sonde_hist_column *c, struct sonde_chunk_in *in
 
 /* ---- Chunks ------------------------------------------------------------------------------------- */
 
-static uint32_t piece_of(uint32_t left)
+static uint32_t chunk_hist_piece_of(uint32_t left)
 {
     return left < SONDE_CHUNK_MAX ? left : SONDE_CHUNK_MAX;
 }
@@ -121,14 +123,14 @@ static uint32_t piece_of(uint32_t left)
 static void put_pieces(struct sonde_buf *out, const uint64_t *v, uint32_t n)
 {
     for (uint32_t at = 0; at < n; at += SONDE_CHUNK_MAX) {
-        sonde_chunk_put(out, SONDE_CHUNK_INTEGERS, v + at, piece_of(n - at));
+        sonde_chunk_put(out, SONDE_CHUNK_INTEGERS, v + at, chunk_hist_piece_of(n - at));
     }
 }
 
 static void get_pieces(struct sonde_chunk_in *in, uint64_t *v, uint32_t n)
 {
     for (uint32_t at = 0; at < n && !in->bad; at += SONDE_CHUNK_MAX) {
-        sonde_chunk_get(in, SONDE_CHUNK_INTEGERS, v + at, piece_of(n - at));
+        sonde_chunk_get(in, SONDE_CHUNK_INTEGERS, v + at, chunk_hist_piece_of(n - at));
     }
 }
 
@@ -161,8 +163,8 @@ void sonde_chunk_put_hist(struct sonde_buf *out, const struct sonde_hist_column 
 }
 
 /* Buckets of n entries, whose sizes are in sizes, from first buckets and gaps. */
-static int place(struct sonde_hist_column *c, uint32_t n, const uint64_t *sizes,
-                 const uint64_t *first, const uint64_t *gap)
+static int chunk_hist_place(struct sonde_hist_column *c, uint32_t n, const uint64_t *sizes,
+                            const uint64_t *first, const uint64_t *gap)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint64_t p = 0;
@@ -206,7 +208,7 @@ int sonde_chunk_get_hist(struct sonde_chunk_in *in, uint32_t n, struct sonde_his
         get_pieces(in, places, (uint32_t)used);
         get_pieces(in, places + used, (uint32_t)(total - used));
         c->n = 1; /* place goes through them */
-        rc = in->bad ? SONDE_EFORMAT : place(c, n, sizes, places, places + used);
+        rc = in->bad ? SONDE_EFORMAT : chunk_hist_place(c, n, sizes, places, places + used);
         if (!rc) get_pieces(in, c->count, c->buckets);
         if (!rc && in->bad) rc = SONDE_EFORMAT;
     }

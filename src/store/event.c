@@ -20,7 +20,7 @@ static void put_word(struct sonde_buf *out, uint64_t v)
     sonde_buf_add(out, bytes, sizeof(bytes));
 }
 
-static void put_real(struct sonde_buf *out, double d)
+static void event_put_real(struct sonde_buf *out, double d)
 {
     uint64_t v;
     memcpy(&v, &d, sizeof(v));
@@ -29,24 +29,24 @@ static void put_real(struct sonde_buf *out, double d)
 
 /* Others' programs say how long something took and how much it was, and one such record that could
  * not be read would take all of its batch with it: what get_… refuses is never put. */
-static void put_number(struct sonde_buf *out, uint64_t v)
+static void event_put_number(struct sonde_buf *out, uint64_t v)
 {
     sonde_chunk_put_varint(out, v < INT64_MAX ? v : INT64_MAX);
 }
 
-static void put_amount(struct sonde_buf *out, double d)
+static void event_put_amount(struct sonde_buf *out, double d)
 {
-    put_real(out, isfinite(d) && d > 0 ? d : 0);
+    event_put_real(out, isfinite(d) && d > 0 ? d : 0);
 }
 
-static void put_text(struct sonde_buf *out, const char *text)
+static void event_put_text(struct sonde_buf *out, const char *text)
 {
     const size_t len = text ? strlen(text) : 0;
     sonde_chunk_put_varint(out, len);
     sonde_buf_add(out, len ? text : "", len + 1);
 }
 
-static uint64_t get_word(struct sonde_chunk_in *in)
+static uint64_t event_get_word(struct sonde_chunk_in *in)
 {
     uint64_t v;
     if (in->bad || in->end - in->at < 8) {
@@ -60,7 +60,7 @@ static uint64_t get_word(struct sonde_chunk_in *in)
 
 static double get_real(struct sonde_chunk_in *in)
 {
-    const uint64_t v = get_word(in);
+    const uint64_t v = event_get_word(in);
     double d;
     memcpy(&d, &v, sizeof(d));
     if (!isfinite(d)) in->bad = 1;
@@ -91,7 +91,7 @@ static uint32_t get_u32(struct sonde_chunk_in *in, uint32_t max)
     return (uint32_t)get_number(in, max);
 }
 
-static void copy_text(struct sonde_chunk_in *in, char *out, size_t size)
+static void event_copy_text(struct sonde_chunk_in *in, char *out, size_t size)
 {
     const char *text = get_text(in);
     const size_t len = strlen(text);
@@ -132,26 +132,27 @@ void sonde_event_room_release(struct sonde_event_room *room)
 
 /* ---- Spans --------------------------------------------------------------------------------------- */
 
-static void put_attr(struct sonde_buf *b, const struct sonde_model_attr *a)
+static void event_put_attr(struct sonde_buf *b, const struct sonde_model_attr *a)
 {
-    put_text(b, a->key);
+    event_put_text(b, a->key);
     const int number = a->type == SONDE__ATTR_INT || a->type == SONDE__ATTR_DOUBLE;
     sonde_chunk_put_varint(b, number ? a->type : SONDE__ATTR_STR);
     if (a->type == SONDE__ATTR_INT) sonde_chunk_put_varint(b, sonde_zigzag((uint64_t)a->value.i));
-    else if (a->type == SONDE__ATTR_DOUBLE) put_real(b, isfinite(a->value.d) ? a->value.d : 0);
-    else put_text(b, a->value.str);
+    else if (a->type == SONDE__ATTR_DOUBLE)
+        event_put_real(b, isfinite(a->value.d) ? a->value.d : 0);
+    else event_put_text(b, a->value.str);
 }
 
 void sonde_event_put_span(struct sonde_buf *out, const struct sonde_model_span *span)
 {
     struct sonde_buf b;
     sonde_buf_init(&b, RECORD_MAX);
-    put_text(&b, span->name);
-    put_text(&b, span->program);
+    event_put_text(&b, span->name);
+    event_put_text(&b, span->program);
     sonde_chunk_put_varint(&b, span->pid);
     sonde_chunk_put_varint(&b, span->tid);
     put_word(&b, span->start_ns);
-    put_number(&b, span->duration_ns);
+    event_put_number(&b, span->duration_ns);
     put_word(&b, span->trace_hi);
     put_word(&b, span->trace_lo);
     put_word(&b, span->id);
@@ -160,7 +161,7 @@ void sonde_event_put_span(struct sonde_buf *out, const struct sonde_model_span *
     const uint32_t attrs = span->attr_count < SONDE_SPAN_ATTRS_MAX ? span->attr_count
                                                                    : SONDE_SPAN_ATTRS_MAX;
     sonde_chunk_put_varint(&b, attrs);
-    for (uint32_t i = 0; i < attrs; i++) put_attr(&b, &span->attrs[i]);
+    for (uint32_t i = 0; i < attrs; i++) event_put_attr(&b, &span->attrs[i]);
     const uint32_t parts = span->part_count < PARTS_MAX ? span->part_count : PARTS_MAX;
     sonde_chunk_put_varint(&b, parts);
     for (uint32_t i = 0; i < parts; i++) {
@@ -180,7 +181,7 @@ static void get_attr(struct sonde_chunk_in *in, struct sonde_model_attr *out)
     } else if (out->type == SONDE__ATTR_DOUBLE) {
         out->value.d = get_real(in);
     } else if (out->type == SONDE__ATTR_STR) {
-        copy_text(in, out->value.str, sizeof(out->value.str));
+        event_copy_text(in, out->value.str, sizeof(out->value.str));
     } else {
         in->bad = 1;
     }
@@ -198,7 +199,7 @@ static int get_parts(struct sonde_chunk_in *in, struct sonde_event_room *room,
         room->part_cap = out->part_count;
     }
     for (uint32_t i = 0; i < out->part_count; i++) {
-        room->parts[i].request = get_word(in);
+        room->parts[i].request = event_get_word(in);
         room->parts[i].tokens_in = get_u32(in, UINT32_MAX);
         room->parts[i].tokens_out = get_u32(in, UINT32_MAX);
     }
@@ -213,12 +214,12 @@ int sonde_event_get_span(struct sonde_chunk_in *in, struct sonde_event_room *roo
     out->program = get_text(in);
     out->pid = get_u32(in, UINT32_MAX);
     out->tid = get_u32(in, UINT32_MAX);
-    out->start_ns = get_word(in);
+    out->start_ns = event_get_word(in);
     out->duration_ns = get_number(in, INT64_MAX);
-    out->trace_hi = get_word(in);
-    out->trace_lo = get_word(in);
-    out->id = get_word(in);
-    out->parent = get_word(in);
+    out->trace_hi = event_get_word(in);
+    out->trace_lo = event_get_word(in);
+    out->id = event_get_word(in);
+    out->parent = event_get_word(in);
     out->outcome = get_u32(in, SONDE_TIMEOUT);
     out->attr_count = get_u32(in, SONDE_SPAN_ATTRS_MAX);
     for (uint32_t i = 0; i < out->attr_count; i++) get_attr(in, &room->attrs[i]);
@@ -229,10 +230,10 @@ int sonde_event_get_span(struct sonde_chunk_in *in, struct sonde_event_room *roo
 
 /* ---- Requests ------------------------------------------------------------------------------------ */
 
-enum how { WORD, NUMBER, SMALL, REAL, TEXT };
+enum event_how { WORD, NUMBER, SMALL, REAL, TEXT };
 
 #define R(field, how) { offsetof(struct sonde_infer_request, field), how }
-static const struct { size_t at; enum how how; } fields[] = {
+static const struct { size_t at; enum event_how how; } fields[] = {
     R(id, WORD), R(trace_hi, WORD), R(trace_lo, WORD), R(parent, WORD), R(pid, SMALL),
     R(source, SMALL), R(outcome, SMALL), R(flags, SMALL), R(program, TEXT), R(model, TEXT),
     R(route, TEXT), R(backend, TEXT), R(error, TEXT), R(invalid, TEXT), R(arrived_ns, WORD),
@@ -244,18 +245,18 @@ static const struct { size_t at; enum how how; } fields[] = {
 };
 #undef R
 
-static void put_field(struct sonde_buf *b, const void *at, enum how how)
+static void event_put_field(struct sonde_buf *b, const void *at, enum event_how how)
 {
     double d = 0;
     switch (how) {
     case WORD: put_word(b, *(const uint64_t *)at); break;
-    case NUMBER: put_number(b, *(const uint64_t *)at); break;
+    case NUMBER: event_put_number(b, *(const uint64_t *)at); break;
     case SMALL: sonde_chunk_put_varint(b, *(const uint32_t *)at); break;
     case REAL:
         memcpy(&d, at, sizeof(d));
-        put_amount(b, d);
+        event_put_amount(b, d);
         break;
-    case TEXT: put_text(b, *(const char *const *)at); break;
+    case TEXT: event_put_text(b, *(const char *const *)at); break;
     }
 }
 
@@ -265,12 +266,12 @@ static void put_items(struct sonde_buf *b, const struct sonde_infer_request *r, 
     sonde_chunk_put_varint(b, count);
     for (uint32_t i = 0; i < count; i++) {
         const struct sonde_infer_item *item = &r->items[i];
-        put_text(b, item->name);
+        event_put_text(b, item->name);
         sonde_chunk_put_varint(b, item->kind);
         sonde_chunk_put_varint(b, sonde_zigzag(item->start_ns - before_ns));
-        put_number(b, item->end_ns > item->start_ns ? item->end_ns - item->start_ns : 0);
-        put_number(b, item->busy_ns);
-        put_number(b, item->tokens);
+        event_put_number(b, item->end_ns > item->start_ns ? item->end_ns - item->start_ns : 0);
+        event_put_number(b, item->busy_ns);
+        event_put_number(b, item->tokens);
         sonde_chunk_put_varint(b, item->count ? item->count : 1);
         sonde_chunk_put_varint(b, item->batch);
         before_ns = item->start_ns;
@@ -283,28 +284,28 @@ void sonde_event_put_request(struct sonde_buf *out, const struct sonde_infer_req
     struct sonde_buf b;
     sonde_buf_init(&b, RECORD_MAX);
     for (size_t i = 0; i < SONDE_COUNT(fields); i++) {
-        put_field(&b, (const char *)r + fields[i].at, fields[i].how);
+        event_put_field(&b, (const char *)r + fields[i].at, fields[i].how);
     }
-    put_text(&b, r->own_id);
+    event_put_text(&b, r->own_id);
     sonde_chunk_put_varint(&b, SONDE_PHASE_COUNT);
     for (uint32_t i = 0; i < SONDE_PHASE_COUNT; i++) {
-        put_number(&b, r->phase_count[i]);
-        if (r->phase_count[i]) put_amount(&b, r->phase_s[i]);
+        event_put_number(&b, r->phase_count[i]);
+        if (r->phase_count[i]) event_put_amount(&b, r->phase_s[i]);
     }
     sonde_chunk_put_varint(&b, r->attr_count);
     for (uint32_t i = 0; i < r->attr_count; i++) {
-        put_text(&b, r->attrs[i].key);
-        put_text(&b, r->attrs[i].value);
+        event_put_text(&b, r->attrs[i].key);
+        event_put_text(&b, r->attrs[i].value);
     }
     put_items(&b, r, timeline ? r->item_count : 0);
     put_record(out, &b);
 }
 
-static void get_field(struct sonde_chunk_in *in, void *at, enum how how)
+static void event_get_field(struct sonde_chunk_in *in, void *at, enum event_how how)
 {
     double d;
     switch (how) {
-    case WORD: *(uint64_t *)at = get_word(in); break;
+    case WORD: *(uint64_t *)at = event_get_word(in); break;
     case NUMBER: *(uint64_t *)at = get_number(in, INT64_MAX); break;
     case SMALL: *(uint32_t *)at = get_u32(in, UINT32_MAX); break;
     case REAL:
@@ -337,9 +338,9 @@ int sonde_event_get_request(struct sonde_chunk_in *in, struct sonde_event_room *
 {
     *out = (struct sonde_infer_request){ 0 };
     for (size_t i = 0; i < SONDE_COUNT(fields); i++) {
-        get_field(in, (char *)out + fields[i].at, fields[i].how);
+        event_get_field(in, (char *)out + fields[i].at, fields[i].how);
     }
-    copy_text(in, out->own_id, sizeof(out->own_id));
+    event_copy_text(in, out->own_id, sizeof(out->own_id));
     const uint32_t phases = get_u32(in, SONDE_PHASE_COUNT);
     for (uint32_t i = 0; i < phases; i++) {
         out->phase_count[i] = get_number(in, INT64_MAX);
@@ -348,7 +349,7 @@ int sonde_event_get_request(struct sonde_chunk_in *in, struct sonde_event_room *
     out->attr_count = get_u32(in, SONDE_INFER_ATTRS_MAX);
     for (uint32_t i = 0; i < out->attr_count; i++) {
         room->request_attrs[i].key = get_text(in);
-        copy_text(in, room->request_attrs[i].value, sizeof(room->request_attrs[i].value));
+        event_copy_text(in, room->request_attrs[i].value, sizeof(room->request_attrs[i].value));
     }
     out->attrs = room->request_attrs;
     out->item_count = get_u32(in, SONDE_INFER_ITEMS_MAX);

@@ -39,14 +39,14 @@ double sonde_history_step_s(enum sonde_history_tier tier) { return tiers[tier].s
 
 /* ---- Which parts there are --------------------------------------------------------------------- */
 
-struct parts {
+struct history_parts {
     struct sonde_history_part *at;   /* programs are owned */
     size_t count, cap;
     const struct sonde_history_query *q; /* NULL = all of every kind */
     int error;
 };
 
-static void parts_release(struct parts *all)
+static void parts_release(struct history_parts *all)
 {
     for (size_t i = 0; i < all->count; i++) sonde__free((char *)(uintptr_t)all->at[i].program);
     sonde__free(all->at);
@@ -73,7 +73,7 @@ static int is_asked_for(const struct sonde_history_query *q, const struct sonde_
 
 static void add_part(const struct sonde_store_profile *p, void *arg)
 {
-    struct parts *all = arg;
+    struct history_parts *all = arg;
     const int tier = tier_of(p);
     if (tier < 0 || all->error || !is_asked_for(all->q, p, tier)) return;
     if (all->count == all->cap) {
@@ -97,7 +97,7 @@ static void add_part(const struct sonde_store_profile *p, void *arg)
         .start_s = p->start_s, .end_s = p->end_s, .samples = p->samples, .bytes = p->bytes };
 }
 
-static int by_start(const void *a, const void *b)
+static int history_by_start(const void *a, const void *b)
 {
     const struct sonde_history_part *x = a, *y = b;
     if (x->start_s != y->start_s) return x->start_s < y->start_s ? -1 : 1;
@@ -105,15 +105,15 @@ static int by_start(const void *a, const void *b)
     return programs ? programs : x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int find_parts(const struct sonde_store_ops *ops, struct sonde_store *s,
-                      const struct sonde_history_query *q, struct parts *out,
-                      struct sonde_err *err)
+static int history_find_parts(const struct sonde_store_ops *ops, struct sonde_store *s,
+                              const struct sonde_history_query *q, struct history_parts *out,
+                              struct sonde_err *err)
 {
-    *out = (struct parts){ .q = q };
+    *out = (struct history_parts){ .q = q };
     int rc = ops->profiles(s, NULL, add_part, out, err);
     if (!rc && out->error) rc = sonde_err_set(err, out->error, "no memory to list profiles");
     if (rc) parts_release(out);
-    else if (out->count) qsort(out->at, out->count, sizeof(out->at[0]), by_start);
+    else if (out->count) qsort(out->at, out->count, sizeof(out->at[0]), history_by_start);
     return rc;
 }
 
@@ -122,8 +122,8 @@ int sonde_history_each(const struct sonde_store_ops *ops, struct sonde_store *s,
                        void (*row)(const struct sonde_history_part *part, void *arg), void *arg,
                        struct sonde_err *err)
 {
-    struct parts all;
-    const int rc = find_parts(ops, s, q, &all, err);
+    struct history_parts all;
+    const int rc = history_find_parts(ops, s, q, &all, err);
     if (rc) return rc;
     for (size_t i = 0; i < all.count; i++) row(&all.at[i], arg);
     parts_release(&all);
@@ -139,9 +139,9 @@ static uint64_t events_of(const struct sonde_profile *p)
     return events;
 }
 
-static int replace(struct sonde_history *h, enum sonde_history_tier tier,
-                   const struct sonde_profile *p, const uint64_t *old, size_t count, uint64_t *id,
-                   struct sonde_err *err)
+static int history_replace(struct sonde_history *h, enum sonde_history_tier tier,
+                           const struct sonde_profile *p, const uint64_t *old, size_t count,
+                           uint64_t *id, struct sonde_err *err)
 {
     const struct sonde_store_profile row = {
         .name = tiers[tier].name,
@@ -163,7 +163,7 @@ int sonde_history_put(struct sonde_history *h, enum sonde_history_tier tier,
                       const struct sonde_profile *p, uint64_t *id, struct sonde_err *err)
 {
     const uint64_t old = *id;
-    return replace(h, tier, p, &old, old != 0, id, err);
+    return history_replace(h, tier, p, &old, old != 0, id, err);
 }
 
 int sonde_history_get(const struct sonde_store_ops *ops, struct sonde_store *s, uint64_t id,
@@ -180,26 +180,26 @@ int sonde_history_get(const struct sonde_store_ops *ops, struct sonde_store *s, 
 /* ---- Merging what is old ----------------------------------------------------------------------- */
 
 /* Parts of one tier and program that become one. */
-struct group {
+struct history_group {
     enum sonde_history_tier from, to;
     double start_s;
     const char *program;
 };
 
-static double bucket_of(double time_s, enum sonde_history_tier tier)
+static double history_bucket_of(double time_s, enum sonde_history_tier tier)
 {
     return floor(time_s / tiers[tier].part_s) * tiers[tier].part_s;
 }
 
-static int is_in(const struct sonde_history_part *part, const struct group *g)
+static int history_is_in(const struct sonde_history_part *part, const struct history_group *g)
 {
-    return part->tier == g->from && bucket_of(part->start_s, g->to) == g->start_s &&
+    return part->tier == g->from && history_bucket_of(part->start_s, g->to) == g->start_s &&
            !strcmp(part->program, g->program);
 }
 
 /* The first that is due: parts are in order, so it is the oldest. */
-static int find_group(const struct sonde_history *h, const struct parts *all, double now_s,
-                      struct group *out)
+static int find_group(const struct sonde_history *h, const struct history_parts *all, double now_s,
+                      struct history_group *out)
 {
     const double keep_s[] = {
         [SONDE_HISTORY_MINUTE] = h->minutes_s > 0 ? h->minutes_s : MINUTES_DEFAULT_S,
@@ -209,19 +209,19 @@ static int find_group(const struct sonde_history *h, const struct parts *all, do
         const struct sonde_history_part *part = &all->at[i];
         if (part->tier > SONDE_HISTORY_HOUR) continue;
         const enum sonde_history_tier to = part->tier + 1;
-        const double start_s = bucket_of(part->start_s, to);
+        const double start_s = history_bucket_of(part->start_s, to);
         if (start_s + tiers[to].part_s > now_s - keep_s[part->tier]) continue;
         if (start_s == h->failed_start_s && now_s < h->failed_until_s) continue;
-        *out = (struct group){ part->tier, to, start_s, part->program };
+        *out = (struct history_group){ part->tier, to, start_s, part->program };
         return 1;
     }
     return 0;
 }
 
-static uint64_t ns_of(double seconds) { return (uint64_t)(seconds * 1e9 + 0.5); }
+static uint64_t history_ns_of(double seconds) { return (uint64_t)(seconds * 1e9 + 0.5); }
 
 /* One more into the whole, which is folded at once so that it stays small. */
-static int merge_part(const struct sonde_history *h, const struct group *g, uint64_t id,
+static int merge_part(const struct sonde_history *h, const struct history_group *g, uint64_t id,
                       struct sonde_profile *whole, struct sonde_err *err)
 {
     struct sonde_profile *p = NULL;
@@ -229,7 +229,7 @@ static int merge_part(const struct sonde_history *h, const struct group *g, uint
     if (rc) return rc;
     rc = sonde_compact_add(whole, p, &(struct sonde_compact_part){ .rebase = 1 });
     if (!rc) {
-        rc = sonde_compact_steps(whole, ns_of(tiers[g->to].step_s),
+        rc = sonde_compact_steps(whole, history_ns_of(tiers[g->to].step_s),
                               g->to == SONDE_HISTORY_DAY ? SONDE_COMPACT_THREADS_ALL
                                                          : SONDE_COMPACT_THREADS_NAME);
     }
@@ -249,9 +249,9 @@ static int drop_damaged(struct sonde_history *h, uint64_t id, const struct sonde
 }
 
 /* What the whole needs and no more: folding leaves names of threads behind. */
-static int put_whole(struct sonde_history *h, const struct group *g,
-                     const struct sonde_profile *whole, const uint64_t *ids, size_t count,
-                     struct sonde_err *err)
+static int history_put_whole(struct sonde_history *h, const struct history_group *g,
+                             const struct sonde_profile *whole, const uint64_t *ids, size_t count,
+                             struct sonde_err *err)
 {
     struct sonde_profile *p = NULL;
     uint64_t id = 0;
@@ -261,12 +261,12 @@ static int put_whole(struct sonde_history *h, const struct group *g,
         sonde_profile_destroy(p);
         return sonde_err_set(err, rc, "no memory to merge profiles");
     }
-    rc = replace(h, g->to, p, ids, count, &id, err);
+    rc = history_replace(h, g->to, p, ids, count, &id, err);
     sonde_profile_destroy(p);
     return rc;
 }
 
-static int merge_group(struct sonde_history *h, const struct parts *all, const struct group *g,
+static int merge_group(struct sonde_history *h, const struct history_parts *all, const struct history_group *g,
                        struct sonde_err *err)
 {
     struct sonde_profile *whole = NULL;
@@ -275,12 +275,12 @@ static int merge_group(struct sonde_history *h, const struct parts *all, const s
     int rc = ids ? sonde_profile_create(PART_BYTES_MAX, &whole) : SONDE_ENOMEM;
     if (rc) sonde_err_set(err, rc, "no memory to merge profiles");
     for (size_t i = 0; i < all->count && !rc; i++) {
-        if (!is_in(&all->at[i], g)) continue;
+        if (!history_is_in(&all->at[i], g)) continue;
         rc = merge_part(h, g, all->at[i].id, whole, err);
         if (!rc) ids[count++] = all->at[i].id;
         else if (rc == SONDE_EFORMAT) rc = drop_damaged(h, all->at[i].id, err);
     }
-    if (!rc && count) rc = put_whole(h, g, whole, ids, count, err);
+    if (!rc && count) rc = history_put_whole(h, g, whole, ids, count, err);
     h->merges += !rc && count;
     sonde_profile_destroy(whole);
     sonde__free(ids);
@@ -298,7 +298,7 @@ static int delete_part(struct sonde_history *h, uint64_t id, struct sonde_err *e
 }
 
 /* Of those of an hour that is over for long the last one stays, later of a day. */
-static int thin_heaps(struct sonde_history *h, const struct parts *all, double now_s,
+static int thin_heaps(struct sonde_history *h, const struct history_parts *all, double now_s,
                       struct sonde_err *err)
 {
     const double minutes_s = h->minutes_s > 0 ? h->minutes_s : MINUTES_DEFAULT_S;
@@ -307,15 +307,15 @@ static int thin_heaps(struct sonde_history *h, const struct parts *all, double n
         const struct sonde_history_part *part = &all->at[i];
         if (part->tier != SONDE_HISTORY_HEAP) continue;
         enum sonde_history_tier of = SONDE_HISTORY_HOUR;
-        if (bucket_of(part->end_s, SONDE_HISTORY_DAY) + 86400 <= now_s - hours_s) {
+        if (history_bucket_of(part->end_s, SONDE_HISTORY_DAY) + 86400 <= now_s - hours_s) {
             of = SONDE_HISTORY_DAY;
         }
-        const double bucket = bucket_of(part->end_s, of);
+        const double bucket = history_bucket_of(part->end_s, of);
         if (bucket + tiers[of].part_s > now_s - minutes_s) continue;
         for (size_t k = i + 1; k < all->count; k++) {
             const struct sonde_history_part *next = &all->at[k];
             if (next->tier == SONDE_HISTORY_HEAP && !strcmp(next->program, part->program) &&
-                bucket_of(next->end_s, of) == bucket) {
+                history_bucket_of(next->end_s, of) == bucket) {
                 return delete_part(h, part->id, err);
             }
         }
@@ -323,7 +323,7 @@ static int thin_heaps(struct sonde_history *h, const struct parts *all, double n
     return 0;
 }
 
-static int too_large(struct sonde_history *h, const struct parts *all, struct sonde_err *err)
+static int too_large(struct sonde_history *h, const struct history_parts *all, struct sonde_err *err)
 {
     const uint64_t bytes_max = h->bytes_max ? h->bytes_max : BYTES_DEFAULT;
     uint64_t bytes = 0;
@@ -334,9 +334,9 @@ static int too_large(struct sonde_history *h, const struct parts *all, struct so
 
 int sonde_history_step(struct sonde_history *h, double now_s, struct sonde_err *err)
 {
-    struct parts all;
-    struct group g;
-    int rc = find_parts(h->ops, h->store, NULL, &all, err);
+    struct history_parts all;
+    struct history_group g;
+    int rc = history_find_parts(h->ops, h->store, NULL, &all, err);
     if (rc) return rc;
     if (find_group(h, &all, now_s, &g)) {
         rc = merge_group(h, &all, &g, err);
@@ -356,12 +356,12 @@ int sonde_history_step(struct sonde_history *h, double now_s, struct sonde_err *
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-static int nothing(const struct sonde_store_ops *ops, struct sonde_store *s,
-                   const struct sonde_history_query *q, struct sonde_err *err)
+static int history_nothing(const struct sonde_store_ops *ops, struct sonde_store *s,
+                           const struct sonde_history_query *q, struct sonde_err *err)
 {
-    struct parts all;
+    struct history_parts all;
     struct sonde_history_query any = { .heap = q->heap };
-    int rc = find_parts(ops, s, &any, &all, err);
+    int rc = history_find_parts(ops, s, &any, &all, err);
     if (rc) return rc;
     if (!all.count) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there is no history of %s: continuous profiling was "
@@ -380,7 +380,7 @@ static int nothing(const struct sonde_store_ops *ops, struct sonde_store *s,
 }
 
 /* Whether a later one says how that program's heap stood. */
-static int is_superseded(const struct parts *all, size_t i)
+static int is_superseded(const struct history_parts *all, size_t i)
 {
     for (size_t k = i + 1; k < all->count; k++) {
         if (!strcmp(all->at[k].program, all->at[i].program)) return 1;
@@ -390,12 +390,12 @@ static int is_superseded(const struct parts *all, size_t i)
 
 /* SONDE_ENOENT: one was merged or deleted since it was listed. */
 static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
-                     const struct sonde_history_query *q, const struct parts *all,
+                     const struct sonde_history_query *q, const struct history_parts *all,
                      struct sonde_profile *out, struct sonde_err *err)
 {
     const struct sonde_compact_part part = {
-        .from_ns = q->from_s > 0 && !q->heap ? ns_of(q->from_s) : 0,
-        .to_ns = q->to_s > 0 && !q->heap ? ns_of(q->to_s) : 0, .pid = q->pid, .spans = 1,
+        .from_ns = q->from_s > 0 && !q->heap ? history_ns_of(q->from_s) : 0,
+        .to_ns = q->to_s > 0 && !q->heap ? history_ns_of(q->to_s) : 0, .pid = q->pid, .spans = 1,
         .others_max = UINT32_MAX };
     int rc = 0, several = 0;
     for (size_t i = 0; i < all->count && !rc; i++) {
@@ -420,9 +420,9 @@ static int try_merge(const struct sonde_store_ops *ops, struct sonde_store *s,
                      const struct sonde_history_query *q, struct sonde_profile **out,
                      struct sonde_err *err)
 {
-    struct parts all;
+    struct history_parts all;
     struct sonde_profile *p = NULL;
-    int rc = find_parts(ops, s, q, &all, err);
+    int rc = history_find_parts(ops, s, q, &all, err);
     if (rc) return rc;
     rc = sonde_profile_create(MERGED_BYTES_MAX, &p);
     if (rc) sonde_err_set(err, rc, "no memory for a profile");
@@ -442,7 +442,7 @@ int sonde_history_merge(const struct sonde_store_ops *ops, struct sonde_store *s
     for (int i = 0; i < TRIES && rc == SONDE_ENOENT; i++) rc = try_merge(ops, s, q, &p, err);
     if (!rc && !p->samples_count) {
         sonde_profile_destroy(p);
-        return nothing(ops, s, q, err);
+        return history_nothing(ops, s, q, err);
     }
     if (!rc) *out = p;
     return rc;

@@ -33,7 +33,7 @@ static void kept_release(struct kept *k)
     sonde__free(k->data);
 }
 
-static void remove_at(struct sonde_store *s, size_t i)
+static void store_memory_remove_at(struct sonde_store *s, size_t i)
 {
     s->bytes -= s->list[i].p.bytes;
     kept_release(&s->list[i]);
@@ -55,27 +55,27 @@ static int memory_open(const struct sonde_store_options *o, struct sonde_store *
 static void memory_close(struct sonde_store *s)
 {
     if (!s) return;
-    while (s->count) remove_at(s, s->count - 1);
+    while (s->count) store_memory_remove_at(s, s->count - 1);
     sonde__free(s->list);
     sonde_lock_destroy(&s->lock);
     sonde__free(s);
 }
 
-static const char *copy_text(const char *s)
+static const char *store_memory_copy_text(const char *s)
 {
     const size_t n = strlen(s ? s : "") + 1;
     char *copy = sonde__alloc(n);
     return copy ? memcpy(copy, s ? s : "", n) : NULL;
 }
 
-static int pack(const struct sonde_store_profile *p, const void *data, size_t len,
-                struct kept *out)
+static int store_memory_pack(const struct sonde_store_profile *p, const void *data, size_t len,
+                             struct kept *out)
 {
     uLongf packed_len = compressBound((uLong)len);
     *out = (struct kept){ .p = *p, .plain_len = len };
-    out->p.name = copy_text(p->name);
-    out->p.kind = copy_text(p->kind);
-    out->p.program = copy_text(p->program);
+    out->p.name = store_memory_copy_text(p->name);
+    out->p.kind = store_memory_copy_text(p->kind);
+    out->p.program = store_memory_copy_text(p->program);
     unsigned char *packed = sonde__alloc(packed_len);
     const int ok = packed && compress2(packed, &packed_len, data, (uLong)len,
                                        Z_DEFAULT_COMPRESSION) == Z_OK;
@@ -87,7 +87,7 @@ static int pack(const struct sonde_store_profile *p, const void *data, size_t le
     return SONDE_ENOMEM;
 }
 
-static int append(struct sonde_store *s, const struct kept *k)
+static int store_memory_append(struct sonde_store *s, const struct kept *k)
 {
     if (s->count == s->cap) {
         const size_t cap = s->cap ? s->cap * 2 : 16;
@@ -105,7 +105,7 @@ static void delete_id(struct sonde_store *s, uint64_t id, int *found)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (s->list[i].p.id != id) continue;
-        remove_at(s, i);
+        store_memory_remove_at(s, i);
         *found = 1;
         return;
     }
@@ -117,7 +117,9 @@ static int memory_replace(struct sonde_store *s, const struct sonde_store_profil
 {
     struct kept k;
     int found = 0;
-    if (pack(p, data, len, &k)) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
+    if (store_memory_pack(p, data, len, &k)) {
+        return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
+    }
     if (k.p.bytes > s->bytes_max) {
         kept_release(&k);
         return sonde_err_set(err, SONDE_EFULL, "a profile of %zu bytes does not fit into the %llu "
@@ -126,11 +128,11 @@ static int memory_replace(struct sonde_store *s, const struct sonde_store_profil
     }
     sonde_lock(&s->lock);
     k.p.id = s->last_id + 1;
-    const int rc = append(s, &k);
+    const int rc = store_memory_append(s, &k);
     if (!rc) {
         s->last_id++;
         for (size_t i = 0; i < id_count; i++) delete_id(s, ids[i], &found);
-        while (s->count > s->profiles_max || s->bytes > s->bytes_max) remove_at(s, 0);
+        while (s->count > s->profiles_max || s->bytes > s->bytes_max) store_memory_remove_at(s, 0);
         if (id) *id = s->last_id;
     }
     sonde_unlock(&s->lock);
@@ -158,7 +160,7 @@ static int memory_profiles(struct sonde_store *s, const char *name,
     return 0;
 }
 
-static int unpack(const struct kept *k, struct sonde_buf *out, struct sonde_err *err)
+static int store_memory_unpack(const struct kept *k, struct sonde_buf *out, struct sonde_err *err)
 {
     uLongf len = (uLongf)k->plain_len;
     char *room = sonde_buf_reserve(out, k->plain_len);
@@ -169,7 +171,7 @@ static int unpack(const struct kept *k, struct sonde_buf *out, struct sonde_err 
     return 0;
 }
 
-static int none(uint64_t id, struct sonde_err *err)
+static int store_memory_none(uint64_t id, struct sonde_err *err)
 {
     return sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu", (unsigned long long)id);
 }
@@ -180,10 +182,10 @@ static int memory_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
     int rc = SONDE_ENOENT;
     sonde_lock(&s->lock);
     for (size_t i = 0; rc == SONDE_ENOENT && i < s->count; i++) {
-        if (s->list[i].p.id == id) rc = unpack(&s->list[i], out, err);
+        if (s->list[i].p.id == id) rc = store_memory_unpack(&s->list[i], out, err);
     }
     sonde_unlock(&s->lock);
-    return rc == SONDE_ENOENT ? none(id, err) : rc;
+    return rc == SONDE_ENOENT ? store_memory_none(id, err) : rc;
 }
 
 static int memory_delete(struct sonde_store *s, uint64_t id, struct sonde_err *err)
@@ -192,7 +194,7 @@ static int memory_delete(struct sonde_store *s, uint64_t id, struct sonde_err *e
     sonde_lock(&s->lock);
     delete_id(s, id, &found);
     sonde_unlock(&s->lock);
-    return found ? 0 : none(id, err);
+    return found ? 0 : store_memory_none(id, err);
 }
 
 const struct sonde_store_ops sonde_store_memory = {

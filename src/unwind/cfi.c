@@ -10,28 +10,28 @@
 
 enum { REG_BP, REG_BX, REG_SP, REG_RA, REGS };
 
-enum how { SAME, AT_CFA, AT_SP, AT_BP, IN_REG, UNDEFINED, OTHER };
+enum cfi_how { SAME, AT_CFA, AT_SP, AT_BP, IN_REG, UNDEFINED, OTHER };
 
-struct rule {
-    enum how how;
+struct cfi_rule {
+    enum cfi_how how;
     int64_t off; /* or the register's number */
 };
 
 enum cfa_how { CFA_UNSET, CFA_REG, CFA_DEREF, CFA_PLT, CFA_OTHER };
 
-struct state {
+struct cfi_state {
     enum cfa_how cfa;
     uint64_t cfa_reg;
     int64_t cfa_off, cfa_off2;
     int jumps; /* saves what only __builtin_eh_return needs */
-    struct rule regs[REGS];
+    struct cfi_rule regs[REGS];
 };
 
-struct run {
+struct cfi_run {
     const struct sonde__unwind_source *source;
     const struct sonde__cie *cie;
-    struct state now, first; /* first: when the CIE's program has ended */
-    struct state kept[STATES_MAX];
+    struct cfi_state now, first; /* first: when the CIE's program has ended */
+    struct cfi_state kept[STATES_MAX];
     uint32_t kept_count;
     uint64_t pc, end;
     sonde__row_sink *sink;
@@ -63,7 +63,7 @@ static int is_plt(struct sonde__cursor c, int64_t *from)
 }
 
 /* A constant that some operation pushes: 1, or 0 when op is another. */
-static int constant(struct sonde__cursor *c, uint8_t op, int64_t *out)
+static int cfi_constant(struct sonde__cursor *c, uint8_t op, int64_t *out)
 {
     if (op >= OP_LIT0 && op <= OP_LIT31) {
         *out = op - OP_LIT0;
@@ -106,7 +106,7 @@ static int read_sum(struct sonde__cursor c, struct sum *out)
         }
         if (op == OP_PLUS_UCONST) {
             add = (int64_t)sonde__cursor_uleb(&c);
-        } else if (constant(&c, op, &add)) {
+        } else if (cfi_constant(&c, op, &add)) {
             const uint8_t then = (uint8_t)sonde__cursor_fixed(&c, 1);
             if (then != OP_PLUS && then != OP_MINUS) return -1;
             if (then == OP_MINUS && __builtin_sub_overflow(0, add, &add)) return -1;
@@ -121,9 +121,9 @@ static int read_sum(struct sonde__cursor c, struct sum *out)
     return 0;
 }
 
-static void cfa_expression(struct run *r, struct sonde__cursor c)
+static void cfa_expression(struct cfi_run *r, struct sonde__cursor c)
 {
-    struct state *now = &r->now;
+    struct cfi_state *now = &r->now;
     struct sum s;
     int64_t from;
     now->cfa_off2 = 0;
@@ -141,51 +141,51 @@ static void cfa_expression(struct run *r, struct sonde__cursor c)
 }
 
 /* A register saved at an address that an expression computes. */
-static struct rule saved_expression(struct sonde__cursor c)
+static struct cfi_rule saved_expression(struct sonde__cursor c)
 {
     struct sum s;
-    if (read_sum(c, &s) || s.deref) return (struct rule){ OTHER, 0 };
-    if (s.reg == SONDE__ARCH_SP) return (struct rule){ AT_SP, s.off };
-    if (s.reg == SONDE__ARCH_BP) return (struct rule){ AT_BP, s.off };
-    return (struct rule){ OTHER, 0 };
+    if (read_sum(c, &s) || s.deref) return (struct cfi_rule){ OTHER, 0 };
+    if (s.reg == SONDE__ARCH_SP) return (struct cfi_rule){ AT_SP, s.off };
+    if (s.reg == SONDE__ARCH_BP) return (struct cfi_rule){ AT_BP, s.off };
+    return (struct cfi_rule){ OTHER, 0 };
 }
 
 /* ---- From state to row -------------------------------------------------------------------- */
 
-static int fits(int64_t v, int64_t max) { return v >= -max - 1 && v <= max; }
+static int cfi_fits(int64_t v, int64_t max) { return v >= -max - 1 && v <= max; }
 
-static void saved_bp(const struct rule *bp, struct sonde__unwind_row *row)
+static void saved_bp(const struct cfi_rule *bp, struct sonde__unwind_row *row)
 {
     static const uint8_t as[] = { [SAME] = SONDE__SAVED_SAME,     [AT_CFA] = SONDE__SAVED_AT_CFA,
                                   [AT_SP] = SONDE__SAVED_LOST,    [AT_BP] = SONDE__SAVED_AT_BP,
                                   [IN_REG] = SONDE__SAVED_IN_REG, [UNDEFINED] = SONDE__SAVED_LOST,
                                   [OTHER] = SONDE__SAVED_LOST };
     uint8_t saved = as[bp->how];
-    if (!fits(bp->off, INT16_MAX)) saved = SONDE__SAVED_LOST;
+    if (!cfi_fits(bp->off, INT16_MAX)) saved = SONDE__SAVED_LOST;
     row->saved = saved;
     if (saved != SONDE__SAVED_SAME && saved != SONDE__SAVED_LOST) row->bp_off = (int16_t)bp->off;
 }
 
-static void saved_bx(const struct rule *bx, struct sonde__unwind_row *row)
+static void saved_bx(const struct cfi_rule *bx, struct sonde__unwind_row *row)
 {
     uint8_t saved = SONDE__SAVED_LOST;
     if (bx->how == SAME) saved = SONDE__SAVED_SAME;
-    if (bx->how == AT_CFA && bx->off % 8 == 0 && fits(bx->off / 8, INT8_MAX)) {
+    if (bx->how == AT_CFA && bx->off % 8 == 0 && cfi_fits(bx->off / 8, INT8_MAX)) {
         saved = SONDE__SAVED_AT_CFA;
         row->bx_off = (int8_t)(bx->off / 8);
     }
     row->saved = (uint8_t)(row->saved | saved << 4);
 }
 
-static int row_cfa(const struct state *s, struct sonde__unwind_row *row)
+static int row_cfa(const struct cfi_state *s, struct sonde__unwind_row *row)
 {
-    const struct rule *sp = &s->regs[REG_SP];
+    const struct cfi_rule *sp = &s->regs[REG_SP];
     if (sp->how == IN_REG) { /* longjmp: what the caller's sp will be is in a register */
         row->cfa = SONDE__CFA_REG;
         row->cfa_off2 = (int8_t)sp->off;
         return 0;
     }
-    if (!fits(s->cfa_off, INT32_MAX) || !fits(s->cfa_off2, INT8_MAX)) return -1;
+    if (!cfi_fits(s->cfa_off, INT32_MAX) || !cfi_fits(s->cfa_off2, INT8_MAX)) return -1;
     row->cfa_off = (int32_t)s->cfa_off;
     if (s->cfa == CFA_PLT) {
         row->cfa = SONDE__CFA_PLT;
@@ -209,17 +209,17 @@ static int row_cfa(const struct state *s, struct sonde__unwind_row *row)
 }
 
 /* The trampoline of signal handlers: sp and ip are where a ucontext has them. */
-static int is_signal(const struct state *s)
+static int is_signal(const struct cfi_state *s)
 {
-    const struct rule *ra = &s->regs[REG_RA];
+    const struct cfi_rule *ra = &s->regs[REG_RA];
     return s->cfa == CFA_DEREF && s->cfa_reg == SONDE__ARCH_SP && !s->cfa_off2 &&
            s->cfa_off == sonde__arch_ucontext[SONDE__ARCH_SP] && ra->how == AT_SP &&
            ra->off == sonde__arch_ucontext[SONDE__ARCH_IP];
 }
 
-static int express(const struct state *s, struct sonde__unwind_row *row)
+static int cfi_express(const struct cfi_state *s, struct sonde__unwind_row *row)
 {
-    const struct rule *ra = &s->regs[REG_RA];
+    const struct cfi_rule *ra = &s->regs[REG_RA];
     if (ra->how == UNDEFINED) {
         row->cfa = SONDE__CFA_END;
         return 0;
@@ -229,7 +229,7 @@ static int express(const struct state *s, struct sonde__unwind_row *row)
         return 0;
     }
     if (row_cfa(s, row)) return -1;
-    if (ra->how == AT_CFA && fits(ra->off, INT16_MAX) && ra->off >= SONDE__RA_IN_REG + 32) {
+    if (ra->how == AT_CFA && cfi_fits(ra->off, INT16_MAX) && ra->off >= SONDE__RA_IN_REG + 32) {
         row->ra_off = (int16_t)ra->off;
     } else if (ra->how == IN_REG) {
         row->ra_off = (int16_t)(SONDE__RA_IN_REG + ra->off);
@@ -242,10 +242,10 @@ static int express(const struct state *s, struct sonde__unwind_row *row)
     return 0;
 }
 
-static void give_row(struct run *r)
+static void give_row(struct cfi_run *r)
 {
     struct sonde__unwind_row row = { .pc = (uint32_t)r->pc };
-    if (express(&r->now, &row)) {
+    if (cfi_express(&r->now, &row)) {
         row = (struct sonde__unwind_row){ .pc = (uint32_t)r->pc };
         r->bad = 1;
     }
@@ -254,7 +254,7 @@ static void give_row(struct run *r)
 
 /* ---- Instructions ------------------------------------------------------------------------- */
 
-static struct rule *rule_of(struct run *r, struct state *s, uint64_t reg)
+static struct cfi_rule *rule_of(struct cfi_run *r, struct cfi_state *s, uint64_t reg)
 {
     if (reg == r->cie->ra_reg) return &s->regs[REG_RA];
     if (reg == SONDE__ARCH_BP) return &s->regs[REG_BP];
@@ -263,13 +263,13 @@ static struct rule *rule_of(struct run *r, struct state *s, uint64_t reg)
     return NULL;
 }
 
-static void set_rule(struct run *r, uint64_t reg, enum how how, int64_t off)
+static void set_rule(struct cfi_run *r, uint64_t reg, enum cfi_how how, int64_t off)
 {
-    struct rule *rule = rule_of(r, &r->now, reg);
-    if (rule) *rule = (struct rule){ how, off };
+    struct cfi_rule *rule = rule_of(r, &r->now, reg);
+    if (rule) *rule = (struct cfi_rule){ how, off };
 }
 
-static void set_offset(struct run *r, uint64_t reg, int64_t factored)
+static void set_offset(struct cfi_run *r, uint64_t reg, int64_t factored)
 {
     int64_t off;
     const int over = __builtin_mul_overflow(factored, r->cie->data_align, &off);
@@ -277,13 +277,13 @@ static void set_offset(struct run *r, uint64_t reg, int64_t factored)
     if (reg == SONDE__ARCH_EH_DATA) r->now.jumps = 1;
 }
 
-static void restore(struct run *r, uint64_t reg)
+static void cfi_rule_restore(struct cfi_run *r, uint64_t reg)
 {
-    struct rule *rule = rule_of(r, &r->now, reg);
+    struct cfi_rule *rule = rule_of(r, &r->now, reg);
     if (rule) *rule = *rule_of(r, &r->first, reg);
 }
 
-static void set_cfa(struct run *r, uint64_t reg, int64_t off)
+static void set_cfa(struct cfi_run *r, uint64_t reg, int64_t off)
 {
     r->now.cfa = CFA_REG;
     r->now.cfa_reg = reg;
@@ -292,7 +292,7 @@ static void set_cfa(struct run *r, uint64_t reg, int64_t off)
 }
 
 /* To a later address: the rules up to here are a row. -1: backwards, or out of the function. */
-static int move_to(struct run *r, uint64_t pc)
+static int move_to(struct cfi_run *r, uint64_t pc)
 {
     if (pc < r->pc) return -1;
     if (pc == r->pc) return 0;
@@ -301,7 +301,7 @@ static int move_to(struct run *r, uint64_t pc)
     return pc < r->end ? 0 : -1;
 }
 
-static int advance(struct run *r, uint64_t factored)
+static int cfi_advance(struct cfi_run *r, uint64_t factored)
 {
     uint64_t delta, pc;
     if (__builtin_mul_overflow(factored, r->cie->code_align, &delta)) return -1;
@@ -309,7 +309,7 @@ static int advance(struct run *r, uint64_t factored)
     return move_to(r, pc);
 }
 
-static int factored_cfa_off(struct run *r, int64_t factored)
+static int factored_cfa_off(struct cfi_run *r, int64_t factored)
 {
     return __builtin_mul_overflow(factored, r->cie->data_align, &r->now.cfa_off) ? -1 : 0;
 }
@@ -326,7 +326,7 @@ enum {
 };
 
 /* Instructions on the CFA. 1: done, 0: none of them, -1: stop. */
-static int run_cfa(struct run *r, uint8_t op, struct sonde__cursor *c)
+static int run_cfa(struct cfi_run *r, uint8_t op, struct sonde__cursor *c)
 {
     uint64_t reg;
     switch (op) {
@@ -381,7 +381,7 @@ static int is_on_register(uint8_t op)
 }
 
 /* Instructions on where a register is saved: 1, or 0: none of them. */
-static int run_register(struct run *r, uint8_t op, struct sonde__cursor *c)
+static int run_register(struct cfi_run *r, uint8_t op, struct sonde__cursor *c)
 {
     if (!is_on_register(op)) return 0;
     const uint64_t reg = sonde__cursor_uleb(c);
@@ -396,7 +396,7 @@ static int run_register(struct run *r, uint8_t op, struct sonde__cursor *c)
         set_offset(r, reg, -(int64_t)(sonde__cursor_uleb(c) & INT64_MAX));
         break;
     case CFA_restore_extended:
-        restore(r, reg);
+        cfi_rule_restore(r, reg);
         break;
     case CFA_undefined:
         set_rule(r, reg, UNDEFINED, 0);
@@ -410,7 +410,7 @@ static int run_register(struct run *r, uint8_t op, struct sonde__cursor *c)
         break;
     }
     case CFA_expression: {
-        const struct rule rule =
+        const struct cfi_rule rule =
             saved_expression(sonde__cursor_block(c, sonde__cursor_uleb(c)));
         set_rule(r, reg, rule.how, rule.off);
         break;
@@ -427,7 +427,7 @@ static int run_register(struct run *r, uint8_t op, struct sonde__cursor *c)
     return 1;
 }
 
-static int run_other(struct run *r, uint8_t op, struct sonde__cursor *c)
+static int run_other(struct cfi_run *r, uint8_t op, struct sonde__cursor *c)
 {
     switch (op) {
     case 0:
@@ -435,13 +435,13 @@ static int run_other(struct run *r, uint8_t op, struct sonde__cursor *c)
     case CFA_set_loc:
         return move_to(r, sonde__eh_pointer(r->source, c, r->cie->encoding));
     case CFA_advance1:
-        return advance(r, sonde__cursor_fixed(c, 1));
+        return cfi_advance(r, sonde__cursor_fixed(c, 1));
     case CFA_advance2:
-        return advance(r, sonde__cursor_fixed(c, 2));
+        return cfi_advance(r, sonde__cursor_fixed(c, 2));
     case CFA_advance4:
-        return advance(r, sonde__cursor_fixed(c, 4));
+        return cfi_advance(r, sonde__cursor_fixed(c, 4));
     case CFA_advance8:
-        return advance(r, sonde__cursor_fixed(c, 8));
+        return cfi_advance(r, sonde__cursor_fixed(c, 8));
     case CFA_remember:
         if (r->kept_count == STATES_MAX) return -1;
         r->kept[r->kept_count++] = r->now;
@@ -456,7 +456,7 @@ static int run_other(struct run *r, uint8_t op, struct sonde__cursor *c)
 }
 
 /* 0, or -1: it cannot be followed further than r->pc. */
-static int run_program(struct run *r, struct sonde__cursor c)
+static int run_program(struct cfi_run *r, struct sonde__cursor c)
 {
     while (c.p < c.end) {
         const uint8_t op = *c.p++;
@@ -464,13 +464,13 @@ static int run_program(struct run *r, struct sonde__cursor c)
         int rc = 0;
         switch (op >> 6) {
         case 1:
-            rc = advance(r, low);
+            rc = cfi_advance(r, low);
             break;
         case 2:
             set_offset(r, low, (int64_t)sonde__cursor_uleb(&c));
             break;
         case 3:
-            restore(r, low);
+            cfi_rule_restore(r, low);
             break;
         default:
             rc = run_cfa(r, op, &c);
@@ -485,10 +485,10 @@ static int run_program(struct run *r, struct sonde__cursor c)
 int sonde__cfi_run(const struct sonde__unwind_source *s, const struct sonde__cie *cie,
                    const struct sonde__fde *fde, sonde__row_sink *sink, void *arg)
 {
-    struct run r; /* field by field: clearing what is kept would be the most of the work */
+    struct cfi_run r; /* field by field: clearing what is kept would be the most of the work */
     r.source = s;
     r.cie = cie;
-    r.now = (struct state){ 0 };
+    r.now = (struct cfi_state){ 0 };
     r.first = r.now;
     r.kept_count = 0;
     r.pc = fde->start;
@@ -497,7 +497,7 @@ int sonde__cfi_run(const struct sonde__unwind_source *s, const struct sonde__cie
     r.arg = arg;
     r.bad = 0;
     if (run_program(&r, cie->program)) {
-        r.now = (struct state){ 0 };
+        r.now = (struct cfi_state){ 0 };
         r.pc = fde->start;
         r.bad = 1;
     } else {
@@ -505,7 +505,7 @@ int sonde__cfi_run(const struct sonde__unwind_source *s, const struct sonde__cie
         r.kept_count = 0;
         r.end = fde->end;
         if (run_program(&r, fde->program) && r.pc < r.end) {
-            r.now = (struct state){ 0 };
+            r.now = (struct cfi_state){ 0 };
             r.bad = 1;
         }
     }

@@ -61,7 +61,7 @@ static void sort_index(struct sonde__unwind_row *rows, size_t count)
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-struct output {
+struct unwind_compile_output {
     struct sonde__unwind_row *rows; /* NULL: only counted */
     size_t count;
     uint32_t limit;                 /* rows from here on belong to the next function */
@@ -73,9 +73,9 @@ static int same_rule(const struct sonde__unwind_row *a, const struct sonde__unwi
                    sizeof(*a) - sizeof(a->pc));
 }
 
-static void put_row(void *arg, const struct sonde__unwind_row *row)
+static void unwind_compile_put_row(void *arg, const struct sonde__unwind_row *row)
 {
-    struct output *o = arg;
+    struct unwind_compile_output *o = arg;
     if (!o->rows) {
         o->count++;
         return;
@@ -86,7 +86,7 @@ static void put_row(void *arg, const struct sonde__unwind_row *row)
     o->rows[o->count++] = *row;
 }
 
-static int is_padding(const struct output *o, uint64_t end, uint64_t next)
+static int is_padding(const struct unwind_compile_output *o, uint64_t end, uint64_t next)
 {
     const struct sonde__unwind_row *last = &o->rows[o->count - 1];
     return next - end < PADDING_MAX && last->cfa == SONDE__CFA_SP && last->cfa_off == 8;
@@ -95,7 +95,7 @@ static int is_padding(const struct output *o, uint64_t end, uint64_t next)
 static size_t count_rows(const struct sonde__unwind_source *source, size_t *functions,
                          uint32_t *bad)
 {
-    struct output o = { 0 };
+    struct unwind_compile_output o = { 0 };
     struct sonde__cie cie = { 0 };
     struct sonde__fde fde;
     uint64_t cie_at = UINT64_MAX;
@@ -105,7 +105,7 @@ static size_t count_rows(const struct sonde__unwind_source *source, size_t *func
          (kind = sonde__eh_entry(source, &at, &cie, &cie_at, &fde)) != SONDE__ENTRY_LAST;) {
         if (kind == SONDE__ENTRY_BAD) ++*bad;
         if (kind != SONDE__ENTRY_FDE) continue;
-        if (sonde__cfi_run(source, &cie, &fde, put_row, &o)) ++*bad;
+        if (sonde__cfi_run(source, &cie, &fde, unwind_compile_put_row, &o)) ++*bad;
         ++*functions;
     }
     return o.count + *functions; /* and one each for the gap behind */
@@ -138,7 +138,7 @@ size_t sonde__unwind_compile(const struct sonde__unwind_source *source,
     fill_index(source, index);
     sort_index(index, functions);
 
-    struct output o = { .rows = rows };
+    struct unwind_compile_output o = { .rows = rows };
     struct sonde__cie cie = { 0 };
     struct sonde__fde fde;
     uint64_t cie_at = UINT64_MAX;
@@ -148,10 +148,10 @@ size_t sonde__unwind_compile(const struct sonde__unwind_source *source,
         if (sonde__eh_entry(source, &at, &cie, &cie_at, &fde) != SONDE__ENTRY_FDE) continue;
         if (next <= fde.start) continue; /* another one begins at the same address */
         o.limit = next < fde.end ? (uint32_t)next : (uint32_t)fde.end;
-        sonde__cfi_run(source, &cie, &fde, put_row, &o);
+        sonde__cfi_run(source, &cie, &fde, unwind_compile_put_row, &o);
         if (fde.end >= next || is_padding(&o, fde.end, next)) continue;
         o.limit = UINT32_MAX;
-        put_row(&o, &(struct sonde__unwind_row){ .pc = (uint32_t)fde.end });
+        unwind_compile_put_row(&o, &(struct sonde__unwind_row){ .pc = (uint32_t)fde.end });
     }
     return o.count;
 }

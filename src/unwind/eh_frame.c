@@ -14,19 +14,19 @@ enum {
 
 /* ---- Bytes -------------------------------------------------------------------------------- */
 
-static void spoil(struct sonde__cursor *c)
+static void eh_frame_spoil(struct sonde__cursor *c)
 {
     c->p = c->end;
     c->bad = 1;
 }
 
-static size_t left(const struct sonde__cursor *c) { return (size_t)(c->end - c->p); }
+static size_t eh_frame_left(const struct sonde__cursor *c) { return (size_t)(c->end - c->p); }
 
 uint64_t sonde__cursor_fixed(struct sonde__cursor *c, size_t bytes)
 {
     uint64_t v = 0;
-    if (left(c) < bytes) {
-        spoil(c);
+    if (eh_frame_left(c) < bytes) {
+        eh_frame_spoil(c);
         return 0;
     }
     for (size_t i = 0; i < bytes; i++) v |= (uint64_t)c->p[i] << (8 * i);
@@ -42,7 +42,7 @@ uint64_t sonde__cursor_uleb(struct sonde__cursor *c)
         if (shift < 64) v |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80)) return v;
     }
-    spoil(c);
+    eh_frame_spoil(c);
     return 0;
 }
 
@@ -58,13 +58,13 @@ int64_t sonde__cursor_sleb(struct sonde__cursor *c)
         if (shift < 64 && (byte & 0x40)) v |= UINT64_MAX << shift;
         return (int64_t)v;
     }
-    spoil(c);
+    eh_frame_spoil(c);
     return 0;
 }
 
 struct sonde__cursor sonde__cursor_block(struct sonde__cursor *c, uint64_t len)
 {
-    if (left(c) < len) spoil(c);
+    if (eh_frame_left(c) < len) eh_frame_spoil(c);
     const struct sonde__cursor block = { c->p, c->bad ? c->p : c->p + len, c->bad };
     c->p = block.end;
     return block;
@@ -92,12 +92,12 @@ static uint64_t plain_value(struct sonde__cursor *c, uint8_t format)
     case PE_SDATA4:
         return (uint64_t)(int64_t)(int32_t)sonde__cursor_fixed(c, 4);
     default:
-        spoil(c);
+        eh_frame_spoil(c);
         return 0;
     }
 }
 
-static uint64_t address_of(const struct sonde__unwind_source *s, const uint8_t *p)
+static uint64_t eh_frame_address_of(const struct sonde__unwind_source *s, const uint8_t *p)
 {
     return s->eh_frame_addr + (uint64_t)(p - s->eh_frame);
 }
@@ -106,11 +106,11 @@ uint64_t sonde__eh_pointer(const struct sonde__unwind_source *s, struct sonde__c
                            uint8_t encoding)
 {
     if (encoding == PE_ALIGNED) {
-        const uint64_t pad = -(s->first_addr + address_of(s, c->p)) & 7;
+        const uint64_t pad = -(s->first_addr + eh_frame_address_of(s, c->p)) & 7;
         sonde__cursor_block(c, pad);
         return sonde__cursor_fixed(c, 8) - s->first_addr;
     }
-    const uint64_t at = address_of(s, c->p);
+    const uint64_t at = eh_frame_address_of(s, c->p);
     const uint64_t v = plain_value(c, encoding);
     switch (encoding & 0xf0) {
     case PE_ABSPTR:
@@ -122,14 +122,14 @@ uint64_t sonde__eh_pointer(const struct sonde__unwind_source *s, struct sonde__c
     case PE_DATAREL:
         return v + s->data_addr;
     default: /* function-relative, or through memory: no function's start is written so */
-        spoil(c);
+        eh_frame_spoil(c);
         return 0;
     }
 }
 
 /* ---- Entries ------------------------------------------------------------------------------ */
 
-struct entry {
+struct eh_frame_entry {
     struct sonde__cursor body; /* behind the id */
     uint64_t id_at;            /* offset of the id in .eh_frame */
     uint32_t id;               /* 0: a CIE; else how far back from id_at the CIE is */
@@ -138,7 +138,7 @@ struct entry {
 
 /* 0, 1 for a zero word (a terminator; linkers leave some in the middle), -1 when the rest of the
  * section cannot be followed. */
-static int read_entry(const struct sonde__unwind_source *s, size_t at, struct entry *e)
+static int read_entry(const struct sonde__unwind_source *s, size_t at, struct eh_frame_entry *e)
 {
     struct sonde__cursor c = { s->eh_frame + at, s->eh_frame + s->eh_frame_len, 0 };
     uint64_t len = sonde__cursor_fixed(&c, 4);
@@ -196,14 +196,14 @@ static int read_augmentation(const struct sonde__unwind_source *s, const char *t
 
 static int read_cie(const struct sonde__unwind_source *s, uint64_t at, struct sonde__cie *cie)
 {
-    struct entry e;
+    struct eh_frame_entry e;
     if (at >= s->eh_frame_len || read_entry(s, (size_t)at, &e) || e.id) return -1;
     struct sonde__cursor c = e.body;
     *cie = (struct sonde__cie){ .encoding = PE_ABSPTR };
 
     const uint64_t version = sonde__cursor_fixed(&c, 1);
     const char *text = (const char *)c.p;
-    const uint8_t *nul = memchr(c.p, 0, left(&c));
+    const uint8_t *nul = memchr(c.p, 0, eh_frame_left(&c));
     if ((version != 1 && version != 3 && version != 4) || !nul) return -1;
     c.p = nul + 1;
     if (!strncmp(text, "eh", 2)) { /* ancient GCC: a pointer */
@@ -217,10 +217,10 @@ static int read_cie(const struct sonde__unwind_source *s, uint64_t at, struct so
     cie->ra_reg = version == 1 ? sonde__cursor_fixed(&c, 1) : sonde__cursor_uleb(&c);
     if (c.bad || read_augmentation(s, text, &c, cie)) return -1;
     cie->program = c;
-    return left(&c) > CIE_PROGRAM_MAX ? -1 : 0;
+    return eh_frame_left(&c) > CIE_PROGRAM_MAX ? -1 : 0;
 }
 
-static int read_fde(const struct sonde__unwind_source *s, const struct entry *e,
+static int read_fde(const struct sonde__unwind_source *s, const struct eh_frame_entry *e,
                     const struct sonde__cie *cie, struct sonde__fde *fde)
 {
     struct sonde__cursor c = e->body;
@@ -237,7 +237,7 @@ enum sonde__entry sonde__eh_entry(const struct sonde__unwind_source *s, size_t *
                                   struct sonde__cie *cie, uint64_t *cie_at,
                                   struct sonde__fde *fde)
 {
-    struct entry e;
+    struct eh_frame_entry e;
     int rc;
     do {
         if (*at >= s->eh_frame_len) return SONDE__ENTRY_LAST;

@@ -32,7 +32,8 @@ static int32_t table_start(const uint8_t *table, size_t i)
 
 /* Offset from the header of the entry for the last function that begins at or before at (also an
  * offset from the header), and where the next one begins. 0, or -1: all begin later. */
-static int search(const uint8_t *table, size_t count, int64_t at, int32_t *entry, int64_t *next)
+static int unwind_find_search(const uint8_t *table, size_t count, int64_t at, int32_t *entry,
+                              int64_t *next)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -67,7 +68,7 @@ int sonde__unwind_find(const struct sonde__unwind_object *o, uint64_t pc,
     int32_t entry;
     int64_t next; /* from the header */
     const int64_t wanted = (int64_t)(pc - o->start) - (h - first);
-    if (search(c.p, (size_t)count, wanted, &entry, &next)) return -1;
+    if (unwind_find_search(c.p, (size_t)count, wanted, &entry, &next)) return -1;
     s.eh_frame = first + frames;
     s.eh_frame_addr = frames;
     s.eh_frame_len = (size_t)(last - first) - frames;

@@ -26,7 +26,7 @@ enum {
     ENTRIES_AT_ONCE = 32
 };
 
-static int read_at(int fd, void *out, size_t size, uint64_t offset)
+static int unwind_image_read_at(int fd, void *out, size_t size, uint64_t offset)
 {
     if (offset > INT64_MAX) return -1;
     return pread(fd, out, size, (off_t)offset) == (ssize_t)size ? 0 : -1;
@@ -72,13 +72,13 @@ static int is_own_linker(const char *path)
 
 /* ---- A program ------------------------------------------------------------------------------- */
 
-struct program {
+struct unwind_image_program {
     int fd;
     Elf64_Phdr headers[HEADERS_MAX];
     uint32_t count;
 };
 
-static const Elf64_Phdr *header_of(const struct program *p, uint32_t type)
+static const Elf64_Phdr *header_of(const struct unwind_image_program *p, uint32_t type)
 {
     for (uint32_t i = 0; i < p->count; i++) {
         if (p->headers[i].p_type == type) return &p->headers[i];
@@ -87,7 +87,7 @@ static const Elf64_Phdr *header_of(const struct program *p, uint32_t type)
 }
 
 /* Where in the file an address is; 0 = nowhere. */
-static uint64_t offset_of(const struct program *p, uint64_t address)
+static uint64_t offset_of(const struct unwind_image_program *p, uint64_t address)
 {
     for (uint32_t i = 0; i < p->count; i++) {
         const Elf64_Phdr *h = &p->headers[i];
@@ -98,7 +98,7 @@ static uint64_t offset_of(const struct program *p, uint64_t address)
     return 0;
 }
 
-static int begins_like_asan(const struct program *p, uint64_t offset)
+static int begins_like_asan(const struct unwind_image_program *p, uint64_t offset)
 {
     static const char *const begins[] = { "libasan.so", "libclang_rt.asan" };
     char name[17] = "";
@@ -111,14 +111,14 @@ static int begins_like_asan(const struct program *p, uint64_t offset)
 
 /* One pass over the dynamic section: the address of its strings, or, with that known, whether a
  * library of ASan is among those it needs. */
-static uint64_t dynamic_pass(const struct program *p, const Elf64_Phdr *d, uint64_t strings)
+static uint64_t dynamic_pass(const struct unwind_image_program *p, const Elf64_Phdr *d, uint64_t strings)
 {
     Elf64_Dyn entries[ENTRIES_AT_ONCE];
     uint64_t left = d->p_filesz / sizeof(entries[0]), at = d->p_offset;
     if (left > ENTRIES_MAX) left = ENTRIES_MAX;
     while (left) {
         const uint64_t n = left < ENTRIES_AT_ONCE ? left : ENTRIES_AT_ONCE;
-        if (read_at(p->fd, entries, n * sizeof(entries[0]), at)) return 0;
+        if (unwind_image_read_at(p->fd, entries, n * sizeof(entries[0]), at)) return 0;
         for (uint64_t i = 0; i < n; i++) {
             const Elf64_Dyn *e = &entries[i];
             if (e->d_tag == DT_NULL) return 0;
@@ -135,20 +135,20 @@ static uint64_t dynamic_pass(const struct program *p, const Elf64_Phdr *d, uint6
 
 static enum sonde__image_kind program_look(int fd, const Elf64_Ehdr *e)
 {
-    struct program p = { .fd = fd, .count = e->e_phnum };
+    struct unwind_image_program p = { .fd = fd, .count = e->e_phnum };
     char linker[LINKER_MAX];
     if (e->e_ident[EI_CLASS] != ELFCLASS64 || e->e_ident[EI_DATA] != ELFDATA2LSB ||
         e->e_machine != SONDE__ARCH_ELF_MACHINE) {
         return SONDE__IMAGE_OTHER_MACHINE;
     }
     if (e->e_phentsize != sizeof(p.headers[0]) || p.count > HEADERS_MAX ||
-        read_at(fd, p.headers, p.count * sizeof(p.headers[0]), e->e_phoff)) {
+        unwind_image_read_at(fd, p.headers, p.count * sizeof(p.headers[0]), e->e_phoff)) {
         return SONDE__IMAGE_UNREADABLE;
     }
     const Elf64_Phdr *interp = header_of(&p, PT_INTERP), *dynamic = header_of(&p, PT_DYNAMIC);
     if (!interp) return SONDE__IMAGE_STATIC;
     if (!interp->p_filesz || interp->p_filesz > sizeof(linker) ||
-        read_at(fd, linker, interp->p_filesz, interp->p_offset) ||
+        unwind_image_read_at(fd, linker, interp->p_filesz, interp->p_offset) ||
         linker[interp->p_filesz - 1]) {
         return SONDE__IMAGE_UNREADABLE;
     }
@@ -169,7 +169,7 @@ static char *script_interpreter(char *line, size_t len)
     return *name ? name : NULL;
 }
 
-static enum sonde__image_kind look(int fd, int scripts)
+static enum sonde__image_kind unwind_image_look(int fd, int scripts)
 {
     union {
         char text[LINE_MAX_];
@@ -186,12 +186,12 @@ static enum sonde__image_kind look(int fd, int scripts)
     if (scripts == SCRIPTS_MAX) return SONDE__IMAGE_UNREADABLE;
     const int next = open(interpreter, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (next < 0) return SONDE__IMAGE_UNREADABLE;
-    const enum sonde__image_kind kind = look(next, scripts + 1);
+    const enum sonde__image_kind kind = unwind_image_look(next, scripts + 1);
     close(next);
     return kind;
 }
 
-enum sonde__image_kind sonde__image_look(int fd) { return look(fd, 0); }
+enum sonde__image_kind sonde__image_look(int fd) { return unwind_image_look(fd, 0); }
 
 enum sonde__image_kind sonde__image_look_at(int dir, const char *path)
 {
@@ -199,12 +199,12 @@ enum sonde__image_kind sonde__image_look_at(int dir, const char *path)
     const int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return SONDE__IMAGE_UNREADABLE;
     const enum sonde__image_kind kind =
-        fstat(fd, &st) || !S_ISREG(st.st_mode) ? SONDE__IMAGE_UNREADABLE : look(fd, 0);
+        fstat(fd, &st) || !S_ISREG(st.st_mode) ? SONDE__IMAGE_UNREADABLE : unwind_image_look(fd, 0);
     close(fd);
     return kind;
 }
 
-static int is_program(const char *path)
+static int unwind_image_is_program(const char *path)
 {
     struct stat st;
     return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
@@ -216,7 +216,7 @@ int sonde__image_find(const char *name, char *out, unsigned long size)
     if (strchr(name, '/')) {
         if (name_len >= size) return -1;
         memcpy(out, name, name_len + 1);
-        return is_program(out) ? 0 : -1;
+        return unwind_image_is_program(out) ? 0 : -1;
     }
     const char *dir = secure_getenv("PATH");
     for (dir = dir ? dir : "/bin:/usr/bin"; dir; dir = strchr(dir, ':')) {
@@ -226,7 +226,7 @@ int sonde__image_find(const char *name, char *out, unsigned long size)
         memcpy(out, dir, len);
         if (len) out[len] = '/';
         memcpy(out + len + (len != 0), name, name_len + 1);
-        if (is_program(out)) return 0;
+        if (unwind_image_is_program(out)) return 0;
     }
     return -1;
 }

@@ -35,7 +35,7 @@ assert any(s["verdict"] == "stable" for s in m["sites"]), "no verdicts: it did n
 # What the C library keeps of a thread's stack, to use it again, is its own.
 places = [[f["name"] for f in s["frames"]] for s in m["sites"] if s["in_use_bytes"]["value"] > 0]
 ours = [p for p in places if not any("pthread_create" in name for name in p) and
-        set(p) & {"engine_create", "http_server_create", "on_request", "engine_thread"}]
+        set(p) & {"engine_create", "http_server_create", "http_server_on_request", "engine_thread"}]
 assert not ours, ours[:5]
 END
 finish

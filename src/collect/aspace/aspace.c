@@ -69,7 +69,7 @@ static struct sonde_mapping *cut_mapping(struct sonde_modules *all, const struct
     return part;
 }
 
-static int ends_with(const char *s, size_t len, const char *end)
+static int aspace_ends_with(const char *s, size_t len, const char *end)
 {
     const size_t n = strlen(end);
     return len >= n && !memcmp(s + len - n, end, n);
@@ -82,7 +82,7 @@ static struct sonde_mapping *make_mapping(struct sonde_modules *all,
     const char *path = e->path ? e->path : "";
     size_t len = strlen(path);
     uint32_t flags = 0;
-    if (ends_with(path, len, deleted)) {
+    if (aspace_ends_with(path, len, deleted)) {
         len -= sizeof(deleted) - 1;
         flags = SONDE_MODULE_DELETED;
     }
@@ -106,7 +106,7 @@ static struct sonde_mapping *make_mapping(struct sonde_modules *all,
 }
 
 /* Index of the first mapping that ends above addr. */
-static uint32_t lower_bound(const struct sonde_aspace *as, uint64_t addr)
+static uint32_t aspace_lower_bound(const struct sonde_aspace *as, uint64_t addr)
 {
     uint32_t low = 0, high = as->map_count;
     while (low < high) {
@@ -122,11 +122,11 @@ static uint32_t lower_bound(const struct sonde_aspace *as, uint64_t addr)
 
 struct sonde_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t addr)
 {
-    const uint32_t i = lower_bound(as, addr);
+    const uint32_t i = aspace_lower_bound(as, addr);
     return i < as->map_count && as->maps[i]->start <= addr ? as->maps[i] : NULL;
 }
 
-static int reserve(struct sonde_aspace *as, uint32_t count)
+static int aspace_reserve(struct sonde_aspace *as, uint32_t count)
 {
     if (count <= as->map_cap) return 0;
     if (count > MAPS_MAX) return SONDE_EFULL;
@@ -147,11 +147,11 @@ int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e
     uint64_t end;
     if (!e->len || __builtin_add_overflow(e->start, e->len, &end)) return SONDE_EINVAL;
 
-    const uint32_t from = lower_bound(as, e->start);
+    const uint32_t from = aspace_lower_bound(as, e->start);
     uint32_t to = from;
     while (to < as->map_count && as->maps[to]->start < end) to++;
     if (from == to && !e->executable) return 0;
-    int rc = reserve(as, as->map_count + 2);
+    int rc = aspace_reserve(as, as->map_count + 2);
     if (rc) return rc;
 
     rc = SONDE_ENOMEM;
@@ -223,7 +223,7 @@ int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct so
     struct sonde_aspace *as;
     int rc = sonde_aspace_create(parent->modules, pid, &as);
     if (rc) return rc;
-    rc = parent->map_count ? reserve(as, parent->map_count) : 0;
+    rc = parent->map_count ? aspace_reserve(as, parent->map_count) : 0;
     if (rc) {
         sonde_aspace_destroy(as);
         return rc;

@@ -13,7 +13,7 @@ struct look {
     void *arg;
 };
 
-static int look_at(void *arg, const struct sonde_aspace_event *e)
+static int aspace_files_look_at(void *arg, const struct sonde_aspace_event *e)
 {
     const struct look *l = arg;
     const struct sonde_aspace_file f = { e->dev, e->inode, e->path };
@@ -46,5 +46,5 @@ int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_a
                        void *arg)
 {
     struct look l = { pid, want, file, arg };
-    return sonde_aspace_maps(pid, look_at, &l);
+    return sonde_aspace_maps(pid, aspace_files_look_at, &l);
 }

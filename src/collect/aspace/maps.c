@@ -13,7 +13,7 @@
 
 #define BUF 16384u /* a line is at most PATH_MAX escaped fourfold, and longer ones are skipped */
 
-static int hex(const char **p, char end, uint64_t *out)
+static int aspace_maps_hex(const char **p, char end, uint64_t *out)
 {
     const char *s = *p;
     uint64_t v = 0;
@@ -36,7 +36,7 @@ static int hex(const char **p, char end, uint64_t *out)
     return 0;
 }
 
-static int decimal(const char **p, uint64_t *out)
+static int aspace_maps_decimal(const char **p, uint64_t *out)
 {
     const char *s = *p;
     uint64_t v = 0;
@@ -51,7 +51,7 @@ static int decimal(const char **p, uint64_t *out)
 }
 
 /* The kernel writes a newline in a name as \012. */
-static void unescape(char *s)
+static void aspace_maps_unescape(char *s)
 {
     char *to = s;
     while (*s) {
@@ -63,21 +63,26 @@ static void unescape(char *s)
 }
 
 /* start-end perms offset major:minor inode   path */
-static int parse(char *text, struct sonde_aspace_event *e)
+static int aspace_maps_parse(char *text, struct sonde_aspace_event *e)
 {
     const char *p = text;
     uint64_t end, major, minor;
-    if (hex(&p, '-', &e->start) || hex(&p, ' ', &end) || end <= e->start) return -1;
+    if (aspace_maps_hex(&p, '-', &e->start) || aspace_maps_hex(&p, ' ', &end) || end <= e->start) {
+        return -1;
+    }
     e->len = end - e->start;
     if (strnlen(p, 5) < 5 || p[4] != ' ') return -1;
     e->executable = p[2] == 'x';
     p += 5;
-    if (hex(&p, ' ', &e->offset) || hex(&p, ':', &major) || hex(&p, ' ', &minor)) return -1;
+    if (aspace_maps_hex(&p, ' ', &e->offset) || aspace_maps_hex(&p, ':', &major) ||
+        aspace_maps_hex(&p, ' ', &minor)) {
+        return -1;
+    }
     e->dev = makedev((unsigned)major, (unsigned)minor);
-    if (decimal(&p, &e->inode)) return -1;
+    if (aspace_maps_decimal(&p, &e->inode)) return -1;
     while (*p == ' ') p++;
     char *path = text + (p - text);
-    unescape(path);
+    aspace_maps_unescape(path);
     e->path = path;
     return 0;
 }
@@ -99,7 +104,7 @@ static int give_lines(struct lines *l)
     while (!rc && (nl = memchr(l->buf + at, '\n', l->len - at))) {
         struct sonde_aspace_event e;
         *nl = 0;
-        if (!l->skip && !parse(l->buf + at, &e)) rc = l->line(l->arg, &e);
+        if (!l->skip && !aspace_maps_parse(l->buf + at, &e)) rc = l->line(l->arg, &e);
         l->skip = 0;
         at = (size_t)(nl - l->buf) + 1;
     }

@@ -138,8 +138,8 @@ static void drop_oldest(struct sonde_modules *all, const struct sonde_module *ke
     }
 }
 
-static struct sonde__unwind_row *compile(const struct sonde__unwind_source *source,
-                                         uint32_t *count, uint32_t *bad)
+static struct sonde__unwind_row *aspace_module_compile(const struct sonde__unwind_source *source,
+                                                       uint32_t *count, uint32_t *bad)
 {
     const size_t room = sonde__unwind_compile(source, NULL, 0, bad);
     if (!room || room > ROWS_MAX) return NULL;
@@ -152,7 +152,7 @@ static struct sonde__unwind_row *compile(const struct sonde__unwind_source *sour
     return fit ? fit : rows;
 }
 
-static int by_number(const void *a, const void *b)
+static int aspace_module_by_number(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
@@ -181,7 +181,9 @@ static void list_functions(const struct sonde__unwind_source *source, struct son
         starts = sonde__alloc(n * sizeof(*starts));
         if (!starts) return;
     }
-    if (m->function_count) qsort(starts, m->function_count, sizeof(*starts), by_number);
+    if (m->function_count) {
+        qsort(starts, m->function_count, sizeof(*starts), aspace_module_by_number);
+    }
 }
 
 static void build_table(struct sonde_modules *all, const struct sonde_mapping *mapping,
@@ -200,7 +202,7 @@ static void build_table(struct sonde_modules *all, const struct sonde_mapping *m
             .data_addr = m->elf.data_addr,
             .first_addr = m->in_memory ? mapping->first : m->elf.first_addr,
         };
-        m->rows = compile(&source, &m->row_count, &bad);
+        m->rows = aspace_module_compile(&source, &m->row_count, &bad);
         if (m->rows) list_functions(&source, m);
     }
     sonde__free(eh_frame);

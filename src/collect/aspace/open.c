@@ -52,14 +52,14 @@ int sonde_module_open_path(const struct sonde_mapping *m, uint32_t pid, char *ou
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-static int open_memory(uint32_t pid)
+static int aspace_open_memory(uint32_t pid)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/mem", pid);
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static int read_all(int fd, uint64_t at, void *out, size_t len)
+static int aspace_open_read_all(int fd, uint64_t at, void *out, size_t len)
 {
     uint8_t *to = out;
     while (len) {
@@ -77,7 +77,7 @@ int sonde_module_bytes_read(void *bytes, uint64_t at, void *out, size_t len)
 {
     const struct sonde_module_bytes *b = bytes;
     if (at > INT64_MAX - len) return -1;
-    return read_all(b->fd, b->memory ? b->first + at : at, out, len);
+    return aspace_open_read_all(b->fd, b->memory ? b->first + at : at, out, len);
 }
 
 struct header_search {
@@ -107,7 +107,7 @@ static int memory_bytes(const struct sonde_mapping *m, uint32_t pid, struct sond
         if (sonde_aspace_maps(pid, search_header, &s) < 0) return -1;
         first = s.at;
     }
-    const int fd = open_memory(pid);
+    const int fd = aspace_open_memory(pid);
     if (fd < 0) return -1;
     *out = (struct sonde_module_bytes){ fd, 1, first, FROM_MEMORY };
     return 0;
@@ -189,13 +189,15 @@ int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr
     struct sonde_module_bytes bytes;
     int rc = -1;
     if (m->module && !m->module->in_memory && !sonde_module_bytes_open(m, pid, &bytes)) {
-        if (!bytes.memory) rc = read_all(bytes.fd, m->offset + (addr - m->start), out, len);
+        if (!bytes.memory) {
+            rc = aspace_open_read_all(bytes.fd, m->offset + (addr - m->start), out, len);
+        }
         close(bytes.fd);
     }
     if (!rc) return 0;
-    const int fd = open_memory(pid);
+    const int fd = aspace_open_memory(pid);
     if (fd < 0) return -1;
-    rc = read_all(fd, addr, out, len);
+    rc = aspace_open_read_all(fd, addr, out, len);
     close(fd);
     return rc;
 }

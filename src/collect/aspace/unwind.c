@@ -11,7 +11,7 @@
 #define HIDES_MAX 4096u   /* bytes of a frame that are searched for another one */
 #define ENTRY_CODE 64u    /* of the dynamic linker before it jumps to the program's own beginning */
 
-struct stack {
+struct aspace_unwind_stack {
     const uint8_t *copy;
     uint64_t addr;
     size_t len;
@@ -23,9 +23,9 @@ struct stack {
     int beyond;       /* the step at hand needed words that are not in the copy */
 };
 
-static int read_stack(void *arg, uint64_t addr, uint64_t *out)
+static int aspace_unwind_read_stack(void *arg, uint64_t addr, uint64_t *out)
 {
-    struct stack *s = arg;
+    struct aspace_unwind_stack *s = arg;
     const uint64_t at = addr - s->addr;
     if (s->len >= sizeof(*out) && at <= s->len - sizeof(*out)) {
         memcpy(out, s->copy + at, sizeof(*out));
@@ -44,8 +44,9 @@ static int read_stack(void *arg, uint64_t addr, uint64_t *out)
 /* ---- Rules -------------------------------------------------------------------------------- */
 
 /* Where no table has a rule the code itself may show one. from: where such code begins. */
-static enum rule_kind guess(const struct sonde_aspace *as, const struct sonde_mapping *m,
-                            uint64_t from, uint64_t ip, int exact, struct sonde__unwind_row *row)
+static enum rule_kind aspace_unwind_guess(const struct sonde_aspace *as,
+                                          const struct sonde_mapping *m, uint64_t from, uint64_t ip,
+                                          int exact, struct sonde__unwind_row *row)
 {
     uint8_t code[CODE_BEFORE + CODE_AFTER];
     if (ip < from || ip >= m->end) return RULE_FP_DOUBT;
@@ -92,7 +93,7 @@ static void find_rule(struct sonde_aspace *as, uint64_t pc, int exact, struct ru
             return;
         }
     }
-    out->kind = guess(as, m, from, exact ? pc : pc + 1, exact, &out->row);
+    out->kind = aspace_unwind_guess(as, m, from, exact ? pc : pc + 1, exact, &out->row);
 }
 
 static const struct rule *rule_at(struct sonde_aspace *as, uint64_t pc, int exact)
@@ -115,9 +116,9 @@ static const struct rule *rule_at(struct sonde_aspace *as, uint64_t pc, int exac
 
 /* ---- Stacks ------------------------------------------------------------------------------- */
 
-struct walk {
+struct aspace_unwind_walk {
     struct sonde__regs regs;
-    struct stack stack;
+    struct aspace_unwind_stack stack;
     int exact;  /* regs.ip is where the frame is, not where it returns to */
     int doubt;  /* a frame may have been skipped */
     int mended; /* words that are not in the copy were used */
@@ -129,7 +130,7 @@ struct walk {
  * If it does not, fp is of a frame further out, and the return address lies between sp and there.
  * So if nothing there returns behind a call, no frame was skipped. Of what earlier calls have left
  * there some does, and the doubt stays. */
-static int hides_call(struct sonde_aspace *as, const struct stack *s, uint64_t pc, uint64_t sp,
+static int hides_call(struct sonde_aspace *as, const struct aspace_unwind_stack *s, uint64_t pc, uint64_t sp,
                       uint64_t fp)
 {
     if (fp < sp || fp - sp > HIDES_MAX || sp < s->addr || fp - s->addr > s->len) return 1;
@@ -152,10 +153,10 @@ static int hides_call(struct sonde_aspace *as, const struct stack *s, uint64_t p
 /* Where such code was interrupted with nothing on the stack (a leaf of assembly, a handler of V8's
  * interpreter), the word on top is behind a call that can have led there: what the frame pointer is of
  * is further out. */
-static int is_leaf(struct sonde_aspace *as, struct walk *w, uint64_t pc)
+static int is_leaf(struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t pc)
 {
     uint64_t word;
-    if (read_stack(&w->stack, w->regs.sp, &word) || word < 4096 || word >> 63 ||
+    if (aspace_unwind_read_stack(&w->stack, w->regs.sp, &word) || word < 4096 || word >> 63 ||
         !sonde_aspace_find(as, word - 1)) {
         return 0;
     }
@@ -163,7 +164,7 @@ static int is_leaf(struct sonde_aspace *as, struct walk *w, uint64_t pc)
     return call == SONDE_ASPACE_CALL_FITS || call == SONDE_ASPACE_CALL_UNKNOWN;
 }
 
-static enum sonde__step one_step(struct sonde_aspace *as, struct walk *w, const struct rule *rule,
+static enum sonde__step one_step(struct sonde_aspace *as, struct aspace_unwind_walk *w, const struct rule *rule,
                                  uint64_t pc, int innermost)
 {
     int signal = 0;
@@ -173,17 +174,19 @@ static enum sonde__step one_step(struct sonde_aspace *as, struct walk *w, const 
         const int jumps = rule->row.saved & SONDE__SAVED_JUMPS && !w->jumps;
         struct sonde__regs inner;
         if (jumps) inner = w->regs;
-        step = sonde__unwind_apply(&rule->row, &w->regs, read_stack, &w->stack, &signal);
+        step =
+            sonde__unwind_apply(&rule->row, &w->regs, aspace_unwind_read_stack, &w->stack, &signal);
         if (jumps && step == SONDE__STEP_OK &&
-            sonde__unwind_land(w->landing, &inner, &w->regs, read_stack, &w->stack, &signal)) {
+            sonde__unwind_land(w->landing, &inner, &w->regs, aspace_unwind_read_stack, &w->stack,
+                               &signal)) {
             step = SONDE__STEP_FAIL;
         }
         w->jumps |= jumps;
     } else if (rule->kind == RULE_FP_DOUBT && innermost && w->exact && is_leaf(as, w, pc)) {
-        step = sonde__unwind_leaf(&w->regs, read_stack, &w->stack);
+        step = sonde__unwind_leaf(&w->regs, aspace_unwind_read_stack, &w->stack);
     } else {
         const uint64_t sp = w->regs.sp, fp = w->regs.bp;
-        step = sonde__unwind_fp(&w->regs, read_stack, &w->stack);
+        step = sonde__unwind_fp(&w->regs, aspace_unwind_read_stack, &w->stack);
         /* In code that does not keep a frame pointer it may be 0 for any reason. */
         if (innermost && step == SONDE__STEP_END) step = SONDE__STEP_FAIL;
         if (rule->kind == RULE_FP_DOUBT && step == SONDE__STEP_OK) {
@@ -195,11 +198,11 @@ static enum sonde__step one_step(struct sonde_aspace *as, struct walk *w, const 
 }
 
 /* One step of a frame at pc whose words lie beyond the copy, or not. */
-static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const struct rule *rule,
+static enum sonde__step any_step(struct sonde_aspace *as, struct aspace_unwind_walk *w, const struct rule *rule,
                                  uint64_t pc, int innermost)
 {
     const struct sonde_aspace_outer *outer = w->stack.outer;
-    const struct walk before = *w;
+    const struct aspace_unwind_walk before = *w;
     w->stack.beyond = 0;
     if (outer) outer->frame(outer->arg, pc, 0);
     enum sonde__step step = one_step(as, w, rule, pc, innermost);
@@ -214,7 +217,7 @@ static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const 
         w->stack.missing = before.regs.sp;
         w->stack.missed = 1;
         if (again) return SONDE__STEP_FAIL;
-        const struct stack after = w->stack;
+        const struct aspace_unwind_stack after = w->stack;
         *w = before;
         w->stack = after;
         outer->frame(outer->arg, pc, 1);
@@ -226,7 +229,7 @@ static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const 
 /* Where the frame returns to, if the kernel has put an address of its own in place of that, to see
  * it return: 1 = it has, and w goes on there; -1 = it has, and where to is not known. pc: of the
  * frame that returns. */
-static int put_back(struct sonde_aspace *as, struct walk *w, uint64_t pc)
+static int aspace_unwind_put_back(struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t pc)
 {
     const struct sonde_aspace_outer *outer = w->stack.outer;
     int sure = 0;
@@ -246,8 +249,8 @@ static int put_back(struct sonde_aspace *as, struct walk *w, uint64_t pc)
 }
 
 /* Frames into ips, and why there are no more. */
-static enum sonde_aspace_end walk(struct sonde_aspace *as, struct walk *w, uint64_t *ips,
-                                  size_t max, size_t *count)
+static enum sonde_aspace_end aspace_unwind_walk(struct sonde_aspace *as, struct aspace_unwind_walk *w,
+                                                uint64_t *ips, size_t max, size_t *count)
 {
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
     enum sonde__step step = SONDE__STEP_OK;
@@ -258,7 +261,7 @@ static enum sonde_aspace_end walk(struct sonde_aspace *as, struct walk *w, uint6
         pc = w->exact ? w->regs.ip : w->regs.ip - 1;
         const struct rule *found = pc >> 63 ? &nowhere : rule_at(as, pc, w->exact);
         if (n && found->kind != RULE_ROW) {
-            const int back = put_back(as, w, inner);
+            const int back = aspace_unwind_put_back(as, w, inner);
             if (back) pc = w->regs.ip - 1;
             if (back) found = back > 0 ? rule_at(as, pc, 0) : &nowhere;
         }
@@ -285,24 +288,24 @@ size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__re
                                  size_t reach, const struct sonde_aspace_outer *outer,
                                  uint64_t *ips, size_t max, struct sonde_aspace_walk *out)
 {
-    const struct walk first = {
+    const struct aspace_unwind_walk first = {
         .regs = *regs,
         .stack = { .copy = stack, .addr = stack_addr, .len = stack_len, .reach = reach,
                    .outer = outer },
         .exact = 1,
     };
-    struct walk w = first;
+    struct aspace_unwind_walk w = first;
     size_t n;
-    enum sonde_aspace_end end = walk(as, &w, ips, max, &n);
+    enum sonde_aspace_end end = aspace_unwind_walk(as, &w, ips, max, &n);
     if (end != SONDE_ASPACE_START && w.jumps) {
         for (int i = 1; i < SONDE__LANDINGS && end != SONDE_ASPACE_START; i++) {
             w = first;
             w.landing = (enum sonde__landing)i;
-            end = walk(as, &w, ips, max, &n);
+            end = aspace_unwind_walk(as, &w, ips, max, &n);
         }
         if (end != SONDE_ASPACE_START) {
             w = first;
-            end = walk(as, &w, ips, max, &n);
+            end = aspace_unwind_walk(as, &w, ips, max, &n);
         }
     }
     *out = (struct sonde_aspace_walk){ .end = end, .used = w.stack.used,

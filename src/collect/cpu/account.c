@@ -14,7 +14,7 @@ enum { ROWS_MAX = 256 };     /* processes; of more, some are left as they are */
 #define INTERVAL_NS 200000000u
 #define AT_ONCE 16u          /* processes that are looked at in an interval */
 
-static int read_proc(uint32_t pid, int user_only, uint64_t *ns)
+static int cpu_account_read_proc(uint32_t pid, int user_only, uint64_t *ns)
 {
     uint64_t user, system;
     const int rc = sonde_proc_cpu_modes(pid, &user, &system);
@@ -24,7 +24,9 @@ static int read_proc(uint32_t pid, int user_only, uint64_t *ns)
 
 void sonde_cpu_account_init(struct sonde_cpu_account *a, int user_only, uint64_t now_ns)
 {
-    *a = (struct sonde_cpu_account){ .user_only = user_only, .read = read_proc, .time_ns = now_ns };
+    *a = (struct sonde_cpu_account){ .user_only = user_only,
+                                     .read = cpu_account_read_proc,
+                                     .time_ns = now_ns };
 }
 
 void sonde_cpu_account_release(struct sonde_cpu_account *a) { sonde__free(a->rows); }
@@ -32,7 +34,7 @@ void sonde_cpu_account_release(struct sonde_cpu_account *a) { sonde__free(a->row
 void sonde_cpu_account_emptied(struct sonde_cpu_account *a) { a->first = 0; }
 
 /* NULL = there is no room. A process that is not known began while it was sampled. */
-static struct sonde_cpu_account_row *row_of(struct sonde_cpu_account *a, uint32_t pid)
+static struct sonde_cpu_account_row *cpu_account_row_of(struct sonde_cpu_account *a, uint32_t pid)
 {
     for (uint32_t i = 0; i < a->count; i++) {
         if (a->rows[i].pid == pid) return &a->rows[i];
@@ -53,12 +55,12 @@ void sonde_cpu_account_begin(struct sonde_cpu_account *a, uint32_t pid)
 {
     uint64_t ns;
     if (a->read(pid, a->user_only, &ns) != 0) return;
-    struct sonde_cpu_account_row *row = row_of(a, pid);
+    struct sonde_cpu_account_row *row = cpu_account_row_of(a, pid);
     if (row) row->cpu_ns = ns;
 }
 
 /* By how much samples that weigh raw_ns are to be multiplied. */
-static void judge(const struct sonde_cpu_account *a, struct sonde_cpu_account_row *row)
+static void cpu_account_judge(const struct sonde_cpu_account *a, struct sonde_cpu_account_row *row)
 {
     uint64_t now;
     row->gone = a->read(row->pid, a->user_only, &now) != 0;
@@ -88,7 +90,8 @@ static void drop_gone(struct sonde_cpu_account *a)
     a->count = kept;
 }
 
-static uint32_t pid_of(const struct sonde_profile *p, const struct sonde_profile_sample *s)
+static uint32_t cpu_account_pid_of(const struct sonde_profile *p,
+                                   const struct sonde_profile_sample *s)
 {
     return s->kind == SONDE_SAMPLE_CPU ? p->threads[s->thread].pid : 0;
 }
@@ -104,15 +107,15 @@ void sonde_cpu_account_settle(struct sonde_cpu_account *a, struct sonde_profile 
     if (a->first > p->samples_count) a->first = 0;
     for (uint32_t i = 0; i < a->count; i++) a->rows[i].raw_ns = 0;
     for (uint32_t i = a->first; i < p->samples_count; i++) {
-        const uint32_t pid = pid_of(p, &p->samples[i]);
-        struct sonde_cpu_account_row *row = pid ? row_of(a, pid) : NULL;
+        const uint32_t pid = cpu_account_pid_of(p, &p->samples[i]);
+        struct sonde_cpu_account_row *row = pid ? cpu_account_row_of(a, pid) : NULL;
         if (row) row->raw_ns += p->samples[i].weight;
     }
-    for (uint32_t i = 0; i < a->count; i++) judge(a, &a->rows[i]);
+    for (uint32_t i = 0; i < a->count; i++) cpu_account_judge(a, &a->rows[i]);
     for (uint32_t i = a->first; i < p->samples_count; i++) {
         struct sonde_profile_sample *s = &p->samples[i];
-        const uint32_t pid = pid_of(p, s);
-        const struct sonde_cpu_account_row *row = pid ? row_of(a, pid) : NULL;
+        const uint32_t pid = cpu_account_pid_of(p, s);
+        const struct sonde_cpu_account_row *row = pid ? cpu_account_row_of(a, pid) : NULL;
         if (!row || row->factor == 1) continue;
         const uint64_t before = s->weight;
         s->weight = (uint64_t)((double)before * row->factor + 0.5);

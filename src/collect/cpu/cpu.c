@@ -66,7 +66,7 @@ struct sonde_cpu {
 
 /* ---- The reading thread ---------------------------------------------------------------------- */
 
-static void *copy_rows(const void *rows, uint32_t count, size_t size)
+static void *cpu_copy_rows(const void *rows, uint32_t count, size_t size)
 {
     void *copy = sonde__alloc(count ? count * size : size);
     if (copy && count) memcpy(copy, rows, count * size);
@@ -88,10 +88,10 @@ static void free_rows(struct sonde_profile *view)
 
 /* Rows of p as they are, without an index: enough to be merged from. Texts are p's own, which
  * never move. */
-static int copy_profile(const struct sonde_profile *p, struct sonde_profile *view)
+static int cpu_copy_profile(const struct sonde_profile *p, struct sonde_profile *view)
 {
 #define COPY_TABLE(table)                                                                      \
-    ((view->table = copy_rows(p->table, p->table##_count, sizeof(*p->table))) != NULL)
+    ((view->table = cpu_copy_rows(p->table, p->table##_count, sizeof(*p->table))) != NULL)
     *view = *p;
     view->index = NULL;
     const int ok[] = { COPY_TABLE(strings),   COPY_TABLE(modules), COPY_TABLE(functions),
@@ -112,8 +112,8 @@ static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
     const uint64_t dropped = p->dropped_samples;
     uint64_t weights[SONDE_SAMPLE_KIND_COUNT];
     memcpy(weights, p->weights, sizeof(weights));
-    c->ops->open_ends(c->engine);
-    const int rc = copy_profile(p, view);
+    c->ops->blocked_flush(c->engine);
+    const int rc = cpu_copy_profile(p, view);
     p->samples_count = ended;
     p->dropped_samples = dropped;
     memcpy(p->weights, weights, sizeof(weights));
@@ -134,7 +134,7 @@ static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
     part.lost_records = p->lost_records - cursor->lost;
     part.dropped_samples = p->dropped_samples - cursor->dropped;
     if (cursor->time_ns > part.start_ns) part.start_ns = cursor->time_ns;
-    const int rc = view ? copy_profile(&part, view) : 0;
+    const int rc = view ? cpu_copy_profile(&part, view) : 0;
     if (rc) return rc;
     *cursor = (struct sonde_cpu_cursor){ .samples = all, .lost = p->lost_records,
                                          .dropped = p->dropped_samples, .time_ns = p->end_ns };
@@ -183,7 +183,7 @@ static enum question next_question(struct sonde_cpu *c)
     return q;
 }
 
-static void answer(struct sonde_cpu *c, enum question q)
+static void cpu_answer(struct sonde_cpu *c, enum question q)
 {
     struct sonde_cpu_status status;
     struct sonde_profile *copy = c->copy; /* whoever asks has set it before */
@@ -199,7 +199,7 @@ static void answer(struct sonde_cpu *c, enum question q)
     sonde_unlock(&c->lock);
 }
 
-static void *read_loop(void *arg)
+static void *cpu_read_loop(void *arg)
 {
     struct sonde_cpu *c = arg;
     /* Where that is permitted: it needs little, but when it must wait for a CPU, rings run over. */
@@ -209,7 +209,7 @@ static void *read_loop(void *arg)
         c->ops->wait(c->engine, c->wake_fd);
         q = next_question(c);
         c->ops->drain(c->engine, q == END);
-        if (q != NOTHING) answer(c, q);
+        if (q != NOTHING) cpu_answer(c, q);
     }
     return NULL;
 }
@@ -235,8 +235,8 @@ static int ask_since(struct sonde_cpu *c, enum question q, struct sonde_profile 
     return rc;
 }
 
-static int ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
-               struct sonde_cpu_status *out)
+static int cpu_ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
+                   struct sonde_cpu_status *out)
 {
     return ask_since(c, q, copy, NULL, 0, out);
 }
@@ -254,8 +254,8 @@ static void free_cpu(struct sonde_cpu *c)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static int complete(const struct sonde_cpu_options *in, struct sonde_cpu_options *o,
-                    struct sonde_err *err)
+static int cpu_complete(const struct sonde_cpu_options *in, struct sonde_cpu_options *o,
+                        struct sonde_err *err)
 {
     *o = *in;
     if (!o->pid) return sonde_err_set(err, SONDE_EINVAL, "no process to sample was named");
@@ -298,23 +298,23 @@ static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
     return sonde_err_set(err, rc, "%s", all.text);
 }
 
-static int start_thread(struct sonde_cpu *c, struct sonde_err *err)
+static int cpu_start_thread(struct sonde_cpu *c, struct sonde_err *err)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-    const int error = pthread_create(&c->thread, NULL, read_loop, c);
+    const int error = pthread_create(&c->thread, NULL, cpu_read_loop, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) pthread_setname_np(c->thread, "sonde-cpu");
     return error ? sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error))
                  : 0;
 }
 
-static int start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
-                 struct sonde_err *err)
+static int cpu_start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
+                     struct sonde_err *err)
 {
     struct sonde_cpu_options complete_options;
-    int rc = complete(options, &complete_options, err);
+    int rc = cpu_complete(options, &complete_options, err);
     if (rc) return rc;
     struct sonde_cpu *c = sonde__calloc(1, sizeof(*c));
     if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
@@ -339,7 +339,7 @@ static int start(const struct sonde_cpu_options *options, int on_exec, struct so
     if (rc) goto fail;
     c->profile->engine = sonde_profile_cstring(c->profile, engine_names[c->ops->kind]);
     if (!on_exec) sonde_cpu_describe(c->profile, c->options.pid, "");
-    rc = start_thread(c, err);
+    rc = cpu_start_thread(c, err);
     if (rc) goto fail;
     *out = c;
     return 0;
@@ -351,13 +351,13 @@ fail:
 int sonde_cpu_start(const struct sonde_cpu_options *options, struct sonde_cpu **out,
                     struct sonde_err *err)
 {
-    return start(options, 0, out, err);
+    return cpu_start(options, 0, out, err);
 }
 
 int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sonde_cpu **out,
                             struct sonde_err *err)
 {
-    return start(options, 1, out, err);
+    return cpu_start(options, 1, out, err);
 }
 
 const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
@@ -369,7 +369,7 @@ const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
 /* ---- What process it is ---------------------------------------------------------------------- */
 
 /* The first size - 1 bytes of a file of /proc/PID; how many. */
-static size_t read_proc(uint32_t pid, const char *name, char *out, size_t size)
+static size_t cpu_read_proc(uint32_t pid, const char *name, char *out, size_t size)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
@@ -386,7 +386,7 @@ static size_t read_proc(uint32_t pid, const char *name, char *out, size_t size)
 static const char *started_as(uint32_t pid, const char *file, char *command, char comm[32])
 {
     enum { COMM = 15 }; /* bytes that the kernel keeps */
-    const size_t n = read_proc(pid, "comm", comm, 32);
+    const size_t n = cpu_read_proc(pid, "comm", comm, 32);
     if (n && comm[n - 1] == '\n') comm[n - 1] = '\0';
     if (!strncmp(command, "/proc/", 6)) return NULL; /* /proc/self/exe says nothing */
     command[strcspn(command, " :")] = '\0';
@@ -409,7 +409,7 @@ int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name)
     const char *base = strrchr(file, '/');
     const int named = base != NULL;
 
-    size_t n = read_proc(pid, "cmdline", text, sizeof(text));
+    size_t n = cpu_read_proc(pid, "cmdline", text, sizeof(text));
     snprintf(first, sizeof(first), "%s", text);
     const char *started = named ? started_as(pid, base + 1, first, comm) : NULL;
     p->program = sonde_profile_cstring(p, started ? started : named ? base + 1 : name);
@@ -425,7 +425,7 @@ int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name)
 
 void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out)
 {
-    ask(c, STATUS, NULL, out);
+    cpu_ask(c, STATUS, NULL, out);
 }
 
 int sonde_cpu_check(struct sonde_err *note)
@@ -457,7 +457,7 @@ int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profi
 {
     struct sonde_cpu_status status;
     struct sonde_profile view;
-    const int rc = ask(c, COPY, &view, &status);
+    const int rc = cpu_ask(c, COPY, &view, &status);
     if (rc) {
         free_rows(&view);
         return rc;
@@ -489,7 +489,7 @@ int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)
 int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
                           struct sonde_cpu_status *status)
 {
-    ask(c, END, NULL, status);
+    cpu_ask(c, END, NULL, status);
     pthread_join(c->thread, NULL);
     *out = c->profile;
     c->profile = NULL;

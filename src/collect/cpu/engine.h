@@ -46,7 +46,7 @@ struct sonde_cpu_engine_ops {
 
     /* Samples of what has not ended yet, up to now, are appended to the profile; the caller copies
      * it and takes them off again. */
-    void (*open_ends)(struct sonde_cpu_engine *e);
+    void (*blocked_flush)(struct sonde_cpu_engine *e);
 
     /* The profile has forgotten all rows: ids that were kept of it are void. */
     void (*forget)(struct sonde_cpu_engine *e);

@@ -115,7 +115,7 @@ static uint32_t *sampled_pids(const struct sonde_perf_reader *r, uint32_t *count
     return pids;
 }
 
-static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
+static int cpu_perf_resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
 {
     struct sonde_perf_reader *r = &e->reader;
     struct sonde_err err = { "" };
@@ -147,9 +147,9 @@ static void fit_stack(struct sonde_cpu_engine *e)
     if (e->fit == FIT_ASK && r->seen >= FIT_STACKS) {
         const uint32_t needed = stack_needed(r);
         e->fit = FIT_DONE;
-        if (needed < e->set.options.stack_bytes && !resize(e, needed)) e->fit = FIT_LESS;
+        if (needed < e->set.options.stack_bytes && !cpu_perf_resize(e, needed)) e->fit = FIT_LESS;
     } else if (e->fit == FIT_LESS && r->cut >= CUT_MIN && r->cut > r->seen / CUT_SHARE) {
-        resize(e, sonde_perf_set_stack_max(&e->set));
+        cpu_perf_resize(e, sonde_perf_set_stack_max(&e->set));
         e->fit = FIT_DONE;
     }
 }
@@ -211,21 +211,21 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
         sonde_perf_reader_take(r, h);
     }
     sonde_perf_reader_settle(r, last ? UINT64_MAX : now);
-    if (e->set.options.switches) sonde_perf_reader_look(r);
+    if (e->set.options.switches) sonde_perf_reader_sample_sleepers(r);
     if (last || sonde_cpu_account_is_due(&e->account, now)) {
         sonde_cpu_account_settle(&e->account, r->p, now);
     }
     if (last) {
-        sonde_perf_reader_open_ends(r, now);
+        sonde_perf_reader_blocked_flush(r, now);
     } else {
         fit_stack(e);
         fit_width(e, now);
     }
 }
 
-static void perf_open_ends(struct sonde_cpu_engine *e)
+static void perf_blocked_flush(struct sonde_cpu_engine *e)
 {
-    sonde_perf_reader_open_ends(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
+    sonde_perf_reader_blocked_flush(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
 }
 
 static void perf_forget(struct sonde_cpu_engine *e) { sonde_perf_reader_forget(&e->reader); }
@@ -256,7 +256,7 @@ static int misses_kernel(const struct sonde_cpu_engine *e, const struct sonde_cp
            kernel_ns(e, c) > KERNEL_LEAST_NS;
 }
 
-static void put_known(const struct sonde_perf_tasks *t, struct sonde_cpu_counts *out)
+static void cpu_perf_put_known(const struct sonde_perf_tasks *t, struct sonde_cpu_counts *out)
 {
     out->known_count = 0;
     for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
@@ -274,7 +274,7 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     sonde_perf_reader_settle(&e->reader, UINT64_MAX);
     sonde_cpu_account_settle(&e->account, e->reader.p, sonde_clock_ns(CLOCK_MONOTONIC));
     *out = e->reader.counts;
-    put_known(&e->reader.tasks, out);
+    cpu_perf_put_known(&e->reader.tasks, out);
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
     /* A ring that makes no sense is a loss of at least the record that did not. */
     out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);
@@ -411,7 +411,7 @@ const struct sonde_cpu_engine_ops sonde_cpu_engine_perf = {
     .start = perf_start,
     .wait = perf_wait,
     .drain = perf_drain,
-    .open_ends = perf_open_ends,
+    .blocked_flush = perf_blocked_flush,
     .forget = perf_forget,
     .emptied = perf_emptied,
     .counts = perf_counts,

@@ -11,7 +11,7 @@
 
 #define TEXT 512
 
-static int from_errno(int error)
+static int perf_blocked_from_errno(int error)
 {
     return error == ENOENT || error == ESRCH   ? SONDE_ENOENT
            : error == EACCES || error == EPERM ? SONDE_EACCES
@@ -23,9 +23,9 @@ static int read_task(uint32_t pid, uint32_t tid, const char *name, char out[TEXT
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", pid, tid, name);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return from_errno(errno);
+    if (fd < 0) return perf_blocked_from_errno(errno);
     const ssize_t n = read(fd, out, TEXT - 1);
-    const int rc = n < 0 ? from_errno(errno) : 0;
+    const int rc = n < 0 ? perf_blocked_from_errno(errno) : 0;
     close(fd);
     out[n > 0 ? n : 0] = '\0';
     return rc;
@@ -61,12 +61,12 @@ int sonde_perf_blocked_parse(const char *text, uint64_t *sp, uint64_t *ip)
 }
 
 /* As much of its stack as is mapped. */
-static int read_stack(uint32_t pid, struct sonde_perf_blocked *b)
+static int perf_blocked_read_stack(uint32_t pid, struct sonde_perf_blocked *b)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/mem", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return from_errno(errno);
+    if (fd < 0) return perf_blocked_from_errno(errno);
     const ssize_t n = pread(fd, b->stack, sizeof(b->stack), (off_t)b->regs.sp);
     close(fd);
     b->stack_len = n > 0 ? (size_t)n : 0;
@@ -80,7 +80,7 @@ int sonde_perf_blocked_read(uint32_t pid, uint32_t tid, struct sonde_perf_blocke
     if (rc) return rc;
     out->regs = (struct sonde__regs){ .bp_lost = 1 };
     rc = sonde_perf_blocked_parse(before, &out->regs.sp, &out->regs.ip);
-    if (!rc) rc = read_stack(pid, out);
+    if (!rc) rc = perf_blocked_read_stack(pid, out);
     if (!rc) rc = read_task(pid, tid, "syscall", after);
     if (!rc && strcmp(before, after)) rc = SONDE_EBUSY; /* it ran while it was read */
     return rc;

@@ -25,7 +25,7 @@ enum { SAMPLES = 50, MATCHES_MIN = 10, GAPS_MAX = 4096, GAP_NS = 300, STACK_BYTE
 struct gap { uint64_t from_ns, to_ns; };
 
 /* As the engine's own: what is written for each sample is what takes the time. */
-static struct perf_event_attr sampling(int hardware)
+static struct perf_event_attr perf_cost_sampling(int hardware)
 {
     return (struct perf_event_attr){
         .size = sizeof(struct perf_event_attr),
@@ -49,10 +49,10 @@ static struct perf_event_attr sampling(int hardware)
 
 static int open_on_self(struct sonde_perf_ring *ring, struct sonde_err *err)
 {
-    struct perf_event_attr attr = sampling(1);
+    struct perf_event_attr attr = perf_cost_sampling(1);
     int fd = sonde_perf_open(&attr, 0, -1);
     if (fd < 0) {
-        attr = sampling(0);
+        attr = perf_cost_sampling(0);
         fd = sonde_perf_open(&attr, 0, -1);
     }
     if (fd < 0) return sonde_perf_explain(errno, 0, err);
@@ -66,7 +66,7 @@ static uint64_t head_of(const struct sonde_perf_ring *ring)
 }
 
 /* Gaps in the stream of readings; how many. */
-static size_t spin(const struct sonde_perf_ring *ring, struct gap *gaps)
+static size_t perf_cost_spin(const struct sonde_perf_ring *ring, struct gap *gaps)
 {
     size_t count = 0;
     const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + SPIN_NS;
@@ -79,15 +79,15 @@ static size_t spin(const struct sonde_perf_ring *ring, struct gap *gaps)
     return count;
 }
 
-static int by_size(const void *a, const void *b)
+static int perf_cost_by_size(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* The gap that each sample's time is in; how many were found. Nothing in the ring has wrapped. */
-static size_t match(const struct sonde_perf_ring *ring, const struct gap *gaps, size_t gap_count,
-                    uint64_t *sizes, size_t max)
+static size_t perf_cost_match(const struct sonde_perf_ring *ring, const struct gap *gaps,
+                              size_t gap_count, uint64_t *sizes, size_t max)
 {
     size_t count = 0, gap = 0;
     const uint64_t head = head_of(ring) < ring->size ? head_of(ring) : 0;
@@ -116,12 +116,12 @@ int sonde_perf_cost(double *out_ns, struct sonde_err *err)
     const int rc = open_on_self(&ring, err);
     if (rc) return rc;
     ioctl(ring.fd, PERF_EVENT_IOC_ENABLE, 0);
-    const size_t gap_count = spin(&ring, gaps);
+    const size_t gap_count = perf_cost_spin(&ring, gaps);
     ioctl(ring.fd, PERF_EVENT_IOC_DISABLE, 0);
-    const size_t count = match(&ring, gaps, gap_count, sizes, SAMPLES);
+    const size_t count = perf_cost_match(&ring, gaps, gap_count, sizes, SAMPLES);
     sonde_perf_ring_unmap(&ring);
     if (count < MATCHES_MIN) return sonde_err_set(err, SONDE_EBUSY, "%s", few);
-    qsort(sizes, count, sizeof(sizes[0]), by_size);
+    qsort(sizes, count, sizeof(sizes[0]), perf_cost_by_size);
     *out_ns = (double)sizes[count / 2];
     return 0;
 }

@@ -39,7 +39,7 @@ struct sonde_perf_words {
     struct word words[WORDS];
 };
 
-struct piece {
+struct perf_outer_piece {
     uint64_t addr;          /* 0 = free */
     uint8_t bytes[PIECE];
 };
@@ -56,7 +56,7 @@ struct sonde_perf_outer {
     int final;              /* there will be no better time */
     int looked;             /* that the thread is there */
     uint32_t piece_count;
-    struct piece pieces[PIECES];
+    struct perf_outer_piece pieces[PIECES];
 
     /* The frame at hand. */
     uint64_t pc;
@@ -128,7 +128,7 @@ void sonde_perf_words_free(struct sonde_perf_words *w)
 /* ---- Reading ---------------------------------------------------------------------------------- */
 
 /* A thread that is gone may have left its stack to another one. */
-static int is_there(struct sonde_perf_outer *o)
+static int perf_outer_is_there(struct sonde_perf_outer *o)
 {
     if (o->looked) return o->why != SONDE_PERF_OUTER_GONE;
     o->looked = 1;
@@ -136,13 +136,13 @@ static int is_there(struct sonde_perf_outer *o)
     return o->why != SONDE_PERF_OUTER_GONE;
 }
 
-static const struct piece *piece_read(struct sonde_perf_outer *o, uint64_t addr)
+static const struct perf_outer_piece *piece_read(struct sonde_perf_outer *o, uint64_t addr)
 {
     for (uint32_t i = 0; i < o->piece_count; i++) {
         if (o->pieces[i].addr == addr) return &o->pieces[i];
     }
-    if (!is_there(o)) return NULL;
-    struct piece *p = &o->pieces[o->piece_count < PIECES ? o->piece_count : PIECES - 1];
+    if (!perf_outer_is_there(o)) return NULL;
+    struct perf_outer_piece *p = &o->pieces[o->piece_count < PIECES ? o->piece_count : PIECES - 1];
     const struct iovec to = { p->bytes, PIECE };
     const struct iovec from = { (void *)(uintptr_t)addr, PIECE };
     p->addr = 0;
@@ -176,7 +176,7 @@ static uint64_t outer_returns_to(void *arg, uint64_t place, uint64_t hidden, int
 }
 
 /* The return address that a probe has taken from there, if it has. */
-static void put_back(struct sonde_perf_outer *o, uint64_t addr, uint64_t *word)
+static void perf_outer_put_back(struct sonde_perf_outer *o, uint64_t addr, uint64_t *word)
 {
     if (!o->ops.returns_to || !sonde_aspace_probes(o->as, *word)) return;
     int sure;
@@ -200,10 +200,10 @@ static int outer_word(void *arg, uint64_t addr, uint64_t *out)
         *out = w->value;
         return 0;
     }
-    const struct piece *p = piece_read(o, addr & ~(uint64_t)(PIECE - 1));
+    const struct perf_outer_piece *p = piece_read(o, addr & ~(uint64_t)(PIECE - 1));
     if (!p) return -1;
     memcpy(out, p->bytes + addr % PIECE, sizeof(*out));
-    put_back(o, addr, out);
+    perf_outer_put_back(o, addr, out);
     if (o->count == STEP_WORDS) return -1;
     o->step[o->count].addr = addr;
     o->step[o->count++].value = *out;

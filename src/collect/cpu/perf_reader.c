@@ -41,24 +41,25 @@ void sonde_perf_reader_release(struct sonde_perf_reader *r)
 
 /* ---- Whose it is ----------------------------------------------------------------------------- */
 
-static int is_wanted(const struct sonde_perf_reader *r, uint32_t pid)
+static int perf_reader_is_wanted(const struct sonde_perf_reader *r, uint32_t pid)
 {
     return pid == r->pid || (r->children && pid && pid != UINT32_MAX);
 }
 
 /* The thread of a record; one whose beginning was missed is looked up. NULL = not of ours. */
-static struct sonde_perf_thread *thread_of(struct sonde_perf_reader *r, uint32_t pid, uint32_t tid)
+static struct sonde_perf_thread *perf_reader_thread_of(struct sonde_perf_reader *r, uint32_t pid,
+                                                       uint32_t tid)
 {
     struct sonde_perf_thread *t = sonde_perf_tasks_thread(&r->tasks, tid);
     if (t && t->process->pid == pid) return t;
-    if (!is_wanted(r, pid)) return NULL;
+    if (!perf_reader_is_wanted(r, pid)) return NULL;
     struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, pid);
     if (!p) p = sonde_perf_tasks_find_process(&r->tasks, pid);
     return p ? sonde_perf_tasks_add_thread(&r->tasks, p, tid, NULL) : NULL;
 }
 
 /* Its row in the profile's table. */
-static uint32_t row_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
+static uint32_t perf_reader_row_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
 {
     if (t->row) return t->row;
     const uint32_t pid = t->process->pid;
@@ -82,9 +83,9 @@ static int is_owner(struct sonde_perf_thread *t, const struct sonde_perf_event *
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-static size_t unwind(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                     const struct sonde_perf_record *rec, uint64_t back, int final,
-                     struct sonde_aspace_walk *w)
+static size_t perf_reader_unwind(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                 const struct sonde_perf_record *rec, uint64_t back, int final,
+                                 struct sonde_aspace_walk *w)
 {
     struct sonde_perf_process *p = t->process;
     struct sonde__regs regs = rec->u.sample.regs;
@@ -161,12 +162,12 @@ static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread
 {
     struct sonde_perf_process *p = t->process;
     struct sonde_aspace_walk w;
-    size_t n = unwind(r, t, rec, 0, final, &w);
+    size_t n = perf_reader_unwind(r, t, rec, 0, final, &w);
     if (w.end != SONDE_ASPACE_START && in_kernel) {
         /* In a system call ip is behind the instruction, which may be a function's last one, as in
          * the return from a signal handler. */
-        n = unwind(r, t, rec, 1, final, &w);
-        if (w.end != SONDE_ASPACE_START) n = unwind(r, t, rec, 0, final, &w);
+        n = perf_reader_unwind(r, t, rec, 1, final, &w);
+        if (w.end != SONDE_ASPACE_START) n = perf_reader_unwind(r, t, rec, 0, final, &w);
     }
     if (w.mended) {
         r->outer_ns = rec->time_ns;
@@ -270,8 +271,9 @@ static void step_out(struct sonde_perf_reader *r, struct sonde_perf_process *p,
 }
 
 /* The stack of a sample; 0 = no memory for it. STACK_LATER, unless it is asked finally. */
-static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                         const struct sonde_perf_record *rec, int final, uint16_t *flags)
+static uint32_t perf_reader_stack_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                     const struct sonde_perf_record *rec, int final,
+                                     uint16_t *flags)
 {
     struct sonde_perf_process *p = t ? t->process : NULL;
     const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
@@ -296,11 +298,11 @@ static int take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
     struct sonde_profile_sample s = {
         .time_ns = rec->time_ns + r->unix_ns,
         .weight = (uint64_t)((double)rec->u.sample.period * r->ns_per_count + 0.5),
-        .thread = t ? row_of(r, t) : 0,
+        .thread = t ? perf_reader_row_of(r, t) : 0,
         .count = 1,
         .kind = SONDE_SAMPLE_CPU,
     };
-    s.stack = stack_of(r, t, rec, final, &s.flags);
+    s.stack = perf_reader_stack_of(r, t, rec, final, &s.flags);
     if (s.stack == STACK_LATER) return SONDE_EBUSY;
     r->counts.samples++;
     r->counts.truncated += s.flags & SONDE_SAMPLE_TRUNCATED;
@@ -309,21 +311,23 @@ static int take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
     return 0;
 }
 
-static int parse(const struct sonde_perf_reader *r, const struct perf_event_header *h,
-                 struct sonde_perf_record *out)
+static int perf_reader_parse(const struct sonde_perf_reader *r, const struct perf_event_header *h,
+                             struct sonde_perf_record *out)
 {
     const int callchain = r->set->options.callchain && !r->set->plan.exclude_kernel;
     return sonde_perf_record_parse(h, callchain, out);
 }
 
-static void settle(struct sonde_perf_reader *r, uint64_t now_ns, uint32_t pid)
+static void perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns, uint32_t pid)
 {
     struct sonde_perf_parked *p, *back = NULL;
     int final;
     while ((p = sonde_perf_lot_take(&r->lot, now_ns, pid, &final))) {
         struct sonde_perf_record rec;
         struct sonde_perf_thread *t = NULL;
-        if (!parse(r, &p->header, &rec)) t = sonde_perf_tasks_thread(&r->tasks, rec.tid);
+        if (!perf_reader_parse(r, &p->header, &rec)) {
+            t = sonde_perf_tasks_thread(&r->tasks, rec.tid);
+        }
         if (t && t->process->pid == rec.pid && take_clock(r, t, &rec, final)) {
             p->next = back;
             back = p;
@@ -337,12 +341,15 @@ static void settle(struct sonde_perf_reader *r, uint64_t now_ns, uint32_t pid)
     }
 }
 
-void sonde_perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns) { settle(r, now_ns, 0); }
+void sonde_perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns)
+{
+    perf_reader_settle(r, now_ns, 0);
+}
 
 /* What is known of a process is about to change: what waits must do with what there is. */
 static void settle_process(struct sonde_perf_reader *r, uint32_t pid)
 {
-    if (r->lot.first) settle(r, UINT64_MAX, pid);
+    if (r->lot.first) perf_reader_settle(r, UINT64_MAX, pid);
 }
 
 static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_record *rec,
@@ -353,7 +360,7 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
     const int ending = rec->tid == UINT32_MAX;
     /* Of a whole CPU: whatever runs there. */
     if (e && e->owner == SONDE_PERF_WIDE && !sonde_perf_tasks_process(&r->tasks, rec->pid)) return;
-    struct sonde_perf_thread *t = ending ? NULL : thread_of(r, rec->pid, rec->tid);
+    struct sonde_perf_thread *t = ending ? NULL : perf_reader_thread_of(r, rec->pid, rec->tid);
     if (!e || (!t && !ending) || (t && !is_owner(t, e))) return;
     if (e->kind == SONDE_PERF_CLOCK) {
         if (t) t->blocked = 0; /* it runs, so that it came back was lost */
@@ -362,7 +369,7 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
         }
     } else if (e->kind == SONDE_PERF_SWITCH && t) {
         t->switch_flags = 0;
-        t->switch_stack = stack_of(r, t, rec, 1, &t->switch_flags);
+        t->switch_stack = perf_reader_stack_of(r, t, rec, 1, &t->switch_flags);
     }
 }
 
@@ -377,7 +384,7 @@ static void add_blocked(struct sonde_perf_reader *r, struct sonde_perf_thread *t
         .weight = weight,
         .stack = t->out_stack ? t->out_stack
                               : sonde_cpu_stacks_named(r->stacks, "[stack not sampled]"),
-        .thread = row_of(r, t),
+        .thread = perf_reader_row_of(r, t),
         .count = count,
         .kind = SONDE_SAMPLE_OFFCPU,
         .flags = t->out_flags,
@@ -387,7 +394,7 @@ static void add_blocked(struct sonde_perf_reader *r, struct sonde_perf_thread *t
 
 static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
 {
-    struct sonde_perf_thread *t = thread_of(r, rec->pid, rec->tid);
+    struct sonde_perf_thread *t = perf_reader_thread_of(r, rec->pid, rec->tid);
     if (!t) return;
     if (rec->misc & PERF_RECORD_MISC_SWITCH_OUT) {
         const int preempted = (rec->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0;
@@ -424,7 +431,7 @@ void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_n
     }
 }
 
-static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
+static void perf_reader_sample_sleeper(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
 {
     struct sonde_perf_process *p = t->process;
     struct sonde_aspace_walk w;
@@ -442,11 +449,11 @@ static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
     t->out_flags = walk_flags(r, &w);
 }
 
-void sonde_perf_reader_look(struct sonde_perf_reader *r)
+void sonde_perf_reader_sample_sleepers(struct sonde_perf_reader *r)
 {
     for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
         for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
-            if (t->blocked && !t->out_stack && !t->looked) look_at(r, t);
+            if (t->blocked && !t->out_stack && !t->looked) perf_reader_sample_sleeper(r, t);
         }
     }
 }
@@ -470,7 +477,7 @@ static void add_rest(struct sonde_perf_reader *r, struct sonde_perf_thread *t, u
     if (t->off_ns + open_ns) add_blocked(r, t, t->off_ns + open_ns, t->off_count + t->blocked);
 }
 
-void sonde_perf_reader_open_ends(struct sonde_perf_reader *r, uint64_t now_ns)
+void sonde_perf_reader_blocked_flush(struct sonde_perf_reader *r, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
         for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
@@ -483,7 +490,7 @@ void sonde_perf_reader_open_ends(struct sonde_perf_reader *r, uint64_t now_ns)
 
 static void take_fork(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
 {
-    if (!is_wanted(r, rec->pid)) return;
+    if (!perf_reader_is_wanted(r, rec->pid)) return;
     struct sonde_perf_process *parent =
         sonde_perf_tasks_process(&r->tasks, rec->u.task.parent_pid);
     struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
@@ -508,7 +515,7 @@ static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_recor
 
 static void take_comm(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
 {
-    struct sonde_perf_thread *t = thread_of(r, rec->pid, rec->tid);
+    struct sonde_perf_thread *t = perf_reader_thread_of(r, rec->pid, rec->tid);
     if (!t) return;
     memcpy(t->name, rec->u.comm.name, sizeof(t->name));
     if (t->row) sonde_profile_thread(r->p, rec->pid, rec->tid, t->name);
@@ -539,7 +546,7 @@ static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record
 void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h)
 {
     struct sonde_perf_record rec;
-    if (parse(r, h, &rec)) {
+    if (perf_reader_parse(r, h, &rec)) {
         r->bad_records++;
         return;
     }

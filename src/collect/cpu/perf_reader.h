@@ -63,13 +63,13 @@ void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_n
 
 /* For off-CPU: look up from outside where threads are blocked whose stack did not come with the
  * switch. */
-void sonde_perf_reader_look(struct sonde_perf_reader *r);
+void sonde_perf_reader_sample_sleepers(struct sonde_perf_reader *r);
 
 /* Ids of the profile's rows are void. Where threads are blocked is looked up again. */
 void sonde_perf_reader_forget(struct sonde_perf_reader *r);
 
 /* Samples of blocked time that has not ended, up to now_ns (CLOCK_MONOTONIC), and of what is still
  * added up. Changes nothing but the profile. */
-void sonde_perf_reader_open_ends(struct sonde_perf_reader *r, uint64_t now_ns);
+void sonde_perf_reader_blocked_flush(struct sonde_perf_reader *r, uint64_t now_ns);
 
 #endif

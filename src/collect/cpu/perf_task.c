@@ -9,7 +9,7 @@
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
 
-static uint32_t bucket(uint32_t number) { return number & (SONDE_PERF_BUCKETS - 1); }
+static uint32_t perf_task_bucket(uint32_t number) { return number & (SONDE_PERF_BUCKETS - 1); }
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks)
 {
@@ -53,14 +53,14 @@ void sonde_perf_tasks_release(struct sonde_perf_tasks *t)
 
 struct sonde_perf_process *sonde_perf_tasks_process(const struct sonde_perf_tasks *t, uint32_t pid)
 {
-    struct sonde_perf_process *p = t->processes[bucket(pid)];
+    struct sonde_perf_process *p = t->processes[perf_task_bucket(pid)];
     while (p && p->pid != pid) p = p->next;
     return p;
 }
 
 struct sonde_perf_thread *sonde_perf_tasks_thread(const struct sonde_perf_tasks *t, uint32_t tid)
 {
-    struct sonde_perf_thread *thread = t->threads[bucket(tid)];
+    struct sonde_perf_thread *thread = t->threads[perf_task_bucket(tid)];
     while (thread && thread->tid != tid) thread = thread->next;
     return thread;
 }
@@ -68,8 +68,8 @@ struct sonde_perf_thread *sonde_perf_tasks_thread(const struct sonde_perf_tasks 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
 /* Takes as, also when it fails. */
-static struct sonde_perf_process *put_process(struct sonde_perf_tasks *t, uint32_t pid,
-                                              struct sonde_aspace *as)
+static struct sonde_perf_process *perf_task_put_process(struct sonde_perf_tasks *t, uint32_t pid,
+                                                        struct sonde_aspace *as)
 {
     struct sonde_perf_process *p =
         t->process_count < SONDE_PERF_TASKS_MAX ? sonde__calloc(1, sizeof(*p)) : NULL;
@@ -79,9 +79,9 @@ static struct sonde_perf_process *put_process(struct sonde_perf_tasks *t, uint32
     }
     p->pid = pid;
     p->as = as;
-    p->layout = sonde_cpu_stacks_layout(t->stacks);
-    p->next = t->processes[bucket(pid)];
-    t->processes[bucket(pid)] = p;
+    p->layout = sonde_cpu_stacks_layout_new(t->stacks);
+    p->next = t->processes[perf_task_bucket(pid)];
+    t->processes[perf_task_bucket(pid)] = p;
     t->process_count++;
     return p;
 }
@@ -90,10 +90,10 @@ struct sonde_perf_process *sonde_perf_tasks_add_process(struct sonde_perf_tasks 
 {
     struct sonde_aspace *as;
     if (sonde_aspace_create(t->modules, pid, &as)) return NULL;
-    return put_process(t, pid, as);
+    return perf_task_put_process(t, pid, as);
 }
 
-static void read_name(uint32_t pid, uint32_t tid, char *out, size_t size)
+static void perf_task_read_name(uint32_t pid, uint32_t tid, char *out, size_t size)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
@@ -121,10 +121,10 @@ struct sonde_perf_thread *sonde_perf_tasks_add_thread(struct sonde_perf_tasks *t
     if (name) {
         snprintf(thread->name, sizeof(thread->name), "%s", name);
     } else {
-        read_name(p->pid, tid, thread->name, sizeof(thread->name));
+        perf_task_read_name(p->pid, tid, thread->name, sizeof(thread->name));
     }
-    thread->next = t->threads[bucket(tid)];
-    t->threads[bucket(tid)] = thread;
+    thread->next = t->threads[perf_task_bucket(tid)];
+    t->threads[perf_task_bucket(tid)] = thread;
     t->thread_count++;
     p->threads++;
     return thread;
@@ -151,7 +151,7 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
 {
     struct sonde_aspace *as;
     if (sonde_aspace_fork(parent->as, pid, &as)) return NULL;
-    struct sonde_perf_process *p = put_process(t, pid, as);
+    struct sonde_perf_process *p = perf_task_put_process(t, pid, as);
     if (p) p->layout = parent->layout;
     return p;
 }
@@ -170,7 +170,7 @@ void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread 
     sonde_perf_words_free(thread->words);
     thread->words = NULL;
     sonde_aspace_exec(p->as);
-    p->layout = sonde_cpu_stacks_layout(t->stacks);
+    p->layout = sonde_cpu_stacks_layout_new(t->stacks);
     p->in_exec = 1;
 }
 
@@ -178,7 +178,7 @@ void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process 
                           const struct sonde_aspace_event *e)
 {
     sonde_aspace_map(p->as, e); /* what does not fit stays unknown code */
-    p->layout = sonde_cpu_stacks_layout(t->stacks);
+    p->layout = sonde_cpu_stacks_layout_new(t->stacks);
 }
 
 void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t)
@@ -186,14 +186,14 @@ void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t)
     for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
         for (struct sonde_perf_process *p = t->processes[i]; p; p = p->next) {
             sonde_aspace_scan(p->as);
-            p->layout = sonde_cpu_stacks_layout(t->stacks);
+            p->layout = sonde_cpu_stacks_layout_new(t->stacks);
         }
     }
 }
 
 static void remove_process(struct sonde_perf_tasks *t, struct sonde_perf_process *gone)
 {
-    struct sonde_perf_process **at = &t->processes[bucket(gone->pid)];
+    struct sonde_perf_process **at = &t->processes[perf_task_bucket(gone->pid)];
     while (*at != gone) at = &(*at)->next;
     *at = gone->next;
     t->process_count--;
@@ -202,7 +202,7 @@ static void remove_process(struct sonde_perf_tasks *t, struct sonde_perf_process
 
 void sonde_perf_tasks_end(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread)
 {
-    struct sonde_perf_thread **at = &t->threads[bucket(thread->tid)];
+    struct sonde_perf_thread **at = &t->threads[perf_task_bucket(thread->tid)];
     while (*at != thread) at = &(*at)->next;
     *at = thread->next;
     t->thread_count--;

@@ -11,14 +11,14 @@
 #define KNOWN_MAX 65536u /* a program that loads and unloads code makes ever new ones */
 
 /* What an address was found to be. */
-struct place {
+struct cpu_stack_place {
     uint64_t ip;
     uint32_t layout;   /* 0 = free */
     uint32_t location;
 };
 
 /* What was made of a mapping. */
-struct known {
+struct cpu_stack_known {
     uint64_t mapping;
     uint32_t module;
 };
@@ -29,11 +29,11 @@ struct sonde_cpu_stacks {
     uint32_t layout;          /* last number given out */
     uint32_t left_out;        /* location of that name */
     uint32_t kernel;          /* module */
-    struct known *known;      /* by known_index */
+    struct cpu_stack_known *known;      /* by known_index */
     uint32_t known_count, known_cap;
     struct sonde_intern known_index;
     size_t bytes;
-    struct place places[PLACES];
+    struct cpu_stack_place places[PLACES];
 };
 
 int sonde_cpu_stacks_create(struct sonde_profile *p, uint32_t depth_max,
@@ -71,7 +71,7 @@ void sonde_cpu_stacks_destroy(struct sonde_cpu_stacks *s)
     sonde__free(s);
 }
 
-uint32_t sonde_cpu_stacks_layout(struct sonde_cpu_stacks *s)
+uint32_t sonde_cpu_stacks_layout_new(struct sonde_cpu_stacks *s)
 {
     if (++s->layout <= KERNEL_LAYOUT) { /* wrapped: numbers that are remembered come again */
         memset(s->places, 0, sizeof(s->places));
@@ -106,14 +106,14 @@ static uint32_t make_module(struct sonde_cpu_stacks *s, struct sonde_aspace *as,
     return sonde_profile_module(s->p, &row);
 }
 
-static void remember(struct sonde_cpu_stacks *s, uint32_t hash, struct known k)
+static void cpu_stack_remember(struct sonde_cpu_stacks *s, uint32_t hash, struct cpu_stack_known k)
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
     if (s->known_count == KNOWN_MAX) {
         sonde_intern_release(&s->known_index);
         s->known_count = 0;
     }
-    struct known *grown =
+    struct cpu_stack_known *grown =
         sonde_table_grow(s->known, s->known_count, &s->known_cap, sizeof(*grown), &b);
     if (!grown) return;
     s->known = grown;
@@ -123,7 +123,8 @@ static void remember(struct sonde_cpu_stacks *s, uint32_t hash, struct known k)
 }
 
 /* The profile's module of the mapping at ip; 0 = none. */
-static uint32_t module_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint64_t ip)
+static uint32_t cpu_stack_module_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as,
+                                    uint64_t ip)
 {
     if (!as) return kernel_module(s);
     const uint64_t mapping = sonde_aspace_mapping(as, ip);
@@ -134,7 +135,7 @@ static uint32_t module_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as, u
         if (s->known[i - 1].mapping == mapping) return s->known[i - 1].module;
     }
     const uint32_t module = make_module(s, as, ip);
-    if (module) remember(s, hash, (struct known){ mapping, module });
+    if (module) cpu_stack_remember(s, hash, (struct cpu_stack_known){ mapping, module });
     return module;
 }
 
@@ -144,11 +145,11 @@ static uint32_t location_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as,
                             uint64_t ip)
 {
     const uint64_t hash = (ip ^ (uint64_t)layout << 40) * SONDE_HASH_MUL;
-    struct place *place = &s->places[hash >> 51];
+    struct cpu_stack_place *place = &s->places[hash >> 51];
     _Static_assert(PLACES == 1u << 13, "the hash has as many bits");
     if (place->ip == ip && place->layout == layout) return place->location;
-    const uint32_t location = sonde_profile_location(s->p, module_at(s, as, ip), ip);
-    if (location) *place = (struct place){ ip, layout, location };
+    const uint32_t location = sonde_profile_location(s->p, cpu_stack_module_at(s, as, ip), ip);
+    if (location) *place = (struct cpu_stack_place){ ip, layout, location };
     return location;
 }
 

@@ -23,7 +23,7 @@ int sonde_cpu_stacks_forget(struct sonde_cpu_stacks *s);
 
 /* What an address means lasts as long as the mappings of its process. A number that stands for
  * them: take a new one after every change. */
-uint32_t sonde_cpu_stacks_layout(struct sonde_cpu_stacks *s);
+uint32_t sonde_cpu_stacks_layout_new(struct sonde_cpu_stacks *s);
 
 /* The stack of these addresses, innermost first, on top of parent (0 = none): its id, 0 = no
  * memory. as: whose code it is; NULL = the kernel's. layout: the number of its mappings. */

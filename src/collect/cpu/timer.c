@@ -71,7 +71,7 @@ static void note_threads(struct sonde_cpu_engine *e, const struct sonde_timer_ta
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* 0, or SONDE_ENOENT: it is not sampled, or not by us. */
-static int is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
+static int cpu_timer_is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
 {
     struct sonde_err err;
     const int rc = sonde_segment_sampler(t->base.segment, &t->info, &err);
@@ -82,14 +82,15 @@ static int is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
     return rc;
 }
 
-static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t, int last)
+static void cpu_timer_target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t,
+                                  int last)
 {
     struct sonde_err err;
     if (!t->base.segment) return;
     /* Who has just been sampled lives; if it has ended since, the next round will see no sample. */
     if (!t->busy || last) sonde_preload_look(&e->found, &t->base);
     if (!t->base.ours) {
-        const int rc = is_ours(e, t);
+        const int rc = cpu_timer_is_ours(e, t);
         if (rc != 0) {
             if (t->base.gone || rc != SONDE_ENOENT) sonde_timer_target_release(&e->reader, t);
             return;
@@ -112,14 +113,14 @@ static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t
     if (rc != 0 || t->base.gone) sonde_timer_target_release(&e->reader, t);
 }
 
-static void engine_drain(struct sonde_cpu_engine *e, int last)
+static void cpu_timer_engine_drain(struct sonde_cpu_engine *e, int last)
 {
     /* Records that are being written when sampling ends are nobody's. */
     sonde_tick_clock_update(&e->clock);
     e->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     sonde_preload_scan(&e->found);
     for (uint32_t i = 0; i < e->found.target_count; i++) {
-        target_read(e, target_at(e, i), last);
+        cpu_timer_target_read(e, target_at(e, i), last);
     }
 }
 
@@ -138,9 +139,9 @@ static void engine_forget(struct sonde_cpu_engine *e)
     }
 }
 
-static void engine_open_ends(struct sonde_cpu_engine *e) { (void)e; }
+static void cpu_timer_blocked_flush(struct sonde_cpu_engine *e) { (void)e; }
 
-static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
+static void cpu_timer_engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     const struct sonde_timer_figures *f = &e->reader.figures;
     *out = (struct sonde_cpu_counts){ .samples = f->samples, .truncated = f->truncated,
@@ -182,12 +183,12 @@ int sonde_timer_environment(uint64_t session, uint64_t period_ns, uint32_t depth
 }
 
 /* A process that runs already must have come with the library in it. */
-static int find_running(struct sonde_cpu_engine *e, struct sonde_err *err)
+static int cpu_timer_find_running(struct sonde_cpu_engine *e, struct sonde_err *err)
 {
     sonde_preload_scan(&e->found);
     for (uint32_t i = 0; i < e->found.target_count; i++) {
         struct sonde_timer_target *t = target_at(e, i);
-        if (t->base.segment && t->base.id.pid == e->options.pid && is_ours(e, t) == 0) {
+        if (t->base.segment && t->base.id.pid == e->options.pid && cpu_timer_is_ours(e, t) == 0) {
             if (e->options.children) e->found.only = t->info.session;
             return 0;
         }
@@ -197,7 +198,7 @@ static int find_running(struct sonde_cpu_engine *e, struct sonde_err *err)
                          e->options.pid);
 }
 
-static void engine_destroy(struct sonde_cpu_engine *e);
+static void cpu_timer_engine_destroy(struct sonde_cpu_engine *e);
 
 static int engine_start(const struct sonde_cpu_options *options, int on_exec,
                         struct sonde_profile *p, struct sonde_cpu_engine **out,
@@ -225,10 +226,10 @@ static int engine_start(const struct sonde_cpu_options *options, int on_exec,
                                                                            : options->depth_max,
                                      options->children, e->env, &e->env_size, err);
     } else if (rc == 0) {
-        rc = find_running(e, err);
+        rc = cpu_timer_find_running(e, err);
     }
     if (rc != 0) {
-        engine_destroy(e);
+        cpu_timer_engine_destroy(e);
         return rc;
     }
     *out = e;
@@ -241,7 +242,7 @@ static const char *engine_environment(const struct sonde_cpu_engine *e, size_t *
     return e->env;
 }
 
-static void engine_destroy(struct sonde_cpu_engine *e)
+static void cpu_timer_engine_destroy(struct sonde_cpu_engine *e)
 {
     if (!e) return;
     for (uint32_t i = 0; i < e->found.target_count; i++) {
@@ -259,9 +260,9 @@ const struct sonde_cpu_engine_ops sonde_cpu_engine_timer = {
     .start = engine_start,
     .environment = engine_environment,
     .wait = engine_wait,
-    .drain = engine_drain,
-    .open_ends = engine_open_ends,
+    .drain = cpu_timer_engine_drain,
+    .blocked_flush = cpu_timer_blocked_flush,
     .forget = engine_forget,
-    .counts = engine_counts,
-    .destroy = engine_destroy,
+    .counts = cpu_timer_engine_counts,
+    .destroy = cpu_timer_engine_destroy,
 };

@@ -14,7 +14,7 @@
 
 #define NAME_EVERY_NS 1000000000u
 
-struct reading {
+struct cpu_timer_target_reading {
     struct sonde_timer_reader *r;
     struct sonde_timer_target *t;
 };
@@ -23,16 +23,16 @@ struct reading {
 
 static void on_map(void *arg, const struct sonde_segment_map *m)
 {
-    struct reading *g = arg;
+    struct cpu_timer_target_reading *g = arg;
     if (sonde_preload_map(&g->t->base, g->t->as, m) == 0) {
-        g->t->layout = sonde_cpu_stacks_layout(g->r->stacks);
+        g->t->layout = sonde_cpu_stacks_layout_new(g->r->stacks);
     }
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 /* The name as it is now, at most once a second: threads name themselves after they begin. */
-static void look_at_name(struct reading *g, uint32_t tid)
+static void cpu_timer_target_look_at_name(struct cpu_timer_target_reading *g, uint32_t tid)
 {
     char name[64];
     struct sonde_timer_target *t = g->t;
@@ -55,9 +55,9 @@ static void name_process(struct sonde_timer_reader *r, struct sonde_timer_target
     }
 }
 
-static void on_thread(void *arg, const struct sonde_segment_thread *thread)
+static void cpu_timer_target_on_thread(void *arg, const struct sonde_segment_thread *thread)
 {
-    struct reading *g = arg;
+    struct cpu_timer_target_reading *g = arg;
     char name[64];
     int changed = 0;
     name[sonde__utf8_copy(name, sizeof(name) - 1, thread->name, strlen(thread->name),
@@ -68,7 +68,7 @@ static void on_thread(void *arg, const struct sonde_segment_thread *thread)
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 /* As sonde_cpu_stacks_add wants it: with a frame where some were left out. */
-static uint32_t stack_of(struct reading *g, const struct sonde_segment_sample *s)
+static uint32_t cpu_timer_target_stack_of(struct cpu_timer_target_reading *g, const struct sonde_segment_sample *s)
 {
     uint64_t ips[SONDE__DEPTH_MAX + 1];
     struct sonde_timer_target *t = g->t;
@@ -76,7 +76,7 @@ static uint32_t stack_of(struct reading *g, const struct sonde_segment_sample *s
     if (!s->depth) return sonde_cpu_stacks_named(g->r->stacks, "[no user stack]");
     if (sonde_preload_find_code(&t->base, g->r->modules, t->as, s->ips, s->depth,
                                   g->r->now_ns)) {
-        t->layout = sonde_cpu_stacks_layout(g->r->stacks);
+        t->layout = sonde_cpu_stacks_layout_new(g->r->stacks);
     }
     if (!s->left_out) {
         return sonde_cpu_stacks_add(g->r->stacks, t->as, t->layout, 0, s->ips, s->depth);
@@ -87,19 +87,19 @@ static uint32_t stack_of(struct reading *g, const struct sonde_segment_sample *s
     return sonde_cpu_stacks_add(g->r->stacks, t->as, t->layout, 0, ips, s->depth + 1);
 }
 
-static void on_sample(void *arg, const struct sonde_segment_sample *s)
+static void cpu_timer_target_on_sample(void *arg, const struct sonde_segment_sample *s)
 {
-    struct reading *g = arg;
+    struct cpu_timer_target_reading *g = arg;
     struct sonde_timer_reader *r = g->r;
     const struct sonde__header *h = sonde_segment_header(g->t->base.segment);
     const uint64_t stands_for = 1 + (uint64_t)s->overrun;
     const int truncated = s->depth == 0 || s->flags & SONDE__SAMPLE_TRUNCATED;
-    look_at_name(g, g->t->base.id.pid); /* as the process is called */
-    look_at_name(g, s->tid);
+    cpu_timer_target_look_at_name(g, g->t->base.id.pid); /* as the process is called */
+    cpu_timer_target_look_at_name(g, s->tid);
     const struct sonde_profile_sample sample = {
         .time_ns = sonde_tick_unix_ns(r->clock, h->tsc != 0, s->ticks),
         .weight = stands_for * g->t->info.period_ns,
-        .stack = stack_of(g, s),
+        .stack = cpu_timer_target_stack_of(g, s),
         .thread = sonde_profile_thread(r->profile, g->t->base.id.pid, s->tid, ""),
         .count = stands_for > UINT32_MAX ? UINT32_MAX : (uint32_t)stands_for,
         .kind = SONDE_SAMPLE_CPU,
@@ -132,8 +132,9 @@ static void look_at_cpu(struct sonde_timer_target *t)
 int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t, int last,
                      struct sonde_err *err)
 {
-    struct reading g = { r, t };
-    const struct sonde_segment_sink sink = { on_sample, on_map, on_thread, &g };
+    struct cpu_timer_target_reading g = { r, t };
+    const struct sonde_segment_sink sink = { cpu_timer_target_on_sample, on_map,
+                                             cpu_timer_target_on_thread, &g };
     int rc = sonde_segment_sampler(t->base.segment, &t->info, err);
     if (rc != 0) return rc;
     if (!t->as) {

@@ -25,21 +25,21 @@ struct fold {
     struct heap_stacks stacks;
     uint32_t sites;                  /* counted */
     uint32_t *node_of;               /* owned; by site; 0 = none */
-    struct place *order;             /* owned; sites that have allocated, the largest first */
+    struct heap_build_place *order;             /* owned; sites that have allocated, the largest first */
     uint32_t order_count;
     struct sonde__heap_peak *peaks;   /* owned; NULL = what is in use now is the peak */
     double live, peak;               /* all bytes of them */
 };
 
-struct place { uint32_t magnitude, site; }; /* magnitude: bits of the bytes in use */
+struct heap_build_place { uint32_t magnitude, site; }; /* magnitude: bits of the bytes in use */
 
-static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-static double live_bytes(const struct sonde__heap_row *r)
+static uint64_t heap_build_less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static double heap_build_live_bytes(const struct sonde__heap_row *r)
 {
-    return (double)less(r->alloc_bytes, r->free_bytes);
+    return (double)heap_build_less(r->alloc_bytes, r->free_bytes);
 }
 
-static int no_memory(struct sonde_err *err)
+static int heap_build_no_memory(struct sonde_err *err)
 {
     return sonde_err_set(err, SONDE_ENOMEM, "no memory for the heap profile");
 }
@@ -52,16 +52,16 @@ static int read_sizes(struct fold *f)
 {
     struct sonde__heap_row rows[SONDE__HEAP_ROWS];
     f->order = sonde__alloc(f->sites * sizeof(*f->order));
-    if (!f->order) return no_memory(f->err);
+    if (!f->order) return heap_build_no_memory(f->err);
     for (uint32_t first = 0; first < f->sites; first += SONDE__HEAP_ROWS) {
         const int rc = sonde_segment_heap_rows(f->t->base.segment, first / SONDE__HEAP_ROWS, rows,
                                               f->err);
         if (rc != 0) return rc;
         for (uint32_t i = 0; i < SONDE__HEAP_ROWS && first + i < f->sites; i++) {
             if (!rows[i].allocs) continue;
-            const uint64_t live = less(rows[i].alloc_bytes, rows[i].free_bytes);
+            const uint64_t live = heap_build_less(rows[i].alloc_bytes, rows[i].free_bytes);
             const uint32_t bits = live ? 64u - (uint32_t)__builtin_clzll(live) : 0;
-            f->order[f->order_count++] = (struct place){ bits, first + i };
+            f->order[f->order_count++] = (struct heap_build_place){ bits, first + i };
             f->live += (double)live;
         }
     }
@@ -72,7 +72,7 @@ static int read_sizes(struct fold *f)
 static int read_peaks(struct fold *f)
 {
     f->peaks = sonde__alloc(f->sites * sizeof(*f->peaks));
-    if (!f->peaks) return no_memory(f->err);
+    if (!f->peaks) return heap_build_no_memory(f->err);
     const int rc = sonde_segment_heap_peak(f->t->base.segment, f->peaks, f->sites, f->err);
     if (rc != 0 && rc != SONDE_ENOENT) return rc;
     for (uint32_t i = 1; rc == 0 && i < f->sites; i++) f->peak += (double)f->peaks[i].bytes;
@@ -88,7 +88,7 @@ static int read_nodes(struct fold *f)
 {
     struct sonde_segment *s = f->t->base.segment;
     f->node_of = sonde__calloc(f->sites, sizeof(*f->node_of));
-    if (!f->node_of) return no_memory(f->err);
+    if (!f->node_of) return heap_build_no_memory(f->err);
     for (uint32_t id = 1; id < f->t->info.nodes; id++) {
         struct sonde__heap_node n;
         const int rc = sonde_segment_heap_node(s, id, &n, f->err);
@@ -101,23 +101,25 @@ static int read_nodes(struct fold *f)
 
 /* By powers of two of their size, those of one as they come: so the segment is read from its
  * beginning to its end a few times rather than at random. */
-static int by_size(const void *a, const void *b)
+static int heap_build_by_size(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct heap_build_place *x = a, *y = b;
     if (x->magnitude != y->magnitude) return x->magnitude < y->magnitude ? 1 : -1;
     return x->site < y->site ? -1 : 1;
 }
 
-static int read_all(struct fold *f)
+static int heap_build_read_all(struct fold *f)
 {
     int rc = read_sizes(f);
     if (rc == 0) rc = read_peaks(f);
     if (rc == 0) rc = read_nodes(f);
     if (rc == 0 && f->order_count) {
-        qsort(f->order, f->order_count, sizeof(*f->order), by_size);
+        qsort(f->order, f->order_count, sizeof(*f->order), heap_build_by_size);
     }
     sonde_segment_forget(f->t->base.segment);
-    if (rc == 0 && heap_stacks_init(&f->stacks, f->t, f->into->p) != 0) rc = no_memory(f->err);
+    if (rc == 0 && heap_stacks_init(&f->stacks, f->t, f->into->p) != 0) {
+        rc = heap_build_no_memory(f->err);
+    }
     return rc;
 }
 
@@ -127,10 +129,12 @@ static int read_all(struct fold *f)
 static void add_live(const struct fold *f, const struct sonde__heap_row *r, const struct heap_site *s,
                      struct sonde_heap_site *site, struct heap_aux *a)
 {
-    const double bytes = live_bytes(r), count = heap_count(f->t, less(r->allocs, r->frees));
-    const double bytes_var = BYTES_VAR_UNIT * (double)less(r->alloc_bytes_var, r->free_bytes_var);
-    const double count_var = (double)less(r->alloc_count_var, r->free_count_var);
-    const double samples = (double)less(r->samples, r->samples_freed);
+    const double bytes = heap_build_live_bytes(r),
+                 count = heap_count(f->t, heap_build_less(r->allocs, r->frees));
+    const double bytes_var =
+        BYTES_VAR_UNIT * (double)heap_build_less(r->alloc_bytes_var, r->free_bytes_var);
+    const double count_var = (double)heap_build_less(r->alloc_count_var, r->free_count_var);
+    const double samples = (double)heap_build_less(r->samples, r->samples_freed);
     if (f->t->base.replaced) return;
     if (!f->t->base.gone) {
         site->live_bytes.value += bytes;
@@ -151,8 +155,9 @@ static void add_live(const struct fold *f, const struct sonde__heap_row *r, cons
     }
 }
 
-static void add_row(const struct fold *f, uint32_t number, const struct sonde__heap_row *r,
-                    struct sonde_heap_site *site, struct heap_aux *a)
+static void heap_build_add_row(const struct fold *f, uint32_t number,
+                               const struct sonde__heap_row *r, struct sonde_heap_site *site,
+                               struct heap_aux *a)
 {
     const struct heap_target *t = f->t;
     const struct heap_site *s = number < t->site_count ? &t->sites[number] : NULL;
@@ -162,9 +167,9 @@ static void add_row(const struct fold *f, uint32_t number, const struct sonde__h
     a->alloc_bytes_var += BYTES_VAR_UNIT * (double)r->alloc_bytes_var;
     a->alloc_count_var += (double)r->alloc_count_var;
     a->alloc_samples += (double)r->samples;
-    site->peak_bytes += f->peaks ? (double)f->peaks[number].bytes : live_bytes(r);
+    site->peak_bytes += f->peaks ? (double)f->peaks[number].bytes : heap_build_live_bytes(r);
     a->peak_count +=
-        heap_count(t, f->peaks ? f->peaks[number].count : less(r->allocs, r->frees));
+        heap_count(t, f->peaks ? f->peaks[number].count : heap_build_less(r->allocs, r->frees));
     site->temp_bytes += (double)r->temp_bytes;
     site->temp_count += heap_count(t, r->temps);
     site->mapped_bytes += (double)r->mapped_bytes;
@@ -204,9 +209,9 @@ static uint32_t first_event(const struct heap_target *t, uint32_t node)
 }
 
 /* Whole numbers that add up to the whole: each is the difference of two rounded sums. */
-struct share { double whole, part, parts; uint64_t given; };
+struct heap_build_share { double whole, part, parts; uint64_t given; };
 
-static double share_next(struct share *s, double part)
+static double share_next(struct heap_build_share *s, double part)
 {
     s->part += part;
     const double ratio = s->parts > 0 ? s->part / s->parts : 1;
@@ -216,13 +221,13 @@ static double share_next(struct share *s, double part)
     return (double)own;
 }
 
-static void add_allocs(struct fold *f, uint32_t node, const struct sonde__heap_row *r,
-                       struct sonde_profile_sample like)
+static void heap_build_add_allocs(struct fold *f, uint32_t node, const struct sonde__heap_row *r,
+                                  struct sonde_profile_sample like)
 {
     struct heap_target *t = f->t;
     const uint32_t first = first_event(t, node);
-    struct share bytes = { .whole = (double)r->alloc_bytes };
-    struct share count = { .whole = heap_count(t, r->allocs) };
+    struct heap_build_share bytes = { .whole = (double)r->alloc_bytes };
+    struct heap_build_share count = { .whole = heap_count(t, r->allocs) };
     uint32_t end = first;
     for (; end < t->event_count && t->events[end].node == node; end++) {
         const double inverse = heap_inverse_chance(t, &t->events[end]);
@@ -266,8 +271,8 @@ static int add_site(struct fold *f, uint32_t number)
         return 0;
     }
     f->into->aux[at].truncated |= truncated;
-    add_row(f, number, &row, &f->into->h->sites[at], &f->into->aux[at]);
-    add_allocs(f, node, &row, (struct sonde_profile_sample){
+    heap_build_add_row(f, number, &row, &f->into->h->sites[at], &f->into->aux[at]);
+    heap_build_add_allocs(f, node, &row, (struct sonde_profile_sample){
         .stack = stack, .kind = SONDE_SAMPLE_ALLOC,
         .flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0 });
     return 0;
@@ -298,7 +303,8 @@ static int add_sites(struct fold *f)
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void add_thread(struct fold *f, const struct heap_thread *thread, double bytes, double allocs)
+static void heap_build_add_thread(struct fold *f, const struct heap_thread *thread, double bytes,
+                                  double allocs)
 {
     const uint32_t id = sonde_profile_thread(f->into->p, f->t->base.id.pid, thread->tid,
                                              thread->name);
@@ -321,7 +327,7 @@ static void add_threads(struct fold *f)
         struct heap_thread *owner =
             lane.tid && lane.claims == 1 ? heap_target_thread(t, lane.tid) : NULL;
         if (!owner || owner->ended) continue;
-        add_thread(f, owner, (double)lane.alloc_bytes, heap_count(t, lane.allocs));
+        heap_build_add_thread(f, owner, (double)lane.alloc_bytes, heap_count(t, lane.allocs));
         bytes -= (double)lane.alloc_bytes;
         allocs -= heap_count(t, lane.allocs);
         owner->seen_bytes = owner->seen_allocs = 0;
@@ -329,7 +335,7 @@ static void add_threads(struct fold *f)
     for (uint32_t i = 0; i < t->thread_count; i++) {
         struct heap_thread *thread = &t->threads[i];
         if (thread->ended) {
-            add_thread(f, thread, (double)thread->bytes, heap_count(t, thread->allocs));
+            heap_build_add_thread(f, thread, (double)thread->bytes, heap_count(t, thread->allocs));
             bytes -= (double)thread->bytes;
             allocs -= heap_count(t, thread->allocs);
             thread->seen_bytes = thread->seen_allocs = 0;
@@ -342,7 +348,7 @@ static void add_threads(struct fold *f)
         if (thread->seen_bytes <= 0 && thread->seen_allocs <= 0) continue;
         const double part = seen_allocs > 0 && allocs > 0
                                 ? allocs * thread->seen_allocs / seen_allocs : 0;
-        add_thread(f, thread, bytes * thread->seen_bytes / seen_bytes, part);
+        heap_build_add_thread(f, thread, bytes * thread->seen_bytes / seen_bytes, part);
     }
     for (uint32_t i = 0; i < t->thread_count; i++) {
         t->threads[i].seen_bytes = t->threads[i].seen_allocs = 0;
@@ -369,7 +375,7 @@ static void add_pool(struct heap_sum *s, const char *name, uint32_t mapped, uint
     h->pools[i].rss_bytes += rss_bytes;
 }
 
-static void on_pool(void *arg, const char *name, double bytes)
+static void heap_build_on_pool(void *arg, const char *name, double bytes)
 {
     if (bytes > 0 && bytes < 1.8e19) add_pool(arg, name, 0, (uint64_t)bytes, 0);
 }
@@ -384,7 +390,7 @@ static void add_memory(struct fold *f)
     h->rss_bytes += t->rss_bytes;
     h->rss_peak_bytes += t->rss_peak_bytes;
     h->pss_bytes += t->pss_bytes;
-    sonde_segment_pools(t->base.segment, on_pool, f->into);
+    sonde_segment_pools(t->base.segment, heap_build_on_pool, f->into);
     for (uint32_t i = 0; i < t->smaps.count; i++) {
         const struct sonde_smaps_row *r = &t->smaps.rows[i];
         add_pool(f->into, r->name, 1, r->bytes, r->rss_bytes);
@@ -409,7 +415,7 @@ static void add_peak(struct fold *f)
         f->peaks ? sonde_tick_unix_ns(f->o->clock, tsc, t->info.peak_ticks) : f->o->now_ns;
 }
 
-static void add_facts(struct fold *f)
+static void heap_build_add_facts(struct fold *f)
 {
     const struct heap_target *t = f->t;
     struct sonde_heap *h = f->into->h;
@@ -444,14 +450,14 @@ int heap_build(struct heap_target *t, const struct heap_build_options *o, struct
 {
     struct fold f = { .t = t, .o = o, .into = into, .err = err,
                       .sites = t->info.sites ? t->info.sites : 1 };
-    int rc = read_all(&f);
+    int rc = heap_build_read_all(&f);
     if (rc == 0) rc = add_sites(&f);
     if (rc == 0) {
         sonde_segment_heap_totals(t->base.segment, &t->totals);
         add_threads(&f);
         add_memory(&f);
         add_peak(&f);
-        add_facts(&f);
+        heap_build_add_facts(&f);
         into->processes++;
     }
     heap_stacks_release(&f.stacks);

@@ -31,7 +31,7 @@
 #define DEPTH_DEFAULT 128u
 #define MEAN_MAX (1ull << 40)
 
-static void *read_loop(void *arg)
+static void *heap_reader_read_loop(void *arg)
 {
     struct sonde_heap_reader *m = arg;
     struct pollfd p = { .fd = m->wake_fd, .events = POLLIN };
@@ -48,8 +48,8 @@ static void *read_loop(void *arg)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static int complete(const struct sonde_heap_reader_options *in, struct sonde_heap_reader_options *o,
-                    struct sonde_err *err)
+static int heap_reader_complete(const struct sonde_heap_reader_options *in,
+                                struct sonde_heap_reader_options *o, struct sonde_err *err)
 {
     *o = *in;
     if (!o->pid) return sonde_err_set(err, SONDE_EINVAL, "no process to profile was named");
@@ -86,7 +86,7 @@ static int make_environment(struct sonde_heap_reader *m, struct sonde_err *err)
 }
 
 /* A process that runs already must have come with the library in it. */
-static int find_running(struct sonde_heap_reader *m, struct sonde_err *err)
+static int heap_reader_find_running(struct sonde_heap_reader *m, struct sonde_err *err)
 {
     struct sonde_err why;
     sonde_preload_scan(&m->found);
@@ -102,12 +102,12 @@ static int find_running(struct sonde_heap_reader *m, struct sonde_err *err)
                          m->options.pid);
 }
 
-static int start_thread(struct sonde_heap_reader *m, struct sonde_err *err)
+static int heap_reader_start_thread(struct sonde_heap_reader *m, struct sonde_err *err)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-    const int error = pthread_create(&m->thread, NULL, read_loop, m);
+    const int error = pthread_create(&m->thread, NULL, heap_reader_read_loop, m);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error));
@@ -152,11 +152,11 @@ static int make_parts(struct sonde_heap_reader *m, struct sonde_err *err)
     return sonde_err_set(err, rc, "cannot start the heap profiler: %s", sonde_strerror(rc));
 }
 
-static int start(const struct sonde_heap_reader_options *options, int on_exec, struct sonde_heap_reader **out,
-                 struct sonde_err *err)
+static int heap_reader_start(const struct sonde_heap_reader_options *options, int on_exec,
+                             struct sonde_heap_reader **out, struct sonde_err *err)
 {
     struct sonde_heap_reader_options o;
-    int rc = complete(options, &o, err);
+    int rc = heap_reader_complete(options, &o, err);
     if (rc != 0) return rc;
     struct sonde_heap_reader *m = sonde__calloc(1, sizeof(*m));
     if (!m) return sonde_err_set(err, SONDE_ENOMEM, "no memory to profile with");
@@ -169,8 +169,8 @@ static int start(const struct sonde_heap_reader_options *options, int on_exec, s
         rc = sonde_preload_init(&m->found, o.dir, o.pid, o.children, on_exec,
                                   sizeof(struct heap_target), err);
     }
-    if (rc == 0) rc = on_exec ? make_environment(m, err) : find_running(m, err);
-    if (rc == 0) rc = start_thread(m, err);
+    if (rc == 0) rc = on_exec ? make_environment(m, err) : heap_reader_find_running(m, err);
+    if (rc == 0) rc = heap_reader_start_thread(m, err);
     if (rc != 0) {
         free_mem(m);
         return rc;
@@ -182,13 +182,13 @@ static int start(const struct sonde_heap_reader_options *options, int on_exec, s
 int sonde_heap_reader_start_on_exec(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
                             struct sonde_err *err)
 {
-    return start(options, 1, out, err);
+    return heap_reader_start(options, 1, out, err);
 }
 
 int sonde_heap_reader_start(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
                     struct sonde_err *err)
 {
-    return start(options, 0, out, err);
+    return heap_reader_start(options, 0, out, err);
 }
 
 const char *sonde_heap_reader_environment(struct sonde_heap_reader *m, size_t *size)
@@ -201,7 +201,7 @@ const char *sonde_heap_reader_environment(struct sonde_heap_reader *m, size_t *s
 
 /* Append a sentence. */
 __attribute__((format(printf, 2, 3)))
-static void note(char out[SONDE_HEAP_NOTE_MAX], const char *format, ...)
+static void heap_reader_note(char out[SONDE_HEAP_NOTE_MAX], const char *format, ...)
 {
     va_list ap;
     const size_t len = strlen(out);
@@ -218,7 +218,7 @@ static void make_note(struct sonde_heap_reader *m, char out[SONDE_HEAP_NOTE_MAX]
     uint64_t refused = m->refused, reentrant = m->reentrant, given_up = m->scans_given_up;
     out[0] = '\0';
     if (!m->any) sonde_preload_absent(&m->found, out, SONDE_HEAP_NOTE_MAX);
-    if (m->broken[0]) note(out, "%s", m->broken);
+    if (m->broken[0]) heap_reader_note(out, "%s", m->broken);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         const struct heap_target *t = heap_target_at(m, i);
         if (!heap_is_open(t)) continue;
@@ -227,21 +227,26 @@ static void make_note(struct sonde_heap_reader *m, char out[SONDE_HEAP_NOTE_MAX]
         given_up += t->info.scanned == 2;
     }
     if (refused) {
-        note(out, "%" PRIu64 " allocations were not recorded: there was no memory for tables, no "
-             "room in the directory of segments, or the program has given up system calls (seccomp)",
-             refused);
+        heap_reader_note(
+            out,
+            "%" PRIu64 " allocations were not recorded: there was no memory for tables, no "
+            "room in the directory of segments, or the program has given up system calls (seccomp)",
+            refused);
     }
     if (m->ended.stacks_refused) {
-        note(out, "%" PRIu64 " of the smallest places are left out, for lack of memory",
-             m->ended.stacks_refused);
+        heap_reader_note(out, "%" PRIu64 " of the smallest places are left out, for lack of memory",
+                         m->ended.stacks_refused);
     }
     if (m->reader.series_refused) {
-        note(out, "growth is not known of %" PRIu64 " places, for lack of memory",
-             m->reader.series_refused);
+        heap_reader_note(out, "growth is not known of %" PRIu64 " places, for lack of memory",
+                         m->reader.series_refused);
     }
-    if (given_up) note(out, "the scan for lost memory was given up: leaks are not told apart");
+    if (given_up) {
+        heap_reader_note(out, "the scan for lost memory was given up: leaks are not told apart");
+    }
     if (reentrant) {
-        note(out, "%" PRIu64 " allocations in signal handlers were not recorded", reentrant);
+        heap_reader_note(out, "%" PRIu64 " allocations in signal handlers were not recorded",
+                         reentrant);
     }
 }
 

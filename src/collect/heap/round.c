@@ -29,7 +29,7 @@ void heap_give_up(struct sonde_heap_reader *m, struct heap_target *t, int rc, co
 
 /* ---- Totals ---------------------------------------------------------------------------------- */
 
-static double live_bytes(const struct heap_target *t)
+static double heap_round_live_bytes(const struct heap_target *t)
 {
     const struct sonde_segment_heap_totals *a = &t->totals;
     return a->alloc_bytes > a->free_bytes ? (double)(a->alloc_bytes - a->free_bytes) : 0;
@@ -52,7 +52,7 @@ struct heap_now heap_totals(struct sonde_heap_reader *m)
         n.alloc_bytes += (double)t->totals.alloc_bytes;
         n.alloc_count += heap_count(t, t->totals.allocs);
         if (t->base.replaced) continue;
-        n.live_bytes += live_bytes(t);
+        n.live_bytes += heap_round_live_bytes(t);
         n.live_count += live_count(t);
         n.rss_bytes += (double)t->rss_bytes;
     }
@@ -76,7 +76,7 @@ static void add_origin(struct sonde_heap_reader *m)
     m->points[m->point_count++] = (struct sonde_heap_point){ .time_ns = first_ns };
 }
 
-static void add_point(struct sonde_heap_reader *m, const struct heap_now *n, int always)
+static void heap_round_add_point(struct sonde_heap_reader *m, const struct heap_now *n, int always)
 {
     if (!always && m->point_skip++ % m->point_every != 0) return;
     if (!m->point_count) add_origin(m);
@@ -107,7 +107,7 @@ static void add_rate(struct sonde_heap_reader *m, const struct heap_now *n)
 
 /* ---- Ticks ----------------------------------------------------------------------------------- */
 
-static void coarsen(struct sonde_heap_reader *m)
+static void heap_round_coarsen(struct sonde_heap_reader *m)
 {
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct heap_target *t = heap_target_at(m, i);
@@ -122,7 +122,7 @@ static void coarsen(struct sonde_heap_reader *m)
 }
 
 /* A reading that stands for so many ticks. */
-static void tick(struct sonde_heap_reader *m, uint32_t times)
+static void heap_round_tick(struct sonde_heap_reader *m, uint32_t times)
 {
     struct sonde_err err;
     /* CPU time: that others keep us waiting is no reason to look less often. */
@@ -136,12 +136,12 @@ static void tick(struct sonde_heap_reader *m, uint32_t times)
     }
     const struct heap_now n = heap_totals(m);
     for (uint32_t i = 0; i < times; i++) sonde_curve_add(&m->growth, n.live_bytes);
-    add_point(m, &n, 0);
+    heap_round_add_point(m, &n, 0);
     m->reader.tick += times;
     const uint64_t took = sonde_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
     if (m->tick_ns < HEAP_TICK_LAST_NS && m->reader.tick % 2 == 0 &&
         (m->reader.tick == SONDE_CURVE_POINTS || took * TICK_SHARE > m->tick_ns)) {
-        coarsen(m);
+        heap_round_coarsen(m);
     }
 }
 
@@ -161,7 +161,7 @@ static void ticks_due(struct sonde_heap_reader *m)
         if (m->tick_ns < HEAP_TICK_LAST_NS && m->reader.tick + times > SONDE_CURVE_POINTS) {
             times = SONDE_CURVE_POINTS - m->reader.tick;
         }
-        tick(m, (uint32_t)times);
+        heap_round_tick(m, (uint32_t)times);
     }
     /* The machine was asleep: time goes on from here. */
     m->tick0_ns = now + m->tick_ns - m->reader.tick * m->tick_ns;
@@ -176,7 +176,7 @@ int heap_is_ours(const struct sonde_heap_reader *m, struct heap_target *t, struc
     return rc;
 }
 
-static void target_read(struct sonde_heap_reader *m, struct heap_target *t)
+static void heap_round_target_read(struct sonde_heap_reader *m, struct heap_target *t)
 {
     struct sonde_err err;
     if (!t->base.segment || t->broken || t->folded) return;
@@ -240,7 +240,7 @@ static void put_away(struct sonde_heap_reader *m, struct heap_target *t)
     m->reentrant += t->info.reentrant;
     m->scans_given_up += t->info.scanned == 2;
     if (!t->base.replaced) {
-        m->left_bytes += live_bytes(t);
+        m->left_bytes += heap_round_live_bytes(t);
         m->left_count += live_count(t);
         if (t->base.id.pid == m->options.pid) m->root_ended = 1;
     }
@@ -254,7 +254,9 @@ void heap_round(struct sonde_heap_reader *m)
     sonde_tick_clock_update(&m->reader.clock);
     m->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     sonde_preload_scan(&m->found);
-    for (uint32_t i = 0; i < m->found.target_count; i++) target_read(m, heap_target_at(m, i));
+    for (uint32_t i = 0; i < m->found.target_count; i++) {
+        heap_round_target_read(m, heap_target_at(m, i));
+    }
     thin_events(m);
     for (uint32_t i = 0; i < m->found.target_count; i++) open |= heap_is_open(heap_target_at(m, i));
     if (!open) return;
@@ -264,7 +266,7 @@ void heap_round(struct sonde_heap_reader *m)
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct heap_target *t = heap_target_at(m, i);
         if (!heap_is_open(t) || !t->base.gone) continue;
-        if (!gone++) add_point(m, &n, 1);
+        if (!gone++) heap_round_add_point(m, &n, 1);
         put_away(m, t);
     }
 }

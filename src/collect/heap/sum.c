@@ -8,7 +8,7 @@
 #include "collect/heap/private.h"
 #include "sonde/sonde.h"
 
-static struct sonde_budget budget(struct heap_sum *s)
+static struct sonde_budget heap_sum_budget(struct heap_sum *s)
 {
     return (struct sonde_budget){ .used = &s->p->bytes, .max = s->p->bytes_max };
 }
@@ -49,7 +49,7 @@ static size_t tables_bytes(const struct heap_sum *s)
 /* Ids are found again by the same interning that made them. */
 static int index_again(struct heap_sum *s)
 {
-    const struct sonde_budget b = budget(s);
+    const struct sonde_budget b = heap_sum_budget(s);
     for (uint32_t i = 0; i < s->h->site_count; i++) {
         if (sonde_intern_reserve(&s->by_stack, &b) != 0) return SONDE_ENOMEM;
         sonde_intern_put(&s->by_stack, sonde_hash_end(s->h->sites[i].stack), i + 1);
@@ -93,7 +93,7 @@ int heap_sum_copy(const struct heap_sum *from, struct heap_sum *out)
 
 uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
 {
-    const struct sonde_budget b = budget(s);
+    const struct sonde_budget b = heap_sum_budget(s);
     struct sonde_heap *h = s->h;
     const uint32_t hash = sonde_hash_end(stack);
     uint32_t at = hash, i;
@@ -117,7 +117,7 @@ uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
 
 struct sonde_heap_thread *heap_sum_thread(struct heap_sum *s, uint32_t thread)
 {
-    const struct sonde_budget b = budget(s);
+    const struct sonde_budget b = heap_sum_budget(s);
     struct sonde_heap *h = s->h;
     const uint32_t hash = sonde_hash_end(thread);
     uint32_t at = hash, i;
@@ -215,7 +215,7 @@ static void site_samples(struct sonde_profile *p, const struct sonde_heap_site *
     }
 }
 
-static int by_size(const void *a, const void *b)
+static int heap_sum_by_size(const void *a, const void *b)
 {
     const struct sonde_heap_site *x = a, *y = b;
     if (x->live_bytes.value != y->live_bytes.value) {
@@ -227,7 +227,7 @@ static int by_size(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int heap_sum_by_bytes(const void *a, const void *b)
 {
     const struct sonde_heap_thread *x = a, *y = b;
     if (x->alloc_bytes != y->alloc_bytes) return x->alloc_bytes < y->alloc_bytes ? 1 : -1;
@@ -280,7 +280,7 @@ int heap_sum_finish(struct heap_sum *s, int left)
 {
     struct sonde_heap *h = s->h;
     finish_sites(s, left);
-    if (h->site_count) qsort(h->sites, h->site_count, sizeof(*h->sites), by_size);
-    if (h->thread_count) qsort(h->threads, h->thread_count, sizeof(*h->threads), by_bytes);
+    if (h->site_count) qsort(h->sites, h->site_count, sizeof(*h->sites), heap_sum_by_size);
+    if (h->thread_count) qsort(h->threads, h->thread_count, sizeof(*h->threads), heap_sum_by_bytes);
     return give_heap(s);
 }

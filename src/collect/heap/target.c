@@ -22,7 +22,7 @@ double heap_count(const struct heap_target *t, uint64_t units)
 }
 
 /* Room for count entries, new ones zero. 0 or SONDE_ENOMEM. */
-static int grow(void **array, uint32_t *cap, uint32_t count, size_t bytes)
+static int heap_target_grow(void **array, uint32_t *cap, uint32_t count, size_t bytes)
 {
     if (count <= *cap) return 0;
     uint32_t next = *cap ? *cap * 2 : 64;
@@ -35,7 +35,7 @@ static int grow(void **array, uint32_t *cap, uint32_t count, size_t bytes)
     return 0;
 }
 
-static int no_memory(struct sonde_err *err)
+static int heap_target_no_memory(struct sonde_err *err)
 {
     return sonde_err_set(err, SONDE_ENOMEM, "no memory for the heap profile");
 }
@@ -71,13 +71,14 @@ static int module_read(struct heap_target *t, uint32_t id, struct sonde_err *err
         found = (struct sonde_aspace_module){ .path = path, .start = map.start, .end = map.end,
                                               .offset = map.offset };
     }
-    return module_keep(&t->modules[id], &found) ? no_memory(err) : 0;
+    return module_keep(&t->modules[id], &found) ? heap_target_no_memory(err) : 0;
 }
 
 static int modules_read(struct heap_target *t, struct sonde_err *err)
 {
-    if (grow((void **)&t->modules, &t->module_cap, t->info.modules, sizeof(*t->modules))) {
-        return no_memory(err);
+    if (heap_target_grow((void **)&t->modules, &t->module_cap, t->info.modules,
+                         sizeof(*t->modules))) {
+        return heap_target_no_memory(err);
     }
     if (!t->module_count) t->module_count = 1;
     for (; t->module_count < t->info.modules; t->module_count++) {
@@ -121,7 +122,8 @@ struct heap_thread *heap_target_thread(struct heap_target *t, uint32_t tid)
         if (t->threads[i - 1].tid == tid) return &t->threads[i - 1];
     }
     if (t->thread_count == HEAP_THREADS_MAX || sonde_intern_reserve(&t->thread_index, &b) != 0 ||
-        grow((void **)&t->threads, &t->thread_cap, t->thread_count + 1, sizeof(*t->threads))) {
+        heap_target_grow((void **)&t->threads, &t->thread_cap, t->thread_count + 1,
+                         sizeof(*t->threads))) {
         return NULL;
     }
     t->threads[t->thread_count].tid = tid;
@@ -130,7 +132,8 @@ struct heap_thread *heap_target_thread(struct heap_target *t, uint32_t tid)
 }
 
 /* The name as it is now, at most once a second: threads name themselves after they begin. */
-static void look_at_name(const struct heap_reader *r, struct heap_target *t, uint32_t tid)
+static void heap_target_look_at_name(const struct heap_reader *r, struct heap_target *t,
+                                     uint32_t tid)
 {
     char name[64];
     struct heap_thread *thread = heap_target_thread(t, tid);
@@ -143,12 +146,12 @@ static void look_at_name(const struct heap_reader *r, struct heap_target *t, uin
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-struct reading {
+struct heap_target_reading {
     struct heap_reader *r;
     struct heap_target *t;
 };
 
-static uint64_t draw(struct heap_reader *r)
+static uint64_t heap_target_draw(struct heap_reader *r)
 {
     uint64_t x = r->random ? r->random : 0x9e3779b97f4a7c15ull;
     x ^= x << 13;
@@ -157,14 +160,17 @@ static uint64_t draw(struct heap_reader *r)
     return r->random = x;
 }
 
-static void on_event(void *arg, const struct sonde_segment_heap_event *e)
+static void heap_target_on_event(void *arg, const struct sonde_segment_heap_event *e)
 {
-    const struct reading *g = arg;
+    const struct heap_target_reading *g = arg;
     struct heap_target *t = g->t;
     if (e->freed) return; /* rows say what was freed of each site */
-    look_at_name(g->r, t, e->tid);
-    if (draw(g->r) & ((1ull << g->r->event_shift) - 1)) return;
-    if (grow((void **)&t->events, &t->event_cap, t->event_count + 1, sizeof(*t->events))) return;
+    heap_target_look_at_name(g->r, t, e->tid);
+    if (heap_target_draw(g->r) & ((1ull << g->r->event_shift) - 1)) return;
+    if (heap_target_grow((void **)&t->events, &t->event_cap, t->event_count + 1,
+                         sizeof(*t->events))) {
+        return;
+    }
     const int tsc = sonde_segment_header(t->base.segment)->tsc != 0;
     t->events[t->event_count++] = (struct heap_event){
         .time_ns = sonde_tick_unix_ns(&g->r->clock, tsc, e->ticks),
@@ -175,9 +181,9 @@ static void on_event(void *arg, const struct sonde_segment_heap_event *e)
     g->r->event_count++;
 }
 
-static void on_thread(void *arg, const struct sonde_segment_heap_thread *ended)
+static void heap_target_on_thread(void *arg, const struct sonde_segment_heap_thread *ended)
 {
-    const struct reading *g = arg;
+    const struct heap_target_reading *g = arg;
     struct heap_thread *thread = heap_target_thread(g->t, ended->tid);
     int changed = 0;
     if (!thread) return;
@@ -192,7 +198,7 @@ void heap_target_thin(struct heap_reader *r, struct heap_target *t)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->event_count; i++) {
-        if (draw(r) & 1) t->events[kept++] = t->events[i];
+        if (heap_target_draw(r) & 1) t->events[kept++] = t->events[i];
     }
     r->event_count -= t->event_count - kept;
     t->event_count = kept;
@@ -216,11 +222,11 @@ static void look_at_memory(const struct heap_reader *r, struct heap_target *t)
 
 int heap_target_read(struct heap_reader *r, struct heap_target *t, struct sonde_err *err)
 {
-    struct reading g = { r, t };
-    const struct sonde_segment_heap_sink sink = { on_event, on_thread, &g };
+    struct heap_target_reading g = { r, t };
+    const struct sonde_segment_heap_sink sink = { heap_target_on_event, heap_target_on_thread, &g };
     int rc = sonde_segment_heap(t->base.segment, &t->info, err);
     if (rc == 0 && !t->as && sonde_aspace_create(r->modules, t->base.id.pid, &t->as) != 0) {
-        rc = no_memory(err);
+        rc = heap_target_no_memory(err);
     }
     if (rc == 0) rc = modules_read(t, err);
     if (rc == 0) rc = nodes_read(r, t, err);
@@ -232,13 +238,14 @@ int heap_target_read(struct heap_reader *r, struct heap_target *t, struct sonde_
 }
 
 /* Rows of all sites, chunk by chunk. */
-static int each_row(struct heap_target *t,
-                    void (*row)(void *arg, struct heap_site *s, const struct sonde__heap_row *row),
-                    void *arg, struct sonde_err *err)
+static int heap_target_each_row(struct heap_target *t,
+                                void (*row)(void *arg, struct heap_site *s,
+                                            const struct sonde__heap_row *row),
+                                void *arg, struct sonde_err *err)
 {
     struct sonde__heap_row rows[SONDE__HEAP_ROWS];
-    if (grow((void **)&t->sites, &t->site_cap, t->info.sites, sizeof(*t->sites))) {
-        return no_memory(err);
+    if (heap_target_grow((void **)&t->sites, &t->site_cap, t->info.sites, sizeof(*t->sites))) {
+        return heap_target_no_memory(err);
     }
     t->site_count = t->info.sites;
     for (uint32_t first = 0; first < t->site_count; first += SONDE__HEAP_ROWS) {
@@ -251,7 +258,7 @@ static int each_row(struct heap_target *t,
     return 0;
 }
 
-static double live_bytes(const struct sonde__heap_row *row)
+static double heap_target_live_bytes(const struct sonde__heap_row *row)
 {
     return row->alloc_bytes > row->free_bytes ? (double)(row->alloc_bytes - row->free_bytes) : 0;
 }
@@ -260,7 +267,9 @@ static void tick_row(void *arg, struct heap_site *s, const struct sonde__heap_ro
 {
     struct heap_reader *r = arg;
     for (uint32_t i = 0; i < r->times; i++) {
-        if (heap_site_add(s, r->tick + i, live_bytes(row), &r->series) != 0) r->series_refused++;
+        if (heap_site_add(s, r->tick + i, heap_target_live_bytes(row), &r->series) != 0) {
+            r->series_refused++;
+        }
     }
 }
 
@@ -272,7 +281,7 @@ int heap_target_tick(struct heap_reader *r, struct heap_target *t, struct sonde_
         t->rss_bytes = rss;
         t->rss_peak_bytes = peak;
     }
-    const int rc = each_row(t, tick_row, r, err);
+    const int rc = heap_target_each_row(t, tick_row, r, err);
     if (t->site_count > FORGET_SITES) sonde_segment_forget(t->base.segment);
     return rc;
 }
@@ -280,13 +289,13 @@ int heap_target_tick(struct heap_reader *r, struct heap_target *t, struct sonde_
 static void mark_row(void *arg, struct heap_site *s, const struct sonde__heap_row *row)
 {
     const struct heap_target *t = arg;
-    s->mark_bytes = (float)live_bytes(row);
+    s->mark_bytes = (float)heap_target_live_bytes(row);
     s->mark_count = row->allocs > row->frees ? (float)heap_count(t, row->allocs - row->frees) : 0;
 }
 
 int heap_target_mark(struct heap_target *t, struct sonde_err *err)
 {
-    return each_row(t, mark_row, t, err);
+    return heap_target_each_row(t, mark_row, t, err);
 }
 
 void heap_target_release(struct heap_reader *r, struct heap_target *t)

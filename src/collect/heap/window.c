@@ -9,8 +9,9 @@ double heap_inverse_chance(const struct heap_target *t, const struct heap_event 
     return -1 / expm1(-((double)e->size + 1) / (double)t->info.mean);
 }
 
-static int add_event(struct heap_target *t, struct heap_stacks *stacks, const struct heap_event *e,
-                     double factor, struct sonde_profile *p, struct sonde_err *err)
+static int heap_window_add_event(struct heap_target *t, struct heap_stacks *stacks,
+                                 const struct heap_event *e, double factor, struct sonde_profile *p,
+                                 struct sonde_err *err)
 {
     uint32_t stack = 0;
     int truncated = 0;
@@ -37,7 +38,7 @@ int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_
     for (uint32_t i = 0; !rc && i < t->event_count; i++) {
         const struct heap_event *e = &t->events[i];
         if (e->time_ns < from_ns || e->time_ns >= to_ns || e->node >= t->info.nodes) continue;
-        rc = add_event(t, &stacks, e, ldexp(1, (int)shift), p, err);
+        rc = heap_window_add_event(t, &stacks, e, ldexp(1, (int)shift), p, err);
     }
     heap_stacks_release(&stacks);
     sonde_segment_forget(t->base.segment);

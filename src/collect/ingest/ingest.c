@@ -17,7 +17,7 @@
 
 enum { NAME_MAX_BYTES = 400, PREFIX = 9 /* of exported_ */ };
 
-struct entry {
+struct ingest_entry {
     struct sonde_model_series *series;
     uint64_t round;
     uint64_t start_ns, time_ns;
@@ -31,7 +31,7 @@ struct sonde_ingest {
     size_t label_count;
     size_t series_max;
     double stale_s, created_s;
-    struct entry *entry;
+    struct ingest_entry *entry;
     size_t count, cap;
     uint64_t round;                  /* 0 = no round is under way */
     uint64_t rounds;
@@ -39,7 +39,7 @@ struct sonde_ingest {
 
 /* ---- Creating --------------------------------------------------------------------------------- */
 
-static void release(struct sonde_ingest *f)
+static void ingest_release(struct sonde_ingest *f)
 {
     for (size_t i = 0; i < f->label_count; i++) {
         sonde__free((char *)(uintptr_t)f->labels[i].name);
@@ -65,11 +65,11 @@ int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options
         f->labels[i].value = sonde__strdup(o->labels[i].value);
         f->label_count++;
         if (f->labels[i].name && f->labels[i].value) continue;
-        release(f);
+        ingest_release(f);
         return SONDE_ENOMEM;
     }
     if (!f->labels) {
-        release(f);
+        ingest_release(f);
         return SONDE_ENOMEM;
     }
     sonde_wrlock(&m->lock);
@@ -80,7 +80,7 @@ int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options
     return 0;
 }
 
-static void forget(struct sonde_ingest *f, size_t at)
+static void ingest_forget(struct sonde_ingest *f, size_t at)
 {
     sonde_model_series_forget(f->model, f->entry[at].series);
     f->count--;
@@ -94,12 +94,12 @@ void sonde_ingest_destroy(struct sonde_ingest *f)
     if (!f) return;
     struct sonde_model *m = f->model;
     sonde_wrlock(&m->lock);
-    while (f->count > 0) forget(f, f->count - 1);
+    while (f->count > 0) ingest_forget(f, f->count - 1);
     struct sonde_ingest **link = &m->foreign;
     while (*link != f) link = &(*link)->next;
     *link = f->next;
     sonde_rwunlock(&m->lock);
-    release(f);
+    ingest_release(f);
 }
 
 /* ---- Names and labels ------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ int sonde_ingest_label_ok(const char *name)
     return 1;
 }
 
-static int name_ok(const char *name)
+static int ingest_name_ok(const char *name)
 {
     if (!*name || isdigit((unsigned char)*name) || strlen(name) > NAME_MAX_BYTES) return 0;
     for (; *name; name++) {
@@ -122,20 +122,20 @@ static int name_ok(const char *name)
     return 1;
 }
 
-struct label_set {
+struct ingest_label_set {
     struct sonde_label label[SONDE_INGEST_LABELS_MAX];
     size_t count, bytes;
     char renamed[4 * 256];           /* exported_… */
     size_t renamed_len;
 };
 
-static int by_name(const void *a, const void *b)
+static int ingest_by_name(const void *a, const void *b)
 {
     const struct sonde_label *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
 
-static int is_ours(const struct sonde_ingest *f, const char *name)
+static int ingest_is_ours(const struct sonde_ingest *f, const char *name)
 {
     for (size_t i = 0; i < f->label_count; i++) {
         if (strcmp(f->labels[i].name, name) == 0) return 1;
@@ -143,7 +143,7 @@ static int is_ours(const struct sonde_ingest *f, const char *name)
     return 0;
 }
 
-static int add_label(struct label_set *set, const struct sonde_label *l)
+static int ingest_add_label(struct ingest_label_set *set, const struct sonde_label *l)
 {
     set->bytes += strlen(l->name) + strlen(l->value);
     if (set->count == SONDE_INGEST_LABELS_MAX || set->bytes > SONDE_INGEST_TEXT_MAX) {
@@ -153,7 +153,7 @@ static int add_label(struct label_set *set, const struct sonde_label *l)
     return 0;
 }
 
-static int says(const struct sonde_ingest_point *p, const char *name)
+static int ingest_says(const struct sonde_ingest_point *p, const char *name)
 {
     for (size_t i = 0; i < p->label_count; i++) {
         if (strcmp(p->labels[i].name, name) == 0) return 1;
@@ -162,7 +162,7 @@ static int says(const struct sonde_ingest_point *p, const char *name)
 }
 
 /* exported_ before its name, until nobody has that. */
-static int rename_label(const struct sonde_ingest_point *p, struct label_set *set,
+static int rename_label(const struct sonde_ingest_point *p, struct ingest_label_set *set,
                         struct sonde_label *l)
 {
     do {
@@ -173,12 +173,12 @@ static int rename_label(const struct sonde_ingest_point *p, struct label_set *se
         memcpy(at + PREFIX, l->name, len - PREFIX);
         l->name = at;
         set->renamed_len += len;
-    } while (says(p, l->name));
+    } while (ingest_says(p, l->name));
     return 0;
 }
 
-static int make_labels(const struct sonde_ingest *f, const struct sonde_ingest_point *p,
-                       struct label_set *set)
+static int ingest_make_labels(const struct sonde_ingest *f, const struct sonde_ingest_point *p,
+                              struct ingest_label_set *set)
 {
     set->count = set->bytes = set->renamed_len = 0;
     int rc = 0;
@@ -188,12 +188,12 @@ static int make_labels(const struct sonde_ingest *f, const struct sonde_ingest_p
         if (!sonde_ingest_label_ok(l.name) || !sonde__utf8_valid(l.value, strlen(l.value))) {
             return SONDE_EINVAL;
         }
-        if (is_ours(f, l.name)) rc = rename_label(p, set, &l);
-        if (!rc) rc = add_label(set, &l);
+        if (ingest_is_ours(f, l.name)) rc = rename_label(p, set, &l);
+        if (!rc) rc = ingest_add_label(set, &l);
     }
-    for (size_t i = 0; i < f->label_count && !rc; i++) rc = add_label(set, &f->labels[i]);
+    for (size_t i = 0; i < f->label_count && !rc; i++) rc = ingest_add_label(set, &f->labels[i]);
     if (rc) return rc;
-    qsort(set->label, set->count, sizeof(set->label[0]), by_name);
+    qsort(set->label, set->count, sizeof(set->label[0]), ingest_by_name);
     for (size_t i = 1; i < set->count; i++) {
         if (strcmp(set->label[i - 1].name, set->label[i].name) == 0) return SONDE_EINVAL;
     }
@@ -217,8 +217,8 @@ static int group_taken(const struct sonde_model *m, const char *stem, size_t len
     return 0;
 }
 
-static struct sonde_model_family *family_of(struct sonde_model *m,
-                                            const struct sonde_ingest_point *p)
+static struct sonde_model_family *ingest_family_of(struct sonde_model *m,
+                                                   const struct sonde_ingest_point *p)
 {
     char name[PREFIX + NAME_MAX_BYTES + 1];
     memcpy(name, "exported_", PREFIX);
@@ -265,7 +265,7 @@ static void put_hist(struct sonde_model_series *s, const struct sonde_ingest_poi
     h->sum_raw = raw >= 0 && raw < 0x1p63 ? (uint64_t)llround(raw) : 0;
 }
 
-static void put_value(struct entry *e, const struct sonde_ingest_point *p, int fresh)
+static void ingest_put_value(struct ingest_entry *e, const struct sonde_ingest_point *p, int fresh)
 {
     struct sonde_model_series *s = e->series;
     if (fresh) s->created_s = (double)p->start_ns * 1e-9;
@@ -287,29 +287,29 @@ static void put_value(struct entry *e, const struct sonde_ingest_point *p, int f
     e->start_ns = p->start_ns;
 }
 
-static struct entry *add_entry(struct sonde_ingest *f, struct sonde_model_series *s)
+static struct ingest_entry *ingest_add_entry(struct sonde_ingest *f, struct sonde_model_series *s)
 {
     if (f->count == f->cap) {
         const size_t cap = f->cap ? f->cap * 2 : 64;
-        struct entry *grown = sonde__realloc(f->entry, cap * sizeof(*grown));
+        struct ingest_entry *grown = sonde__realloc(f->entry, cap * sizeof(*grown));
         if (!grown) return NULL;
         f->entry = grown;
         f->cap = cap;
     }
     s->foreign = f;
     s->ingest_at = (uint32_t)f->count;
-    f->entry[f->count] = (struct entry){ .series = s };
+    f->entry[f->count] = (struct ingest_entry){ .series = s };
     return &f->entry[f->count++];
 }
 
 int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p)
 {
-    struct label_set set;
-    if (!name_ok(p->name)) return SONDE_EINVAL;
-    const int rc = make_labels(f, p, &set);
+    struct ingest_label_set set;
+    if (!ingest_name_ok(p->name)) return SONDE_EINVAL;
+    const int rc = ingest_make_labels(f, p, &set);
     if (rc) return rc;
     struct sonde_model *m = f->model;
-    struct sonde_model_family *family = family_of(m, p);
+    struct sonde_model_family *family = ingest_family_of(m, p);
     if (!family) return SONDE_EEXIST;
     const size_t before = m->series_count;
     struct sonde_model_series *s = sonde_model_series(m, family, NULL, set.label, set.count);
@@ -323,7 +323,7 @@ int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p)
         return SONDE_EFULL;
     }
     if (!fresh && s->foreign != f) return SONDE_EEXIST;
-    struct entry *e = fresh ? add_entry(f, s) : &f->entry[s->ingest_at];
+    struct ingest_entry *e = fresh ? ingest_add_entry(f, s) : &f->entry[s->ingest_at];
     if (!e) {
         sonde_model_series_forget(m, s);
         return SONDE_ENOMEM;
@@ -335,15 +335,15 @@ int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p)
     e->time_ns = p->time_ns;
     e->round = f->round;
     e->heard_s = p->now_s;
-    put_value(e, p, fresh);
+    ingest_put_value(e, p, fresh);
     return 0;
 }
 
 void sonde_ingest_drop(struct sonde_ingest *f, const struct sonde_ingest_point *p)
 {
-    struct label_set set;
+    struct ingest_label_set set;
     const struct sonde_model_family *family = sonde_model_family_find(f->model, p->name);
-    if (!family || make_labels(f, p, &set) != 0) return;
+    if (!family || ingest_make_labels(f, p, &set) != 0) return;
     for (size_t i = 0; i < family->series_count; i++) {
         const struct sonde_model_series *s = family->series[i];
         if (s->foreign != f || s->label_count != set.count) continue;
@@ -353,7 +353,7 @@ void sonde_ingest_drop(struct sonde_ingest *f, const struct sonde_ingest_point *
             same++;
         }
         if (same < set.count) continue;
-        forget(f, s->ingest_at);
+        ingest_forget(f, s->ingest_at);
         return;
     }
 }
@@ -365,7 +365,7 @@ void sonde_ingest_begin(struct sonde_ingest *f) { f->round = ++f->rounds; }
 void sonde_ingest_end(struct sonde_ingest *f)
 {
     for (size_t i = f->count; i-- > 0;) {
-        if (f->entry[i].round != f->round) forget(f, i);
+        if (f->entry[i].round != f->round) ingest_forget(f, i);
     }
     f->round = 0;
 }
@@ -377,7 +377,7 @@ void sonde_ingest_tick(struct sonde_model *m, double now_s)
     for (struct sonde_ingest *f = m->foreign; f; f = f->next) {
         if (!(f->stale_s > 0)) continue;
         for (size_t i = f->count; i-- > 0;) {
-            if (now_s - f->entry[i].heard_s > f->stale_s) forget(f, i);
+            if (now_s - f->entry[i].heard_s > f->stale_s) ingest_forget(f, i);
         }
     }
 }

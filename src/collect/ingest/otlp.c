@@ -100,7 +100,7 @@ void otlp_value_text(const struct otlp_value *v, struct sonde_buf *out)
 
 /* ---- Labels ----------------------------------------------------------------------------------- */
 
-static void add_label(struct otlp_labels *l, size_t name_from, size_t value_from)
+static void otlp_add_label(struct otlp_labels *l, size_t name_from, size_t value_from)
 {
     sonde_buf_add(&l->text, "", 1);
     if (l->text.error) return;
@@ -119,7 +119,7 @@ static void add_text_label(struct otlp_labels *l, const char *name, const char *
     sonde_buf_add(&l->text, "", 1);
     const size_t at = l->text.len;
     sonde_buf_puts(&l->text, value);
-    add_label(l, from, at);
+    otlp_add_label(l, from, at);
 }
 
 /* 1 if the name that stands at `from` is one already: job, say. */
@@ -157,7 +157,7 @@ int otlp_attribute(struct otlp_labels *l, const struct sonde_pb_field *f)
     }
     const size_t at = l->text.len;
     otlp_value_text(&value, &l->text);
-    add_label(l, from, at);
+    otlp_add_label(l, from, at);
     return l->text.error;
 }
 
@@ -178,7 +178,7 @@ void otlp_labels_done(struct otlp_labels *l)
 
 /* ---- Resources and scopes --------------------------------------------------------------------- */
 
-static const char *value_of(const struct otlp_labels *l, const char *name)
+static const char *otlp_value_of(const struct otlp_labels *l, const char *name)
 {
     for (size_t i = 0; i < l->count; i++) {
         if (strcmp(l->label[i].name, name) == 0) return l->label[i].value;
@@ -222,8 +222,9 @@ static int take_resource(struct otlp_capture *t, const struct sonde_pb_field *f,
     if (!rc && more < 0) rc = SONDE_EFORMAT;
     if (!rc) {
         otlp_labels_done(&all);
-        const char *name = value_of(&all, "service_name"), *space = value_of(&all, "service_namespace"),
-                   *instance = value_of(&all, "service_instance_id");
+        const char *name = otlp_value_of(&all, "service_name"),
+                   *space = otlp_value_of(&all, "service_namespace"),
+                   *instance = otlp_value_of(&all, "service_instance_id");
         char job[512];
         snprintf(job, sizeof(job), "%.250s%s%.250s", space, *space && *name ? "/" : "", name);
         if (*name && sonde__utf8_valid(job, strlen(job))) add_text_label(&t->labels, "job", job);
@@ -232,7 +233,7 @@ static int take_resource(struct otlp_capture *t, const struct sonde_pb_field *f,
         while (!sonde__utf8_valid(t->program, strlen(t->program))) {
             t->program[strlen(t->program) - 1] = '\0'; /* a character that was cut */
         }
-        t->pid = (uint32_t)strtoul(value_of(&all, "process_pid"), NULL, 10);
+        t->pid = (uint32_t)strtoul(otlp_value_of(&all, "process_pid"), NULL, 10);
         otlp_labels_done(&t->labels);
         if (metrics) put_target_info(t, &all);
     }
@@ -253,7 +254,7 @@ static int take_scope(struct otlp_capture *t, const struct sonde_pb_field *f)
         sonde_buf_add(&t->labels.text, "", 1);
         const size_t at = t->labels.text.len;
         rc = otlp_text(&a, &t->labels.text);
-        add_label(&t->labels, from, at);
+        otlp_add_label(&t->labels, from, at);
     }
     return rc ? rc : more < 0 ? SONDE_EFORMAT : 0;
 }
@@ -301,7 +302,7 @@ static int take_resourced(struct otlp_capture *t, const struct sonde_pb_field *f
     return rc;
 }
 
-static int take_request(struct otlp_capture *t, const void *data, size_t len, int metrics)
+static int otlp_take_request(struct otlp_capture *t, const void *data, size_t len, int metrics)
 {
     struct sonde_pb_reader r = sonde_pb_reader(data, len);
     struct sonde_pb_field f;
@@ -334,8 +335,8 @@ void otlp_breathe(struct otlp_capture *t)
     sonde_wrlock(&t->o->model->lock);
 }
 
-static void count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
-                  const struct sonde_otlp_result *r)
+static void otlp_count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
+                       const struct sonde_otlp_result *r)
 {
     static const struct sonde_model_family_spec spec = {
         .name = "sonde_otlp_received_total", .source = "otlp", .type = SONDE_COUNTER,
@@ -363,13 +364,13 @@ int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const v
     sonde_buf_init(&t->labels.text, TEXT_MAX);
     sonde_buf_init(&t->help, TEXT_MAX);
     *result = (struct sonde_otlp_result){ 0 };
-    int rc = take_request(t, data, len, metrics);
+    int rc = otlp_take_request(t, data, len, metrics);
     if (!rc) {
         *result = (struct sonde_otlp_result){ 0 };
         t->apply = 1;
         sonde_wrlock(&o->model->lock);
-        rc = take_request(t, data, len, metrics);
-        count(o, signal, result);
+        rc = otlp_take_request(t, data, len, metrics);
+        otlp_count(o, signal, result);
         sonde_rwunlock(&o->model->lock);
     }
     sonde_buf_release(&t->labels.text);

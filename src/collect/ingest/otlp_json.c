@@ -16,7 +16,7 @@
 
 enum { DEPTH_MAX = 32 };
 
-enum kind {
+enum otlp_json_kind {
     MESSAGE, STRING, HEX, BASE64, BOOL, UINT, SINT, INT64, FIXED64, SFIXED64, DOUBLE,
     LIST = 32, /* several */
 };
@@ -149,12 +149,12 @@ MESSAGE_OF(traces_request);
 
 /* ---- Making it protobuf ----------------------------------------------------------------------- */
 
-struct writer {
+struct otlp_json_writer {
     struct sonde_err *err;
     size_t max;
 };
 
-static int bad(struct writer *w, const struct field *f, const char *must)
+static int otlp_json_bad(struct otlp_json_writer *w, const struct field *f, const char *must)
 {
     return sonde_err_set(w->err, SONDE_EFORMAT, "%s must be %s", f->name, must);
 }
@@ -186,7 +186,7 @@ static int whole_of(const json_t *v, int is_signed, uint64_t *out)
     return errno || *end || (is_signed && *out > INT64_MAX) ? -1 : 0;
 }
 
-static int double_of(const json_t *v, double *out)
+static int otlp_json_double_of(const json_t *v, double *out)
 {
     if (json_is_number(v)) {
         *out = json_number_value(v);
@@ -201,22 +201,24 @@ static int double_of(const json_t *v, double *out)
     return 0;
 }
 
-static int hex_digit(char c)
+static int otlp_json_hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static int put_hex(struct writer *w, const struct field *f, const json_t *v, struct sonde_buf *out)
+static int otlp_json_put_hex(struct otlp_json_writer *w, const struct field *f, const json_t *v,
+                             struct sonde_buf *out)
 {
     char bytes[16];
     const char *text = json_string_value(v);
     const size_t len = text ? strlen(text) : 1;
-    if (len % 2 || len > 32) return bad(w, f, "hexadecimal, 32 digits at the most");
+    if (len % 2 || len > 32) return otlp_json_bad(w, f, "hexadecimal, 32 digits at the most");
     for (size_t i = 0; i < len / 2; i++) {
-        const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0) return bad(w, f, "hexadecimal");
+        const int high = otlp_json_hex_digit(text[2 * i]),
+                  low = otlp_json_hex_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) return otlp_json_bad(w, f, "hexadecimal");
         bytes[i] = (char)(high << 4 | low);
     }
     sonde_pb_bytes(out, f->number, bytes, len / 2);
@@ -224,63 +226,65 @@ static int put_hex(struct writer *w, const struct field *f, const json_t *v, str
 }
 
 /* Bytes are passed on as the text that they came as: they are only ever shown. */
-static int put_scalar(struct writer *w, const struct field *f, const json_t *v, struct sonde_buf *out)
+static int put_scalar(struct otlp_json_writer *w, const struct field *f, const json_t *v, struct sonde_buf *out)
 {
     uint64_t n = 0;
     double d = 0;
     switch (f->kind & (LIST - 1)) {
     case STRING:
     case BASE64:
-        if (!json_is_string(v)) return bad(w, f, "a text");
+        if (!json_is_string(v)) return otlp_json_bad(w, f, "a text");
         sonde_pb_str(out, f->number, json_string_value(v), json_string_length(v));
         return 0;
-    case HEX: return put_hex(w, f, v, out);
+    case HEX: return otlp_json_put_hex(w, f, v, out);
     case BOOL:
-        if (!json_is_boolean(v)) return bad(w, f, "true or false");
+        if (!json_is_boolean(v)) return otlp_json_bad(w, f, "true or false");
         sonde_pb_uint(out, f->number, json_is_true(v));
         return 0;
     case UINT:
-        if (whole_of(v, 0, &n)) return bad(w, f, "a whole number, 0 or more");
+        if (whole_of(v, 0, &n)) return otlp_json_bad(w, f, "a whole number, 0 or more");
         sonde_pb_uint(out, f->number, n);
         return 0;
     case INT64:
-        if (whole_of(v, 1, &n)) return bad(w, f, "a whole number");
+        if (whole_of(v, 1, &n)) return otlp_json_bad(w, f, "a whole number");
         sonde_pb_uint(out, f->number, n);
         return 0;
     case SINT:
-        if (whole_of(v, 1, &n)) return bad(w, f, "a whole number");
+        if (whole_of(v, 1, &n)) return otlp_json_bad(w, f, "a whole number");
         sonde_pb_sint(out, f->number, (int64_t)n);
         return 0;
     case FIXED64:
     case SFIXED64:
-        if (whole_of(v, (f->kind & (LIST - 1)) == SFIXED64, &n)) return bad(w, f, "a whole number");
+        if (whole_of(v, (f->kind & (LIST - 1)) == SFIXED64, &n)) {
+            return otlp_json_bad(w, f, "a whole number");
+        }
         sonde_pb_fixed64(out, f->number, n);
         return 0;
     default:
-        if (double_of(v, &d)) return bad(w, f, "a number");
+        if (otlp_json_double_of(v, &d)) return otlp_json_bad(w, f, "a number");
         sonde_pb_double(out, f->number, d);
         return 0;
     }
 }
 
-static int put_message(struct writer *w, const struct message *m, json_t *object, int depth,
-                       struct sonde_buf *out);
+static int otlp_json_put_message(struct otlp_json_writer *w, const struct message *m, json_t *object,
+                                 int depth, struct sonde_buf *out);
 
-static int put_one(struct writer *w, const struct field *f, json_t *v, int depth,
+static int put_one(struct otlp_json_writer *w, const struct field *f, json_t *v, int depth,
                    struct sonde_buf *out)
 {
     if ((f->kind & (LIST - 1)) != MESSAGE) return put_scalar(w, f, v, out);
     struct sonde_buf inner;
     sonde_buf_init(&inner, w->max);
-    const int rc = json_is_object(v) ? put_message(w, f->message, v, depth + 1, &inner)
-                                     : bad(w, f, "an object");
+    const int rc = json_is_object(v) ? otlp_json_put_message(w, f->message, v, depth + 1, &inner)
+                                     : otlp_json_bad(w, f, "an object");
     if (!rc) sonde_pb_message(out, f->number, &inner);
     sonde_buf_release(&inner);
     return rc;
 }
 
-static int put_message(struct writer *w, const struct message *m, json_t *object, int depth,
-                       struct sonde_buf *out)
+static int otlp_json_put_message(struct otlp_json_writer *w, const struct message *m, json_t *object,
+                                 int depth, struct sonde_buf *out)
 {
     if (depth > DEPTH_MAX) return sonde_err_set(w->err, SONDE_EFORMAT, "nested too deeply");
     for (size_t i = 0; i < m->count; i++) {
@@ -294,7 +298,7 @@ static int put_message(struct writer *w, const struct message *m, json_t *object
             if (rc) return rc;
             continue;
         }
-        if (!json_is_array(v)) return bad(w, f, "an array");
+        if (!json_is_array(v)) return otlp_json_bad(w, f, "an array");
         json_array_foreach(v, k, element)
         {
             rc = put_one(w, f, element, depth, out);
@@ -309,11 +313,13 @@ int sonde_otlp_from_json(enum sonde_otlp_signal signal, const char *text, size_t
 {
     json_error_t problem;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &problem);
-    struct writer w = { err, out->max };
+    struct otlp_json_writer w = { err, out->max };
     if (!root) return sonde_err_set(err, SONDE_EFORMAT, "not valid JSON: %s", problem.text);
     int rc = 0;
     if (!json_is_object(root)) rc = sonde_err_set(err, SONDE_EFORMAT, "not a JSON object");
-    else rc = put_message(&w, signal == SONDE_OTLP_METRICS ? &metrics_request : &traces_request, root, 0, out);
+    else
+        rc = otlp_json_put_message(
+            &w, signal == SONDE_OTLP_METRICS ? &metrics_request : &traces_request, root, 0, out);
     if (!rc && out->error) rc = sonde_err_set(err, out->error, "no memory for what was sent");
     json_decref(root);
     return rc;

@@ -27,7 +27,7 @@ enum shape { NUMBER, HISTOGRAM, EXPONENTIAL, SUMMARY };
 
 /* ---- One series ------------------------------------------------------------------------------- */
 
-static const char *reason_of(int rc)
+static const char *otlp_metric_reason_of(int rc)
 {
     switch (rc) {
     case SONDE_EFULL: return "there are too many series (ingest.max_series)";
@@ -38,7 +38,8 @@ static const char *reason_of(int rc)
 }
 
 /* One series of t's metric: name + suffix, t's labels. 0, or it was rejected. */
-static int put_series(struct otlp_capture *t, const char *suffix, struct sonde_ingest_point *p)
+static int otlp_metric_put_series(struct otlp_capture *t, const char *suffix,
+                                  struct sonde_ingest_point *p)
 {
     char name[OTLP_NAME_BYTES + 16];
     snprintf(name, sizeof(name), "%s%s", t->name, suffix);
@@ -64,7 +65,7 @@ static int put_with(struct otlp_capture *t, const char *suffix, const char *labe
     sonde_buf_release(&b);
     if (t->labels.count == OTLP_LABELS_MAX) return SONDE_EINVAL;
     t->labels.label[t->labels.count++] = (struct sonde_label){ label, text };
-    const int rc = put_series(t, suffix, p);
+    const int rc = otlp_metric_put_series(t, suffix, p);
     t->labels.count--;
     return rc;
 }
@@ -77,19 +78,19 @@ static struct sonde_ingest_point base_of(const struct point *d, int delta)
 
 /* ---- Histograms with bounds, and summaries ---------------------------------------------------- */
 
-static int put_part(struct otlp_capture *t, const struct point *d, int delta, enum sonde_shown shown,
-                    const char *suffix, double value)
+static int otlp_metric_put_part(struct otlp_capture *t, const struct point *d, int delta,
+                                enum sonde_shown shown, const char *suffix, double value)
 {
     struct sonde_ingest_point p = base_of(d, delta);
     p.type = SONDE_COUNTER;
     p.shown = shown;
     p.stem = strlen(t->name);
     p.value = value;
-    return put_series(t, suffix, &p);
+    return otlp_metric_put_series(t, suffix, &p);
 }
 
-static int put_bucket(struct otlp_capture *t, const struct point *d, int delta, double bound,
-                      uint64_t count)
+static int otlp_metric_put_bucket(struct otlp_capture *t, const struct point *d, int delta,
+                                  double bound, uint64_t count)
 {
     struct sonde_ingest_point p = base_of(d, delta);
     p.type = SONDE_COUNTER;
@@ -101,8 +102,8 @@ static int put_bucket(struct otlp_capture *t, const struct point *d, int delta, 
 
 static int put_rest(struct otlp_capture *t, const struct point *d, int delta, enum sonde_shown shown)
 {
-    int rc = put_part(t, d, delta, shown, "_count", (double)d->count);
-    if (!rc && d->has_sum) rc = put_part(t, d, delta, shown, "_sum", d->sum);
+    int rc = otlp_metric_put_part(t, d, delta, shown, "_count", (double)d->count);
+    if (!rc && d->has_sum) rc = otlp_metric_put_part(t, d, delta, shown, "_sum", d->sum);
     return rc;
 }
 
@@ -151,13 +152,13 @@ static int put_explicit(struct otlp_capture *t, const struct point *d, int delta
     for (int64_t i = 0; i < m && !rc; i++) {
         if (isinf(otlp_double(bits[i]))) break;
         sum += counts[i];
-        rc = put_bucket(t, d, delta, otlp_double(bits[i]), sum);
+        rc = otlp_metric_put_bucket(t, d, delta, otlp_double(bits[i]), sum);
     }
-    if (!rc) rc = put_bucket(t, d, delta, INFINITY, d->count);
+    if (!rc) rc = otlp_metric_put_bucket(t, d, delta, INFINITY, d->count);
     return rc ? rc : put_rest(t, d, delta, SONDE_SHOWN_HISTOGRAM);
 }
 
-static int put_summary(struct otlp_capture *t, const struct point *d)
+static int otlp_metric_put_summary(struct otlp_capture *t, const struct point *d)
 {
     struct sonde_pb_reader r = sonde_pb_reader(d->data, d->len), q;
     struct sonde_pb_field f, v;
@@ -189,7 +190,7 @@ struct buckets {
     uint64_t n[BUCKETS_MAX];
 };
 
-static int read_buckets(const struct sonde_pb_field *f, struct buckets *out)
+static int otlp_metric_read_buckets(const struct sonde_pb_field *f, struct buckets *out)
 {
     struct sonde_pb_reader r = sonde_pb_reader(f->data, f->len), packed;
     struct sonde_pb_field b;
@@ -249,18 +250,19 @@ static int put_coarse(struct otlp_capture *t, const struct point *d, const struc
         sum += negative->n[i];
         if (++shown > CLASSIC_MAX) return SONDE_EFORMAT;
         /* (-upper, -lower]: up to but not with its lower end, which is as near as le comes. */
-        rc = put_bucket(t, d, 0, -exp2((double)(negative->offset + (int64_t)i) * step), sum);
+        rc = otlp_metric_put_bucket(t, d, 0, -exp2((double)(negative->offset + (int64_t)i) * step),
+                                    sum);
     }
     sum += d->zero;
-    if (!rc && d->zero) rc = put_bucket(t, d, 0, d->zero_threshold, sum);
+    if (!rc && d->zero) rc = otlp_metric_put_bucket(t, d, 0, d->zero_threshold, sum);
     for (size_t i = 0; i < positive->count && !rc; i++) {
         if (!positive->n[i]) continue;
         sum += positive->n[i];
         const double bound = exp2((double)(positive->offset + (int64_t)i + 1) * step);
         if (++shown > CLASSIC_MAX) return SONDE_EFORMAT;
-        if (isfinite(bound)) rc = put_bucket(t, d, 0, bound, sum);
+        if (isfinite(bound)) rc = otlp_metric_put_bucket(t, d, 0, bound, sum);
     }
-    if (!rc) rc = put_bucket(t, d, 0, INFINITY, d->count);
+    if (!rc) rc = otlp_metric_put_bucket(t, d, 0, INFINITY, d->count);
     return rc ? rc : put_rest(t, d, 0, SONDE_SHOWN_HISTOGRAM);
 }
 
@@ -281,11 +283,13 @@ struct exponential {
     struct sonde_hist_bucket64 ours[BUCKETS_MAX];
 };
 
-static int put_buckets(struct otlp_capture *t, const struct point *d, int delta, struct exponential *x)
+static int otlp_metric_put_buckets(struct otlp_capture *t, const struct point *d, int delta,
+                                   struct exponential *x)
 {
     int64_t n = -1;
     int negatives = 0;
-    if (read_buckets(&d->positive, &x->positive) || read_buckets(&d->negative, &x->negative) ||
+    if (otlp_metric_read_buckets(&d->positive, &x->positive) ||
+        otlp_metric_read_buckets(&d->negative, &x->negative) ||
         !total_is(d, &x->positive, &x->negative) || d->scale < -10 || d->scale > 20) {
         return SONDE_EFORMAT;
     }
@@ -307,14 +311,14 @@ static int put_buckets(struct otlp_capture *t, const struct point *d, int delta,
     const struct sonde_ingest_hist h = { .zero = d->zero, .sum = d->has_sum ? d->sum : 0,
                                           .bucket = x->ours, .bucket_count = (size_t)n };
     p.hist = &h;
-    return put_series(t, "", &p);
+    return otlp_metric_put_series(t, "", &p);
 }
 
 static int put_exponential(struct otlp_capture *t, const struct point *d, int delta)
 {
     struct exponential *x = sonde__alloc(sizeof(*x));
     if (!x) return SONDE_ENOMEM;
-    const int rc = put_buckets(t, d, delta, x);
+    const int rc = otlp_metric_put_buckets(t, d, delta, x);
     sonde__free(x);
     return rc;
 }
@@ -347,8 +351,8 @@ static int read_field(struct point *d, const struct sonde_pb_field *f, enum shap
     return 0;
 }
 
-static int read_point(struct otlp_capture *t, const struct sonde_pb_field *in, enum shape shape,
-                      struct point *d)
+static int otlp_metric_read_point(struct otlp_capture *t, const struct sonde_pb_field *in,
+                                  enum shape shape, struct point *d)
 {
     static const uint32_t attributes[] = { [NUMBER] = 7, [HISTOGRAM] = 9, [EXPONENTIAL] = 1,
                                            [SUMMARY] = 7 };
@@ -373,25 +377,26 @@ struct metric {
     int gauge;
 };
 
-static int put_point(struct otlp_capture *t, const struct metric *m, const struct point *d)
+static int otlp_metric_put_point(struct otlp_capture *t, const struct metric *m,
+                                 const struct point *d)
 {
     const int delta = m->temporality == DELTA;
     switch (m->shape) {
     case HISTOGRAM: return put_explicit(t, d, delta);
     case EXPONENTIAL: return put_exponential(t, d, delta);
-    case SUMMARY: return put_summary(t, d);
+    case SUMMARY: return otlp_metric_put_summary(t, d);
     case NUMBER: break;
     }
     struct sonde_ingest_point p = base_of(d, delta && !m->gauge);
     p.type = m->monotonic ? SONDE_COUNTER : SONDE_GAUGE;
     p.value = d->value;
-    return put_series(t, "", &p);
+    return otlp_metric_put_series(t, "", &p);
 }
 
 static int take_point(struct otlp_capture *t, const struct metric *m, const struct sonde_pb_field *f)
 {
     struct point d;
-    int rc = f->wire == SONDE_PB_BYTES ? read_point(t, f, m->shape, &d) : SONDE_EFORMAT;
+    int rc = f->wire == SONDE_PB_BYTES ? otlp_metric_read_point(t, f, m->shape, &d) : SONDE_EFORMAT;
     if (rc) return rc;
     if (d.flags & NO_VALUE) return 0; /* it says that there is nothing: the series will be stale */
     if (m->shape == NUMBER && !d.has_value) {
@@ -402,14 +407,14 @@ static int take_point(struct otlp_capture *t, const struct metric *m, const stru
         otlp_reject(t, 1, "%s: neither delta nor cumulative", t->name);
         return 0;
     }
-    rc = t->labels.too_many ? SONDE_EINVAL : put_point(t, m, &d);
+    rc = t->labels.too_many ? SONDE_EINVAL : otlp_metric_put_point(t, m, &d);
     if (rc == SONDE_EFORMAT) {
         otlp_reject(t, 1, "%s: its buckets do not fit its count, or are too many", t->name);
     } else if (rc == SONDE_EVERSION) {
         otlp_reject(t, 1, "%s: deltas of exponential histograms need a scale of 6 or more and values "
                     "from 2^-40 to 2^56: send them cumulative, or with bounds", t->name);
     } else if (rc) {
-        otlp_reject(t, 1, "%s: %s", t->name, reason_of(rc));
+        otlp_reject(t, 1, "%s: %s", t->name, otlp_metric_reason_of(rc));
     } else {
         t->result->accepted++;
     }

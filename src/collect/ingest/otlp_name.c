@@ -22,7 +22,8 @@ static const struct { const char *unit, *word; } per[] = {
 };
 
 /* Letters, digits and _, no two _ in a row, none at the end. */
-static size_t put_clean(char *out, size_t at, size_t max, const char *text, size_t len, int colons)
+static size_t otlp_name_put_clean(char *out, size_t at, size_t max, const char *text, size_t len,
+                                  int colons)
 {
     for (size_t i = 0; i < len && at + 1 < max; i++) {
         const char c = text[i];
@@ -36,7 +37,7 @@ static size_t put_clean(char *out, size_t at, size_t max, const char *text, size
     return at;
 }
 
-static const char *word_of(const char *unit, size_t len)
+static const char *otlp_name_word_of(const char *unit, size_t len)
 {
     for (size_t i = 0; i < SONDE_COUNT(units); i++) {
         if (strlen(units[i].unit) == len && !memcmp(units[i].unit, unit, len)) return units[i].word;
@@ -58,16 +59,16 @@ static void unit_words(const char *unit, char *out, size_t max)
     out[0] = '\0';
     const char *slash = strchr(plain, '/');
     const size_t len = slash ? (size_t)(slash - plain) : n;
-    const char *first = word_of(plain, len);
-    size_t at = first ? put_clean(out, 0, max, first, strlen(first), 0)
-                      : put_clean(out, 0, max, plain, len, 0);
+    const char *first = otlp_name_word_of(plain, len);
+    size_t at = first ? otlp_name_put_clean(out, 0, max, first, strlen(first), 0)
+                      : otlp_name_put_clean(out, 0, max, plain, len, 0);
     if (!slash || !slash[1]) return;
     const char *last = slash + 1;
     for (size_t i = 0; i < SONDE_COUNT(per); i++) {
         if (strcmp(per[i].unit, slash + 1) == 0) last = per[i].word;
     }
     at += (size_t)snprintf(out + at, max - at, "%sper_", at ? "_" : "");
-    if (at < max) put_clean(out, at, max, last, strlen(last), 0);
+    if (at < max) otlp_name_put_clean(out, at, max, last, strlen(last), 0);
 }
 
 static int ends_in_word(const char *name, const char *word)
@@ -76,7 +77,7 @@ static int ends_in_word(const char *name, const char *word)
     return len >= n && !strcmp(name + len - n, word) && (len == n || name[len - n - 1] == '_');
 }
 
-static void append(char out[OTLP_NAME_BYTES], const char *word)
+static void otlp_name_append(char out[OTLP_NAME_BYTES], const char *word)
 {
     const size_t at = strlen(out);
     snprintf(out + at, OTLP_NAME_BYTES - at, "_%s", word);
@@ -89,7 +90,8 @@ void otlp_name(char out[OTLP_NAME_BYTES], const char *name, const char *unit, in
     char words[80];
     *unit_out = "";
     /* Room for the unit, _total and what parts of histograms are called. */
-    size_t at = put_clean(out, 0, OTLP_NAME_BYTES - sizeof(words) - 32, name, strlen(name), 1);
+    size_t at =
+        otlp_name_put_clean(out, 0, OTLP_NAME_BYTES - sizeof(words) - 32, name, strlen(name), 1);
     if (isdigit((unsigned char)out[0])) {
         memmove(out + 1, out, at + 1);
         out[0] = '_';
@@ -100,11 +102,11 @@ void otlp_name(char out[OTLP_NAME_BYTES], const char *name, const char *unit, in
     }
     if (strcmp(unit, "1") == 0) snprintf(words, sizeof(words), "%s", gauge ? "ratio" : "");
     else unit_words(unit, words, sizeof(words));
-    if (words[0] && !ends_in_word(out, words)) append(out, words);
+    if (words[0] && !ends_in_word(out, words)) otlp_name_append(out, words);
     for (size_t i = 0; words[0] && i < SONDE_COUNT(units); i++) {
         if (strcmp(words, units[i].word) == 0) *unit_out = units[i].word;
     }
-    if (monotonic) append(out, "total");
+    if (monotonic) otlp_name_append(out, "total");
 }
 
 void otlp_label_name(const char *name, size_t len, struct sonde_buf *out)

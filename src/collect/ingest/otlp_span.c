@@ -18,7 +18,7 @@ struct span {
 };
 
 /* What fits of text, without half a character at the end. */
-static void copy_text(char *out, size_t max, const void *data, size_t len)
+static void otlp_span_copy_text(char *out, size_t max, const void *data, size_t len)
 {
     if (len > max) len = max;
     len = strnlen(data, len);
@@ -46,7 +46,7 @@ static int take_attribute(struct span *x, const struct sonde_pb_field *f)
     while ((more = sonde_pb_next(&r, &k)) > 0) {
         if (k.wire != SONDE_PB_BYTES) continue;
         if (k.number == 1 && !sonde__utf8_valid((const char *)k.data, k.len)) return SONDE_EFORMAT;
-        if (k.number == 1) copy_text(key, sizeof(key) - 1, k.data, k.len);
+        if (k.number == 1) otlp_span_copy_text(key, sizeof(key) - 1, k.data, k.len);
         if (k.number == 2 && otlp_value(k.data, k.len, &v) != 0) return SONDE_EFORMAT;
     }
     if (more < 0) return SONDE_EFORMAT;
@@ -69,7 +69,7 @@ static int take_attribute(struct span *x, const struct sonde_pb_field *f)
     sonde_buf_init(&text, (size_t)1 << 20);
     a->type = SONDE__ATTR_STR;
     otlp_value_text(&v, &text);
-    if (text.len) copy_text(a->value.str, SONDE__ATTR_BYTES, text.data, text.len);
+    if (text.len) otlp_span_copy_text(a->value.str, SONDE__ATTR_BYTES, text.data, text.len);
     sonde_buf_release(&text);
     return 0;
 }
@@ -105,7 +105,7 @@ static int take_field(struct span *x, const struct sonde_pb_field *f)
         return 0;
     case 5:
         if (!bytes || !sonde__utf8_valid((const char *)f->data, f->len)) return SONDE_EFORMAT;
-        copy_text(x->name, NAME_MAX_BYTES, f->data, f->len);
+        otlp_span_copy_text(x->name, NAME_MAX_BYTES, f->data, f->len);
         return 0;
     case 7:
         if (fixed) x->s.start_ns = f->value;

@@ -85,7 +85,7 @@ static int count_sample(const struct sonde_exposition_sample *s, void *arg)
     return 0;
 }
 
-static int put_sample(const struct sonde_exposition_sample *s, void *arg)
+static int scrape_put_sample(const struct sonde_exposition_sample *s, void *arg)
 {
     struct applying *a = arg;
     struct sonde_model *m = a->t->scrape->model;
@@ -114,7 +114,7 @@ static void set_figures(struct target *t, const double value[FIGURES])
 }
 
 /* reason: NULL = the answer is good so far. */
-static void take(struct target *t, int openmetrics, double took_s, const char *reason)
+static void scrape_take(struct target *t, int openmetrics, double took_s, const char *reason)
 {
     struct sonde_model *m = t->scrape->model;
     struct applying a = { .t = t };
@@ -126,7 +126,7 @@ static void take(struct target *t, int openmetrics, double took_s, const char *r
     }
     const size_t samples = reason ? 0 : a.samples;
     a = (struct applying){ .t = t, .now_s = sonde_clock_s(CLOCK_REALTIME) };
-    sink.sample = put_sample;
+    sink.sample = scrape_put_sample;
     sonde_wrlock(&m->lock);
     sonde_ingest_begin(t->foreign);
     if (!reason) sonde_exposition_read(text, t->body.len, openmetrics, &sink, &err);
@@ -169,7 +169,7 @@ static int read_token(struct target *t, char token[TOKEN_MAX_BYTES])
     return got ? 0 : -1;
 }
 
-static int prepare(struct target *t)
+static int scrape_prepare(struct target *t)
 {
     char token[TOKEN_MAX_BYTES] = "";
     CURL *c = t->curl;
@@ -201,20 +201,20 @@ static int prepare(struct target *t)
     return 0;
 }
 
-static void begin(struct target *t, double now_s)
+static void scrape_begin(struct target *t, double now_s)
 {
     /* On schedule; what was missed is not made up for. */
     t->due_s += t->t.interval_s;
     if (t->due_s < now_s) t->due_s = now_s + t->t.interval_s;
     t->began_s = now_s;
-    if (prepare(t) != 0 || curl_multi_add_handle(t->scrape->multi, t->curl) != CURLM_OK) {
-        take(t, 0, 0, t->reason[0] ? t->reason : "out of memory");
+    if (scrape_prepare(t) != 0 || curl_multi_add_handle(t->scrape->multi, t->curl) != CURLM_OK) {
+        scrape_take(t, 0, 0, t->reason[0] ? t->reason : "out of memory");
         return;
     }
     t->running = 1;
 }
 
-static void done(struct target *t, CURLcode code)
+static void scrape_done(struct target *t, CURLcode code)
 {
     char reason[CURL_ERROR_SIZE + 64] = "";
     char *type = NULL;
@@ -233,21 +233,21 @@ static void done(struct target *t, CURLcode code)
         snprintf(reason, sizeof(reason), "it answered with status %ld", status);
     }
     const int openmetrics = type && strncasecmp(type, "application/openmetrics-text", 28) == 0;
-    take(t, openmetrics, took_s, reason[0] ? reason : NULL);
+    scrape_take(t, openmetrics, took_s, reason[0] ? reason : NULL);
     curl_multi_remove_handle(t->scrape->multi, t->curl);
     t->running = 0;
     /* A large answer once is no reason to keep its memory. */
     if (t->body.cap > (size_t)8 << 20) sonde_buf_release(&t->body);
 }
 
-static void *run(void *arg)
+static void *scrape_run(void *arg)
 {
     struct sonde_scrape *s = arg;
     while (!__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE)) {
         double now_s = sonde_clock_s(CLOCK_MONOTONIC), next_s = now_s + 60;
         for (size_t i = 0; i < s->count; i++) {
             struct target *t = &s->at[i];
-            if (!t->running && t->due_s <= now_s) begin(t, now_s);
+            if (!t->running && t->due_s <= now_s) scrape_begin(t, now_s);
             if (!t->running && t->due_s < next_s) next_s = t->due_s;
         }
         int running = 0, left;
@@ -257,7 +257,7 @@ static void *run(void *arg)
             if (msg->msg != CURLMSG_DONE) continue;
             const CURLcode code = msg->data.result;
             curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &t);
-            done(t, code);
+            scrape_done(t, code);
             next_s = 0; /* its next turn has to be looked at */
         }
         const double wait_s = next_s - sonde_clock_s(CLOCK_MONOTONIC);
@@ -289,7 +289,7 @@ static int prepare_target(struct sonde_scrape *s, struct target *t)
     return sonde_ingest_create(s->model, &o, &t->foreign);
 }
 
-static void release(struct sonde_scrape *s)
+static void scrape_release(struct sonde_scrape *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         struct target *t = &s->at[i];
@@ -330,12 +330,12 @@ int sonde_scrape_start(struct sonde_model *m, struct sonde_scrape_targets *targe
         rc = prepare_target(s, t);
     }
     if (rc) {
-        release(s);
+        scrape_release(s);
         return sonde_err_set(err, rc, "no memory to scrape");
     }
-    const int failure = pthread_create(&s->thread, NULL, run, s);
+    const int failure = pthread_create(&s->thread, NULL, scrape_run, s);
     if (failure) {
-        release(s);
+        scrape_release(s);
         return sonde_err_set(err, SONDE_ENOMEM, "cannot start the thread that scrapes: %s",
                              strerror(failure));
     }
@@ -349,5 +349,5 @@ void sonde_scrape_stop(struct sonde_scrape *s)
     __atomic_store_n(&s->stopping, 1, __ATOMIC_RELEASE);
     curl_multi_wakeup(s->multi);
     pthread_join(s->thread, NULL);
-    release(s);
+    scrape_release(s);
 }

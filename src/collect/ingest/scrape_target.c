@@ -33,7 +33,7 @@ void sonde_scrape_targets_release(struct sonde_scrape_targets *t)
     *t = (struct sonde_scrape_targets){ 0 };
 }
 
-static int no_memory(struct sonde_err *err)
+static int scrape_target_no_memory(struct sonde_err *err)
 {
     return sonde_err_set(err, SONDE_ENOMEM, "no memory for the targets to scrape");
 }
@@ -45,7 +45,7 @@ static int take_url(struct sonde_scrape_target *t, const char *url, size_t nth,
     CURLU *u = curl_url();
     char *scheme = NULL, *host = NULL, *port = NULL, *path = NULL, *full = NULL;
     int rc = 0;
-    if (!u) return no_memory(err);
+    if (!u) return scrape_target_no_memory(err);
     if (strlen(url) > TEXT_MAX || curl_url_set(u, CURLUPART_URL, url, 0) ||
         curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) || curl_url_get(u, CURLUPART_HOST, &host, 0) ||
         (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)) {
@@ -55,13 +55,13 @@ static int take_url(struct sonde_scrape_target *t, const char *url, size_t nth,
                curl_url_get(u, CURLUPART_PATH, &path, 0) ||
                (strcmp(path, "/") == 0 && curl_url_set(u, CURLUPART_PATH, "/metrics", 0)) ||
                curl_url_get(u, CURLUPART_URL, &full, 0)) {
-        rc = no_memory(err);
+        rc = scrape_target_no_memory(err);
     } else {
         char where[TEXT_MAX + 32];
         snprintf(where, sizeof(where), "%s:%s", host, port);
         t->url = sonde__strdup(full);
         if (!t->instance) t->instance = sonde__strdup(where);
-        if (!t->url || !t->instance) rc = no_memory(err);
+        if (!t->url || !t->instance) rc = scrape_target_no_memory(err);
     }
     curl_free(scheme);
     curl_free(host);
@@ -79,7 +79,8 @@ static int bad_key(size_t nth, const char *key, const char *must, struct sonde_e
     return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: %.60s must be %s", nth, key, must);
 }
 
-static int take_text(char **out, const json_t *v, size_t nth, const char *key, struct sonde_err *err)
+static int scrape_target_take_text(char **out, const json_t *v, size_t nth, const char *key,
+                                   struct sonde_err *err)
 {
     const char *text = json_string_value(v);
     if (!text || !*text || strlen(text) > TEXT_MAX) {
@@ -87,7 +88,7 @@ static int take_text(char **out, const json_t *v, size_t nth, const char *key, s
     }
     sonde__free(*out);
     *out = sonde__strdup(text);
-    return *out ? 0 : no_memory(err);
+    return *out ? 0 : scrape_target_no_memory(err);
 }
 
 static int take_seconds(double *out, const json_t *v, size_t nth, const char *key,
@@ -120,21 +121,23 @@ static int take_labels(struct sonde_scrape_target *t, json_t *labels, size_t nth
         }
         struct sonde_label *l = &t->label[t->label_count++];
         char *text = NULL;
-        const int rc = take_text(&text, value, nth, name, err);
+        const int rc = scrape_target_take_text(&text, value, nth, name, err);
         l->value = text;
         l->name = sonde__strdup(name);
-        if (rc || !l->name) return rc ? rc : no_memory(err);
+        if (rc || !l->name) return rc ? rc : scrape_target_no_memory(err);
     }
     return 0;
 }
 
-static int take_key(struct sonde_scrape_target *t, const char *key, json_t *v, size_t nth,
-                    struct sonde_err *err)
+static int scrape_target_take_key(struct sonde_scrape_target *t, const char *key, json_t *v,
+                                  size_t nth, struct sonde_err *err)
 {
     if (!strcmp(key, "url")) return 0;
-    if (!strcmp(key, "job")) return take_text(&t->job, v, nth, key, err);
-    if (!strcmp(key, "instance")) return take_text(&t->instance, v, nth, key, err);
-    if (!strcmp(key, "bearer_token_file")) return take_text(&t->token_file, v, nth, key, err);
+    if (!strcmp(key, "job")) return scrape_target_take_text(&t->job, v, nth, key, err);
+    if (!strcmp(key, "instance")) return scrape_target_take_text(&t->instance, v, nth, key, err);
+    if (!strcmp(key, "bearer_token_file")) {
+        return scrape_target_take_text(&t->token_file, v, nth, key, err);
+    }
     if (!strcmp(key, "interval_seconds")) return take_seconds(&t->interval_s, v, nth, key, err);
     if (!strcmp(key, "timeout_seconds")) return take_seconds(&t->timeout_s, v, nth, key, err);
     if (!strcmp(key, "labels")) return take_labels(t, v, nth, err);
@@ -145,7 +148,8 @@ static int take_key(struct sonde_scrape_target *t, const char *key, json_t *v, s
 
 /* ---- Targets ---------------------------------------------------------------------------------- */
 
-static int same_text(const struct sonde_scrape_target *a, const struct sonde_scrape_target *b)
+static int scrape_target_same_text(const struct sonde_scrape_target *a,
+                                   const struct sonde_scrape_target *b)
 {
     if (strcmp(a->job, b->job) || strcmp(a->instance, b->instance)) return 0;
     if (a->label_count != b->label_count) return 0;
@@ -159,14 +163,14 @@ static int same_text(const struct sonde_scrape_target *a, const struct sonde_scr
 }
 
 /* Takes over t, also on failure. */
-static int add(struct sonde_scrape_targets *all, struct sonde_scrape_target *t, size_t nth,
-               struct sonde_err *err)
+static int scrape_target_add(struct sonde_scrape_targets *all, struct sonde_scrape_target *t,
+                             size_t nth, struct sonde_err *err)
 {
     int rc = 0;
     if (t->timeout_s > t->interval_s) t->timeout_s = t->interval_s;
-    if (!t->job && !(t->job = sonde__strdup("scrape"))) rc = no_memory(err);
+    if (!t->job && !(t->job = sonde__strdup("scrape"))) rc = scrape_target_no_memory(err);
     for (size_t i = 0; !rc && i < all->count; i++) {
-        if (!same_text(&all->at[i], t)) continue;
+        if (!scrape_target_same_text(&all->at[i], t)) continue;
         rc = sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape, %.200s, has the same job, "
                            "instance and labels as %.100s: give it another \"job\"", nth, t->url,
                            all->at[i].url);
@@ -177,7 +181,7 @@ static int add(struct sonde_scrape_targets *all, struct sonde_scrape_target *t, 
     }
     struct sonde_scrape_target *grown =
         rc ? NULL : sonde__realloc(all->at, (all->count + 1) * sizeof(*grown));
-    if (!rc && !grown) rc = no_memory(err);
+    if (!rc && !grown) rc = scrape_target_no_memory(err);
     if (grown) {
         all->at = grown;
         all->at[all->count++] = *t;
@@ -192,13 +196,13 @@ int sonde_scrape_targets_add(struct sonde_scrape_targets *t, const char *url,
 {
     struct sonde_scrape_target one = { .interval_s = o->interval_s, .timeout_s = o->timeout_s };
     const int rc = take_url(&one, url, t->count + 1, err);
-    if (!rc) return add(t, &one, t->count + 1, err);
+    if (!rc) return scrape_target_add(t, &one, t->count + 1, err);
     target_release(&one);
     return rc;
 }
 
-static int parse_one(struct sonde_scrape_targets *t, json_t *v, const struct sonde_scrape_options *o,
-                     struct sonde_err *err)
+static int scrape_target_parse_one(struct sonde_scrape_targets *t, json_t *v,
+                                   const struct sonde_scrape_options *o, struct sonde_err *err)
 {
     const size_t nth = t->count + 1;
     if (json_is_string(v)) return sonde_scrape_targets_add(t, json_string_value(v), o, err);
@@ -212,11 +216,11 @@ static int parse_one(struct sonde_scrape_targets *t, json_t *v, const struct son
     int rc = 0;
     json_object_foreach(v, key, value)
     {
-        rc = take_key(&one, key, value, nth, err);
+        rc = scrape_target_take_key(&one, key, value, nth, err);
         if (rc) break;
     }
     if (!rc) rc = take_url(&one, url, nth, err);
-    if (!rc) return add(t, &one, nth, err);
+    if (!rc) return scrape_target_add(t, &one, nth, err);
     target_release(&one);
     return rc;
 }
@@ -234,7 +238,7 @@ int sonde_scrape_targets_parse(struct sonde_scrape_targets *t, const char *json,
     } else {
         json_array_foreach(root, i, value)
         {
-            rc = parse_one(t, value, o, err);
+            rc = scrape_target_parse_one(t, value, o, err);
             if (rc) break;
         }
     }

@@ -85,9 +85,9 @@ static void sampling_attr(const struct sonde_perf_options *o, const struct sonde
     }
 }
 
-static struct perf_event_attr make_attr(const struct sonde_perf_options *o,
-                                        const struct sonde_perf_plan *plan,
-                                        enum sonde_perf_kind kind)
+static struct perf_event_attr perf_event_make_attr(const struct sonde_perf_options *o,
+                                                   const struct sonde_perf_plan *plan,
+                                                   enum sonde_perf_kind kind)
 {
     struct perf_event_attr a = base_attr();
     a.disabled = 1;
@@ -121,7 +121,7 @@ int sonde_perf_plan(const struct sonde_perf_options *options, struct sonde_perf_
         const struct sonde_perf_plan plan = {
             .hardware = !(n & 4), .exclude_kernel = (n & 2) != 0, .threads_only = !(n & 1)
         };
-        const struct perf_event_attr attr = make_attr(&o, &plan, SONDE_PERF_CLOCK);
+        const struct perf_event_attr attr = perf_event_make_attr(&o, &plan, SONDE_PERF_CLOCK);
         const int fd = open_event(&attr, o.pid, cpu);
         if (fd >= 0) {
             close(fd);
@@ -187,7 +187,7 @@ uint32_t sonde_perf_set_stack_max(const struct sonde_perf_set *s)
 }
 
 /* The rings wanted, or the largest that may be locked in memory, and a stack that fits them. */
-static int map_rings(struct sonde_perf_set *s, struct sonde_err *err)
+static int perf_event_map_rings(struct sonde_perf_set *s, struct sonde_err *err)
 {
     struct sonde_perf_options *o = &s->options;
     size_t max = SAMPLE_BYTES_MAX;
@@ -221,7 +221,7 @@ static int map_rings(struct sonde_perf_set *s, struct sonde_err *err)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static int remember(struct sonde_perf_set *s, const struct sonde_perf_event *e)
+static int perf_event_remember(struct sonde_perf_set *s, const struct sonde_perf_event *e)
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
     struct sonde_perf_event *grown =
@@ -245,10 +245,10 @@ const struct sonde_perf_event *sonde_perf_set_find(const struct sonde_perf_set *
 }
 
 /* One event: 0, SONDE_ENOENT (no such thread any more, or CPU), or SONDE_E… with err. */
-static int add_event(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
-                     enum sonde_perf_kind kind, struct sonde_err *err)
+static int perf_event_add(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
+                          enum sonde_perf_kind kind, struct sonde_err *err)
 {
-    struct perf_event_attr attr = make_attr(&s->options, &s->plan, kind);
+    struct perf_event_attr attr = perf_event_make_attr(&s->options, &s->plan, kind);
     const uint32_t ring = cpu + (kind == SONDE_PERF_TRACK ? 0 : s->cpu_count);
     if (tid == SONDE_PERF_WIDE) { /* which is -1 for the kernel, too */
         attr.inherit = attr.inherit_thread = attr.enable_on_exec = 0;
@@ -275,7 +275,7 @@ static int add_event(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
     if (!rc && !s->options.on_exec && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
         rc = errno == ESRCH ? SONDE_ENOENT : SONDE_EIO;
     }
-    if (!rc) rc = remember(s, &e);
+    if (!rc) rc = perf_event_remember(s, &e);
     if (rc) close(fd);
     return rc;
 }
@@ -292,13 +292,14 @@ static uint32_t sampling_kinds(const struct sonde_perf_set *s)
 }
 
 /* Events of these kinds on one thread. SONDE_ENOENT: it is gone. */
-static int add_thread(struct sonde_perf_set *s, uint32_t tid, uint32_t kinds, struct sonde_err *err)
+static int perf_event_add_thread(struct sonde_perf_set *s, uint32_t tid, uint32_t kinds,
+                                 struct sonde_err *err)
 {
     uint32_t opened = 0;
     for (uint32_t cpu = 0; cpu < s->cpu_count; cpu++) {
         for (int kind = SONDE_PERF_TRACK; kind <= SONDE_PERF_COUNT; kind++) {
             if (!(kinds & 1u << kind)) continue;
-            const int rc = add_event(s, tid, cpu, (enum sonde_perf_kind)kind, err);
+            const int rc = perf_event_add(s, tid, cpu, (enum sonde_perf_kind)kind, err);
             if (rc && rc != SONDE_ENOENT) return rc;
             opened += !rc;
         }
@@ -328,7 +329,7 @@ static int scan_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, u
     if (rc) return rc == SONDE_ENOENT ? sonde_perf_explain(ESRCH, pid, err) : rc;
     while (sonde_procfs_dir_next(&dir, &tid)) {
         if (is_opened(s, tid, from)) continue;
-        rc = add_thread(s, tid, kinds, err);
+        rc = perf_event_add_thread(s, tid, kinds, err);
         if (rc && rc != SONDE_ENOENT) break;
         opened += !rc;
         rc = 0;
@@ -361,7 +362,7 @@ int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err 
 
 /* ---- Counts and ends ------------------------------------------------------------------------- */
 
-static void read_event(const struct sonde_perf_event *e, uint64_t *count, uint64_t *ns)
+static void perf_event_read(const struct sonde_perf_event *e, uint64_t *count, uint64_t *ns)
 {
     uint64_t v[3]; /* value, time enabled, time running */
     if (e->fd < 0 || e->owner == SONDE_PERF_WIDE) return;
@@ -375,13 +376,13 @@ void sonde_perf_set_read(struct sonde_perf_set *s, uint64_t *count, uint64_t *ns
 {
     *count = s->closed_count;
     *ns = s->closed_ns;
-    for (uint32_t i = 0; i < s->event_count; i++) read_event(&s->events[i], count, ns);
+    for (uint32_t i = 0; i < s->event_count; i++) perf_event_read(&s->events[i], count, ns);
 }
 
 static void close_event(struct sonde_perf_set *s, struct sonde_perf_event *e)
 {
     if (e->fd < 0) return;
-    read_event(e, &s->closed_count, &s->closed_ns);
+    perf_event_read(e, &s->closed_count, &s->closed_ns);
     close(e->fd);
     e->fd = -1;
 }
@@ -398,7 +399,7 @@ void sonde_perf_set_disable(struct sonde_perf_set *s)
 static void count_once(struct sonde_perf_set *s, uint32_t from)
 {
     uint64_t count = 0, ns = 0;
-    for (uint32_t i = from; i < s->event_count; i++) read_event(&s->events[i], &count, &ns);
+    for (uint32_t i = from; i < s->event_count; i++) perf_event_read(&s->events[i], &count, &ns);
     s->closed_count -= count < s->closed_count ? count : s->closed_count;
     s->closed_ns -= ns < s->closed_ns ? ns : s->closed_ns;
 }
@@ -447,7 +448,7 @@ int sonde_perf_set_widen(struct sonde_perf_set *s, uint32_t stack_bytes, const u
         if (rc == SONDE_ENOENT) rc = 0;
     }
     for (uint32_t cpu = 0; cpu < s->cpu_count && !rc; cpu++) {
-        rc = add_event(s, SONDE_PERF_WIDE, cpu, SONDE_PERF_CLOCK, err);
+        rc = perf_event_add(s, SONDE_PERF_WIDE, cpu, SONDE_PERF_CLOCK, err);
         if (rc == SONDE_ENOENT) rc = 0;
     }
     if (rc) { /* as it was; samples of the new ones, if any came, are a few too many */
@@ -480,7 +481,7 @@ int sonde_perf_set_init(struct sonde_perf_set *s, const struct sonde_perf_option
     s->cpu_count = sonde_perf_cpus(s->cpus, SONDE_PERF_CPUS_MAX);
     s->rings = sonde__calloc(2 * s->cpu_count, sizeof(*s->rings));
     if (!s->rings) goto fail;
-    rc = map_rings(s, err);
+    rc = perf_event_map_rings(s, err);
     if (!rc) return 0;
 fail:
     sonde_perf_set_release(s);

@@ -10,7 +10,7 @@
 
 #include "sonde/sonde.h"
 
-static size_t read_text(const char *path, char *out, size_t size)
+static size_t perf_limits_read_text(const char *path, char *out, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
@@ -25,7 +25,7 @@ long sonde_perf_sysctl(const char *name, long other)
 {
     char path[128], text[32], *end;
     snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
-    if (!read_text(path, text, sizeof(text))) return other;
+    if (!perf_limits_read_text(path, text, sizeof(text))) return other;
     errno = 0;
     const long value = strtol(text, &end, 10);
     return end == text || errno ? other : value;
@@ -71,7 +71,7 @@ uint32_t sonde_perf_cpu_list(const char *text, size_t len, int *cpus, uint32_t m
 uint32_t sonde_perf_cpus(int *cpus, uint32_t max)
 {
     char text[4096];
-    const size_t len = read_text("/sys/devices/system/cpu/online", text, sizeof(text));
+    const size_t len = perf_limits_read_text("/sys/devices/system/cpu/online", text, sizeof(text));
     uint32_t n = len ? sonde_perf_cpu_list(text, len, cpus, max) : 0;
     if (n) return n;
     const long online = sysconf(_SC_NPROCESSORS_CONF);

@@ -8,12 +8,12 @@
 #include "unwind/arch_x86_64.h"
 
 /* What is left of a record, in words: all of its fields but names come in eights. */
-struct words {
+struct perf_record_words {
     const uint64_t *at;
     size_t left;
 };
 
-static const uint64_t *take(struct words *w, size_t count)
+static const uint64_t *perf_record_take(struct perf_record_words *w, size_t count)
 {
     if (count > w->left) return NULL;
     const uint64_t *p = w->at;
@@ -22,32 +22,32 @@ static const uint64_t *take(struct words *w, size_t count)
     return p;
 }
 
-static int parse_user(struct words *w, struct sonde_perf_record *out)
+static int parse_user(struct perf_record_words *w, struct sonde_perf_record *out)
 {
-    const uint64_t *abi = take(w, 1);
+    const uint64_t *abi = perf_record_take(w, 1);
     if (!abi || *abi > PERF_SAMPLE_REGS_ABI_64) return SONDE_EFORMAT;
     if (*abi != PERF_SAMPLE_REGS_ABI_NONE) {
-        const uint64_t *regs = take(w, SONDE__ARCH_PERF_REG_COUNT);
+        const uint64_t *regs = perf_record_take(w, SONDE__ARCH_PERF_REG_COUNT);
         if (!regs) return SONDE_EFORMAT;
         sonde__arch_from_perf(regs, &out->u.sample.regs);
         out->u.sample.has_user = *abi == PERF_SAMPLE_REGS_ABI_64;
     }
 
-    const uint64_t *size = take(w, 1);
+    const uint64_t *size = perf_record_take(w, 1);
     if (!size || *size % 8) return SONDE_EFORMAT;
     out->u.sample.stack_max = *size;
     if (!*size) return 0;
-    const uint64_t *copy = take(w, *size / 8);
-    const uint64_t *filled = take(w, 1);
+    const uint64_t *copy = perf_record_take(w, *size / 8);
+    const uint64_t *filled = perf_record_take(w, 1);
     if (!copy || !filled || *filled > *size) return SONDE_EFORMAT;
     out->u.sample.stack = copy;
     out->u.sample.stack_len = *filled;
     return 0;
 }
 
-static int parse_sample(struct words *w, int callchain, struct sonde_perf_record *out)
+static int parse_sample(struct perf_record_words *w, int callchain, struct sonde_perf_record *out)
 {
-    const uint64_t *fixed = take(w, 5);
+    const uint64_t *fixed = perf_record_take(w, 5);
     if (!fixed) return SONDE_EFORMAT;
     out->id = fixed[0];
     out->u.sample.ip = fixed[1];
@@ -56,26 +56,26 @@ static int parse_sample(struct words *w, int callchain, struct sonde_perf_record
     out->time_ns = fixed[3];
     out->u.sample.period = fixed[4];
     if (callchain) {
-        const uint64_t *count = take(w, 1);
+        const uint64_t *count = perf_record_take(w, 1);
         if (!count) return SONDE_EFORMAT;
         out->u.sample.chain_count = *count;
-        out->u.sample.chain = take(w, *count);
+        out->u.sample.chain = perf_record_take(w, *count);
         if (!out->u.sample.chain) return SONDE_EFORMAT;
     }
     return parse_user(w, out);
 }
 
 /* A name that fills the rest of the body: it must end in it. */
-static const char *parse_name(struct words *w)
+static const char *perf_record_parse_name(struct perf_record_words *w)
 {
     const char *s = (const char *)w->at;
     return w->left && memchr(s, '\0', w->left * 8) ? s : NULL;
 }
 
-static int parse_comm(struct words *w, struct sonde_perf_record *out)
+static int parse_comm(struct perf_record_words *w, struct sonde_perf_record *out)
 {
-    const uint64_t *who = take(w, 1);
-    const char *name = who ? parse_name(w) : NULL;
+    const uint64_t *who = perf_record_take(w, 1);
+    const char *name = who ? perf_record_parse_name(w) : NULL;
     if (!name) return SONDE_EFORMAT;
     memcpy(&out->pid, who, 4);
     memcpy(&out->tid, (const char *)who + 4, 4);
@@ -85,10 +85,10 @@ static int parse_comm(struct words *w, struct sonde_perf_record *out)
     return 0;
 }
 
-static int parse_map(struct words *w, struct sonde_perf_record *out)
+static int parse_map(struct perf_record_words *w, struct sonde_perf_record *out)
 {
-    const uint64_t *f = take(w, 8);
-    const char *path = f ? parse_name(w) : NULL;
+    const uint64_t *f = perf_record_take(w, 8);
+    const char *path = f ? perf_record_parse_name(w) : NULL;
     uint32_t major, minor, prot;
     if (!path) return SONDE_EFORMAT;
     memcpy(&out->pid, f, 4);
@@ -109,9 +109,9 @@ static int parse_map(struct words *w, struct sonde_perf_record *out)
     return 0;
 }
 
-static int parse_task(struct words *w, struct sonde_perf_record *out)
+static int parse_task(struct perf_record_words *w, struct sonde_perf_record *out)
 {
-    const uint64_t *f = take(w, 3);
+    const uint64_t *f = perf_record_take(w, 3);
     if (!f) return SONDE_EFORMAT;
     memcpy(&out->pid, f, 4);
     memcpy(&out->u.task.parent_pid, (const char *)f + 4, 4);
@@ -121,10 +121,10 @@ static int parse_task(struct words *w, struct sonde_perf_record *out)
 }
 
 /* LOST has the event's id before the count. */
-static int parse_lost(struct words *w, struct sonde_perf_record *out)
+static int parse_lost(struct perf_record_words *w, struct sonde_perf_record *out)
 {
     const size_t at = out->type == PERF_RECORD_LOST;
-    const uint64_t *f = take(w, at + 1);
+    const uint64_t *f = perf_record_take(w, at + 1);
     if (!f) return SONDE_EFORMAT;
     out->u.lost = f[at];
     return 0;
@@ -134,7 +134,7 @@ int sonde_perf_record_parse(const struct perf_event_header *h, int callchain,
                             struct sonde_perf_record *out)
 {
     if (h->size < SONDE_PERF_RECORD_MIN || h->size % 8) return SONDE_EFORMAT;
-    struct words w = { (const uint64_t *)(h + 1), (h->size - sizeof(*h)) / 8u };
+    struct perf_record_words w = { (const uint64_t *)(h + 1), (h->size - sizeof(*h)) / 8u };
     memset(out, 0, sizeof(*out));
     out->type = h->type;
     out->misc = h->misc;

@@ -55,7 +55,7 @@ static const struct perf_event_header *header_at(const struct sonde_perf_ring *r
     return (const struct perf_event_header *)(const void *)(r->data + (at & (r->size - 1)));
 }
 
-static void peek(struct sonde_perf_ring *r)
+static void perf_ring_peek(struct sonde_perf_ring *r)
 {
     r->next_ns = UINT64_MAX;
     if (r->damaged || r->head == r->tail) return;
@@ -95,7 +95,7 @@ void sonde_perf_rings_begin(struct sonde_perf_rings *s, uint64_t limit_ns)
     for (uint32_t i = 0; i < s->count; i++) {
         struct sonde_perf_ring *r = &s->rings[i];
         r->head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
-        peek(r);
+        perf_ring_peek(r);
     }
 }
 
@@ -105,7 +105,7 @@ const struct perf_event_header *sonde_perf_rings_next(struct sonde_perf_rings *s
         struct sonde_perf_ring *r = s->given;
         r->tail += header_at(r, r->tail)->size;
         give_back(r);
-        peek(r);
+        perf_ring_peek(r);
         s->given = NULL;
     }
     struct sonde_perf_ring *oldest = NULL;

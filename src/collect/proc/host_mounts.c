@@ -37,19 +37,19 @@ static int one_of(struct sonde_procfs_text word, const char *const *list, size_t
 }
 #define ONE_OF(word, list) one_of((word), (list), SONDE_COUNT(list))
 
-static int wanted(const struct mount_line *l)
+static int host_mounts_wanted(const struct mount_line *l)
 {
     if (ONE_OF(l->type, local_types)) return 1;
     if (sonde_procfs_is(l->path, "/")) return ONE_OF(l->type, root_types);
     return sonde_procfs_is(l->type, "tmpfs") && ONE_OF(l->path, tmpfs_paths);
 }
 
-static int same(struct sonde_procfs_text a, struct sonde_procfs_text b)
+static int host_mounts_same(struct sonde_procfs_text a, struct sonde_procfs_text b)
 {
     return a.end - a.p == b.end - b.p && memcmp(a.p, b.p, (size_t)(a.end - a.p)) == 0;
 }
 
-static int parse(struct sonde_procfs_text line, struct mount_line *out)
+static int host_mounts_parse(struct sonde_procfs_text line, struct mount_line *out)
 {
     struct sonde_procfs_text word;
     if (!sonde_procfs_u64(&line, &out->id) || !sonde_procfs_u64(&line, &out->parent) ||
@@ -68,13 +68,13 @@ static int next_mount(struct sonde_procfs_text *text, struct mount_line *out)
 {
     struct sonde_procfs_text line;
     while (sonde_procfs_line(text, &line)) {
-        if (parse(line, out)) return 1;
+        if (host_mounts_parse(line, out)) return 1;
     }
     return 0;
 }
 
 /* 1 if path is dir or lies in it. */
-static int inside(struct sonde_procfs_text path, struct sonde_procfs_text dir)
+static int host_mounts_inside(struct sonde_procfs_text path, struct sonde_procfs_text dir)
 {
     const size_t n = (size_t)(dir.end - dir.p), len = (size_t)(path.end - path.p);
     if (n == 1 && *dir.p == '/') return 1;
@@ -105,14 +105,14 @@ static int is_hidden(struct sonde_procfs_text all, const struct mount_line *l)
     struct sonde_procfs_text text = all;
     struct mount_line x;
     while (next_mount(&text, &x)) {
-        if (x.id == l->id || !inside(l->path, x.path)) continue;
+        if (x.id == l->id || !host_mounts_inside(l->path, x.path)) continue;
         if (!is_ancestor(all, l, x.id)) return 1;
     }
     return 0;
 }
 
 /* Undo \040 and the like. 0 when it does not fit: a path that is cut is another path. */
-static int unescape(struct sonde_procfs_text word, char *out, size_t out_size)
+static int host_mounts_unescape(struct sonde_procfs_text word, char *out, size_t out_size)
 {
     size_t n = 0;
     for (const char *p = word.p; p < word.end; p++) {
@@ -131,7 +131,7 @@ static int unescape(struct sonde_procfs_text word, char *out, size_t out_size)
     return sonde__utf8_valid(out, n);
 }
 
-static void rebuild(struct sonde_host_mounts *h, struct sonde_procfs_text all)
+static void host_mounts_rebuild(struct sonde_host_mounts *h, struct sonde_procfs_text all)
 {
     struct sonde_procfs_text text = all;
     struct sonde_procfs_text number[SONDE_HOST_MOUNTS_MAX]; /* devices that are there already */
@@ -140,16 +140,16 @@ static void rebuild(struct sonde_host_mounts *h, struct sonde_procfs_text all)
     while (h->count < SONDE_HOST_MOUNTS_MAX && next_mount(&text, &l)) {
         struct sonde_host_mount *mount = &h->mount[h->count];
         size_t i = 0;
-        if (!wanted(&l)) continue;
-        while (i < h->count && !same(number[i], l.device_number)) i++;
+        if (!host_mounts_wanted(&l)) continue;
+        while (i < h->count && !host_mounts_same(number[i], l.device_number)) i++;
         /* A bind mount of a device that is there: the same figures again. The root is the
          * better name for a device, so it takes the place of an earlier one. */
         if (i < h->count && !sonde_procfs_is(l.path, "/")) continue;
         if (i < h->count) mount = &h->mount[i];
         if (is_hidden(all, &l)) continue;
         struct sonde_host_mount next;
-        if (!unescape(l.path, next.path, sizeof(next.path)) ||
-            !unescape(l.device, next.device, sizeof(next.device))) {
+        if (!host_mounts_unescape(l.path, next.path, sizeof(next.path)) ||
+            !host_mounts_unescape(l.device, next.device, sizeof(next.device))) {
             continue;
         }
         sonde_procfs_copy(l.type, next.type, sizeof(next.type));
@@ -195,7 +195,7 @@ void sonde_host_mounts_refresh(struct sonde_host_mounts *h, struct sonde_procfs_
     const int changed = poll(&p, 1, 0) > 0 && (p.revents & (POLLPRI | POLLERR));
     if (known && h->watched && !changed) return;
     h->count = 0;
-    if (sonde_procfs_read_fd(buf, h->fd) == 0) rebuild(h, sonde_procfs_text(buf));
+    if (sonde_procfs_read_fd(buf, h->fd) == 0) host_mounts_rebuild(h, sonde_procfs_text(buf));
 }
 
 int sonde_host_mount_usage(const struct sonde_host_mount *mount, struct sonde_host_usage *out)

@@ -153,12 +153,14 @@ struct host {
     struct sonde_model_series *some[PRESSURES], *full[PRESSURES];
 };
 
-static void gauge(struct host *h, struct sonde_model *m, enum host_family f, double value)
+static void probe_host_gauge(struct host *h, struct sonde_model *m, enum host_family f,
+                             double value)
 {
     sonde_probe_gauge(m, &spec[f], NULL, NULL, 0, &h->scalar[f], value);
 }
 
-static void counter(struct host *h, struct sonde_model *m, enum host_family f, uint64_t value)
+static void probe_host_counter(struct host *h, struct sonde_model *m, enum host_family f,
+                               uint64_t value)
 {
     sonde_probe_counter(m, &spec[f], NULL, NULL, 0, &h->scalar[f], value);
 }
@@ -188,14 +190,14 @@ static void read_cpu_all(struct host *h, struct sonde_model *m, const uint64_t *
            before[MODE_IOWAIT];
     if (h->cpu_known && total > 0) {
         const double busy = (double)(total - idle) / (double)total;
-        gauge(h, m, CPU_UTILIZATION, busy);
-        gauge(h, m, SYSTEM_CPU, 100 * busy);
+        probe_host_gauge(h, m, CPU_UTILIZATION, busy);
+        probe_host_gauge(h, m, SYSTEM_CPU, 100 * busy);
     }
     h->cpu_known = 1;
 }
 
-static void read_cpu(struct host *h, struct sonde_model *m, struct sonde_procfs_text name,
-                     const uint64_t *now)
+static void probe_host_read_cpu(struct host *h, struct sonde_model *m,
+                                struct sonde_procfs_text name, const uint64_t *now)
 {
     char id[16];
     int fresh;
@@ -225,19 +227,19 @@ static void read_stat(struct host *h, struct sonde_model *m)
         if (word.end - word.p >= 3 && memcmp(word.p, "cpu", 3) == 0) {
             if (!sonde_procfs_u64s(&line, v, MODES)) continue;
             if (word.end - word.p == 3) read_cpu_all(h, m, v);
-            else read_cpu(h, m, word, v);
+            else probe_host_read_cpu(h, m, word, v);
             continue;
         }
         for (size_t i = 0; i < SONDE_COUNT(single); i++) {
             const enum host_family f = single[i].family;
             if (!sonde_procfs_is(word, single[i].word) || !sonde_procfs_u64(&line, v)) continue;
-            if (spec[f].type == SONDE_COUNTER) counter(h, m, f, v[0]);
-            else gauge(h, m, f, (double)v[0]);
+            if (spec[f].type == SONDE_COUNTER) probe_host_counter(h, m, f, v[0]);
+            else probe_host_gauge(h, m, f, (double)v[0]);
             break;
         }
     }
     sonde_probe_rows_sweep(m, &h->cpus);
-    if (h->cpus.count > 0) gauge(h, m, CPUS, (double)h->cpus.count);
+    if (h->cpus.count > 0) probe_host_gauge(h, m, CPUS, (double)h->cpus.count);
 }
 
 /* ---- meminfo, loadavg, uptime, pressure -------------------------------------------------- */
@@ -257,12 +259,12 @@ static void read_meminfo(struct host *h, struct sonde_model *m)
     for (size_t i = 0; i < WANT; i++) keys[i] = (struct sonde_procfs_key){ want[i].key, 0, 0 };
     sonde_procfs_keys(sonde_procfs_text(&h->buf), keys, WANT);
     for (size_t i = 0; i < WANT; i++) {
-        if (keys[i].found) gauge(h, m, want[i].family, (double)keys[i].value);
+        if (keys[i].found) probe_host_gauge(h, m, want[i].family, (double)keys[i].value);
     }
     const struct sonde_procfs_key *total = &keys[TOTAL], *available = &keys[AVAILABLE];
     if (total->found && available->found && total->value >= available->value && total->value) {
-        gauge(h, m, SYSTEM_MEMORY,
-              100 * (double)(total->value - available->value) / (double)total->value);
+        probe_host_gauge(h, m, SYSTEM_MEMORY,
+                         100 * (double)(total->value - available->value) / (double)total->value);
     }
 }
 
@@ -273,16 +275,16 @@ static void read_load_and_uptime(struct host *h, struct sonde_model *m)
         struct sonde_procfs_text text = sonde_procfs_text(&h->buf);
         if (sonde_procfs_double(&text, &v[0]) && sonde_procfs_double(&text, &v[1]) &&
             sonde_procfs_double(&text, &v[2])) {
-            gauge(h, m, LOAD1, v[0]);
-            gauge(h, m, LOAD5, v[1]);
-            gauge(h, m, LOAD15, v[2]);
+            probe_host_gauge(h, m, LOAD1, v[0]);
+            probe_host_gauge(h, m, LOAD5, v[1]);
+            probe_host_gauge(h, m, LOAD15, v[2]);
         }
     }
     if (sonde_procfs_read(&h->buf, h->proc_fd, "uptime") == 0) {
         struct sonde_procfs_text text = sonde_procfs_text(&h->buf);
         if (sonde_procfs_double(&text, &v[0])) {
-            gauge(h, m, UPTIME, v[0]);
-            gauge(h, m, SYSTEM_UPTIME, v[0]);
+            probe_host_gauge(h, m, UPTIME, v[0]);
+            probe_host_gauge(h, m, SYSTEM_UPTIME, v[0]);
         }
     }
 }
@@ -360,7 +362,7 @@ static void read_disks(struct host *h, struct sonde_model *m)
 /* ---- net/dev ----------------------------------------------------------------------------- */
 
 /* What came since the last tick; a count that went back began again from 0. */
-static uint64_t increase(uint64_t *last, uint64_t now)
+static uint64_t probe_host_increase(uint64_t *last, uint64_t now)
 {
     const uint64_t d = now >= *last ? now - *last : now;
     *last = now;
@@ -397,12 +399,12 @@ static void read_net(struct host *h, struct sonde_model *m)
                                 v[want[i].field]);
         }
         if (strcmp(name, "lo") == 0) continue;
-        h->net_rx += increase(&row->last[0], v[0]);
-        h->net_tx += increase(&row->last[1], v[TX_BYTES]);
+        h->net_rx += probe_host_increase(&row->last[0], v[0]);
+        h->net_tx += probe_host_increase(&row->last[1], v[TX_BYTES]);
     }
     sonde_probe_rows_sweep(m, &h->nets);
-    counter(h, m, SYSTEM_NET_RX, h->net_rx);
-    counter(h, m, SYSTEM_NET_TX, h->net_tx);
+    probe_host_counter(h, m, SYSTEM_NET_RX, h->net_rx);
+    probe_host_counter(h, m, SYSTEM_NET_TX, h->net_tx);
 }
 
 /* ---- File systems ------------------------------------------------------------------------ */
@@ -427,7 +429,7 @@ static void read_filesystems(struct host *h, struct sonde_model *m)
         sonde_probe_gauge(m, &spec[FS_AVAIL], NULL, labels, 3, &row->series[2], u.avail_bytes);
         const double used = u.size_bytes - u.free_bytes;
         if (strcmp(mount->path, "/") == 0 && used + u.avail_bytes > 0) {
-            gauge(h, m, SYSTEM_DISK, 100 * used / (used + u.avail_bytes));
+            probe_host_gauge(h, m, SYSTEM_DISK, 100 * used / (used + u.avail_bytes));
         }
     }
     sonde_probe_rows_sweep(m, &h->filesystems);

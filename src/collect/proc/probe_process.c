@@ -100,7 +100,7 @@ static const struct sonde_model_family_spec spec_states = {
     .source = "process", .type = SONDE_GAUGE, .kind = SONDE_KIND_CUSTOM,
 };
 
-struct entry {
+struct probe_process_entry {
     struct sonde_model_process *process; /* good while the model still has serial */
     uint64_t serial;
     uint64_t seen;        /* tick of the probe */
@@ -114,7 +114,7 @@ struct entry {
     struct sonde_model_series *states[SONDE_THREAD_STATES];
 };
 
-struct probe {
+struct process_probe {
     struct sonde_procfs_buf buf;
     int proc_fd;
     int is_procfs;        /* and not a copy of one */
@@ -124,48 +124,50 @@ struct probe {
     double before_s;      /* unix time of the tick before; 0 = none */
     double hz;            /* clock ticks a second */
     uint64_t page_bytes;
-    struct entry **entry; /* owned */
+    struct probe_process_entry **entry; /* owned */
     size_t count, cap;
 };
 
-static struct sonde_process_reader reader(struct probe *p, struct sonde_model *m)
+static struct sonde_process_reader probe_process_reader(struct process_probe *p, struct sonde_model *m)
 {
     return (struct sonde_process_reader){ .model = m, .buf = &p->buf, .fds_left = &p->fds_left };
 }
 
-static size_t labels_of(enum process_series i)
+static size_t probe_process_labels_of(enum process_series i)
 {
     return table[i].label.name ? 1 : 0;
 }
 
-static void counter(struct entry *e, struct sonde_model *m, enum process_series i, uint64_t value)
+static void probe_process_counter(struct probe_process_entry *e, struct sonde_model *m, enum process_series i,
+                                  uint64_t value)
 {
     const int fresh = !e->series[i];
-    sonde_probe_counter(m, &table[i].spec, e->process, &table[i].label, labels_of(i),
+    sonde_probe_counter(m, &table[i].spec, e->process, &table[i].label, probe_process_labels_of(i),
                         &e->series[i], value);
     if (fresh && e->series[i]) e->series[i]->from_zero = (uint32_t)e->from_zero;
 }
 
-static void gauge(struct entry *e, struct sonde_model *m, enum process_series i, double value)
+static void probe_process_gauge(struct probe_process_entry *e, struct sonde_model *m, enum process_series i,
+                                double value)
 {
-    sonde_probe_gauge(m, &table[i].spec, e->process, &table[i].label, labels_of(i),
+    sonde_probe_gauge(m, &table[i].spec, e->process, &table[i].label, probe_process_labels_of(i),
                       &e->series[i], value);
 }
 
 /* ---- Entries ----------------------------------------------------------------------------- */
 
-static void entry_free(struct probe *p, struct entry *e)
+static void entry_free(struct process_probe *p, struct probe_process_entry *e)
 {
-    const struct sonde_process_reader r = reader(p, NULL);
+    const struct sonde_process_reader r = probe_process_reader(p, NULL);
     sonde_process_threads_release(&e->threads, &r);
     if (e->dir_fd >= 0) close(e->dir_fd);
     sonde__free(e);
 }
 
 /* The process has ended: what it was up to is over, what it used in all stays. */
-static void entry_end(struct probe *p, struct sonde_model *m, struct entry *e)
+static void probe_process_entry_end(struct process_probe *p, struct sonde_model *m, struct probe_process_entry *e)
 {
-    const struct sonde_process_reader r = reader(p, m);
+    const struct sonde_process_reader r = probe_process_reader(p, m);
     if (e->dir_fd < 0) return;
     close(e->dir_fd);
     e->dir_fd = -1;
@@ -175,18 +177,19 @@ static void entry_end(struct probe *p, struct sonde_model *m, struct entry *e)
     e->process->threads = 0;
 }
 
-static struct entry *entry_find(const struct probe *p, const struct sonde_model_process *process,
-                                size_t hint)
+static struct probe_process_entry *probe_process_entry_find(const struct process_probe *p,
+                                              const struct sonde_model_process *process,
+                                              size_t hint)
 {
     for (size_t tried = 0; tried < p->count; tried++) {
-        struct entry *e = p->entry[(hint + tried) % p->count];
+        struct probe_process_entry *e = p->entry[(hint + tried) % p->count];
         if (e->serial == process->serial) return e;
     }
     return NULL;
 }
 
 /* /proc/PID if it still is that process, else -1. */
-static int open_process(struct probe *p, const struct sonde_model_process *process)
+static int open_process(struct process_probe *p, const struct sonde_model_process *process)
 {
     char name[16];
     struct sonde_procfs_stat stat;
@@ -202,16 +205,16 @@ static int open_process(struct probe *p, const struct sonde_model_process *proce
     return -1;
 }
 
-static struct entry *entry_add(struct probe *p, struct sonde_model_process *process)
+static struct probe_process_entry *entry_add(struct process_probe *p, struct sonde_model_process *process)
 {
     if (p->count == p->cap) {
         const size_t cap = p->cap ? p->cap * 2 : 8;
-        struct entry **list = sonde__realloc(p->entry, cap * sizeof(struct entry *));
+        struct probe_process_entry **list = sonde__realloc(p->entry, cap * sizeof(struct probe_process_entry *));
         if (!list) return NULL;
         p->entry = list;
         p->cap = cap;
     }
-    struct entry *e = sonde__calloc(1, sizeof(*e));
+    struct probe_process_entry *e = sonde__calloc(1, sizeof(*e));
     if (!e) return NULL;
     e->process = process;
     e->serial = process->serial;
@@ -225,7 +228,7 @@ static struct entry *entry_add(struct probe *p, struct sonde_model_process *proc
 }
 
 /* Drop the entries of processes that the model has forgotten, series and all. */
-static void entries_sweep(struct probe *p)
+static void entries_sweep(struct process_probe *p)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->count; i++) {
@@ -237,7 +240,7 @@ static void entries_sweep(struct probe *p)
 
 /* ---- Reading one process ----------------------------------------------------------------- */
 
-static void read_io(struct probe *p, struct entry *e, struct sonde_model *m)
+static void read_io(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m)
 {
     static const struct { const char *key; enum process_series series; } want[] = {
         { "rchar:", IO_READ },
@@ -252,13 +255,13 @@ static void read_io(struct probe *p, struct entry *e, struct sonde_model *m)
         sonde_procfs_keys(sonde_procfs_text(&p->buf), keys, WANT);
     }
     for (size_t i = 0; i < WANT; i++) {
-        if (keys[i].found) counter(e, m, want[i].series, keys[i].value);
+        if (keys[i].found) probe_process_counter(e, m, want[i].series, keys[i].value);
         else sonde_probe_drop(m, &e->series[want[i].series]);
     }
 }
 
 /* Since Linux 6.2 the size of the folder is the number of files; before, it is 0. */
-static int count_fds(const struct probe *p, const struct entry *e, uint64_t *out)
+static int count_fds(const struct process_probe *p, const struct probe_process_entry *e, uint64_t *out)
 {
     struct stat st;
     struct sonde_procfs_dir dir;
@@ -273,7 +276,7 @@ static int count_fds(const struct probe *p, const struct entry *e, uint64_t *out
     return 1;
 }
 
-static void read_limits(struct probe *p, struct entry *e, struct sonde_model *m)
+static void read_limits(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m)
 {
     static const char key[] = "\nMax open files";
     uint64_t soft;
@@ -281,11 +284,11 @@ static void read_limits(struct probe *p, struct entry *e, struct sonde_model *m)
     const char *at = memmem(p->buf.data, p->buf.len, key, sizeof(key) - 1);
     if (!at) return;
     struct sonde_procfs_text text = { at + sizeof(key) - 1, p->buf.data + p->buf.len };
-    if (sonde_procfs_u64(&text, &soft)) gauge(e, m, MAX_FDS, (double)soft);
+    if (sonde_procfs_u64(&text, &soft)) probe_process_gauge(e, m, MAX_FDS, (double)soft);
     else sonde_probe_drop(m, &e->series[MAX_FDS]); /* unlimited */
 }
 
-static void read_pss(struct probe *p, struct entry *e, struct sonde_model *m)
+static void read_pss(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m)
 {
     struct sonde_procfs_key pss = { "Pss:", 0, 0 };
     const uint64_t start = sonde_clock_ns(CLOCK_MONOTONIC);
@@ -297,39 +300,41 @@ static void read_pss(struct probe *p, struct entry *e, struct sonde_model *m)
         e->pss_next_ns = end + (share > PSS_PAUSE_NS ? share : PSS_PAUSE_NS);
     }
     if (rc == 0) sonde_procfs_keys(sonde_procfs_text(&p->buf), &pss, 1);
-    if (pss.found) gauge(e, m, PROPORTIONAL, (double)pss.value);
+    if (pss.found) probe_process_gauge(e, m, PROPORTIONAL, (double)pss.value);
     else sonde_probe_drop(m, &e->series[PROPORTIONAL]);
 }
 
-static void show_stat(struct probe *p, struct entry *e, struct sonde_model *m,
+static void show_stat(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m,
                       const struct sonde_procfs_stat *s, uint64_t now_ns)
 {
     const uint64_t cpu = s->user + s->system;
-    counter(e, m, CPU_USER, s->user);
-    counter(e, m, CPU_SYSTEM, s->system);
-    counter(e, m, FAULTS_MINOR, s->faults_minor);
-    counter(e, m, FAULTS_MAJOR, s->faults_major);
+    probe_process_counter(e, m, CPU_USER, s->user);
+    probe_process_counter(e, m, CPU_SYSTEM, s->system);
+    probe_process_counter(e, m, FAULTS_MINOR, s->faults_minor);
+    probe_process_counter(e, m, FAULTS_MAJOR, s->faults_major);
     if (e->cpu_at_ns && now_ns > e->cpu_at_ns && cpu >= e->cpu_ticks) {
         const double s_passed = (double)(now_ns - e->cpu_at_ns) * 1e-9;
-        gauge(e, m, CPU_UTILIZATION, (double)(cpu - e->cpu_ticks) / p->hz / s_passed);
+        probe_process_gauge(e, m, CPU_UTILIZATION, (double)(cpu - e->cpu_ticks) / p->hz / s_passed);
     }
     e->cpu_ticks = cpu;
     e->cpu_at_ns = now_ns;
-    gauge(e, m, RESIDENT, (double)s->resident_pages * (double)p->page_bytes);
-    gauge(e, m, VIRTUAL, (double)s->virtual_bytes);
-    gauge(e, m, THREADS, (double)s->threads);
+    probe_process_gauge(e, m, RESIDENT, (double)s->resident_pages * (double)p->page_bytes);
+    probe_process_gauge(e, m, VIRTUAL, (double)s->virtual_bytes);
+    probe_process_gauge(e, m, THREADS, (double)s->threads);
     e->process->threads = (uint32_t)s->threads;
-    if (p->boot_s > 0) gauge(e, m, START_TIME, p->boot_s + (double)s->start_time / p->hz);
+    if (p->boot_s > 0) {
+        probe_process_gauge(e, m, START_TIME, p->boot_s + (double)s->start_time / p->hz);
+    }
 }
 
-static void show_threads(struct entry *e, struct sonde_model *m)
+static void show_threads(struct probe_process_entry *e, struct sonde_model *m)
 {
     const struct sonde_process_threads *t = &e->threads;
-    counter(e, m, SWITCHES_VOLUNTARY, t->switches[0]);
-    counter(e, m, SWITCHES_INVOLUNTARY, t->switches[1]);
+    probe_process_counter(e, m, SWITCHES_VOLUNTARY, t->switches[0]);
+    probe_process_counter(e, m, SWITCHES_INVOLUNTARY, t->switches[1]);
     if (t->memory.found) {
-        gauge(e, m, SHARED, (double)t->memory.shared_bytes);
-        gauge(e, m, SWAP, (double)t->memory.swap_bytes);
+        probe_process_gauge(e, m, SHARED, (double)t->memory.shared_bytes);
+        probe_process_gauge(e, m, SWAP, (double)t->memory.swap_bytes);
     } else {
         sonde_probe_drop(m, &e->series[SHARED]);
         sonde_probe_drop(m, &e->series[SWAP]);
@@ -342,15 +347,15 @@ static void show_threads(struct entry *e, struct sonde_model *m)
     }
 }
 
-static void entry_read(struct probe *p, struct entry *e, struct sonde_model *m)
+static void probe_process_entry_read(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m)
 {
-    const struct sonde_process_reader r = reader(p, m);
+    const struct sonde_process_reader r = probe_process_reader(p, m);
     struct sonde_procfs_stat stat;
     uint64_t fds;
     if (e->dir_fd < 0) return;
     const int rc = sonde_procfs_read(&p->buf, e->dir_fd, "stat");
     if (rc == SONDE_ENOENT) {
-        entry_end(p, m, e);
+        probe_process_entry_end(p, m, e);
         return;
     }
     if (rc || sonde_procfs_stat(sonde_procfs_text(&p->buf), &stat) != 0) return;
@@ -358,7 +363,7 @@ static void entry_read(struct probe *p, struct entry *e, struct sonde_model *m)
     sonde_process_threads_read(&e->threads, &r, e->process, e->dir_fd);
     show_threads(e, m);
     read_io(p, e, m);
-    if (count_fds(p, e, &fds)) gauge(e, m, OPEN_FDS, (double)fds);
+    if (count_fds(p, e, &fds)) probe_process_gauge(e, m, OPEN_FDS, (double)fds);
     else sonde_probe_drop(m, &e->series[OPEN_FDS]);
     if (e->ticks % SLOW_EVERY == 0) {
         read_limits(p, e, m);
@@ -372,17 +377,17 @@ static void entry_read(struct probe *p, struct entry *e, struct sonde_model *m)
 
 static void process_read(void *state, const struct sonde_probe_env *env)
 {
-    struct probe *p = state;
+    struct process_probe *p = state;
     struct sonde_model *m = env->model;
     p->tick++;
     for (size_t i = 0; i < m->process_count; i++) {
         struct sonde_model_process *process = m->processes[i];
-        struct entry *e = entry_find(p, process, i);
+        struct probe_process_entry *e = probe_process_entry_find(p, process, i);
         if (process->state != SONDE_PROCESS_RUNNING || process->elsewhere) {
-            if (e) entry_end(p, m, e);
+            if (e) probe_process_entry_end(p, m, e);
         } else {
             if (!e) e = entry_add(p, process);
-            if (e) entry_read(p, e, m);
+            if (e) probe_process_entry_read(p, e, m);
         }
         if (e) e->seen = p->tick;
     }
@@ -392,7 +397,7 @@ static void process_read(void *state, const struct sonde_probe_env *env)
 
 static void process_close(void *state)
 {
-    struct probe *p = state;
+    struct process_probe *p = state;
     if (!p) return;
     for (size_t i = 0; i < p->count; i++) entry_free(p, p->entry[i]);
     sonde__free(p->entry);
@@ -401,7 +406,7 @@ static void process_close(void *state)
     sonde__free(p);
 }
 
-static double boot_time(struct probe *p)
+static double boot_time(struct process_probe *p)
 {
     uint64_t s;
     if (sonde_procfs_read(&p->buf, p->proc_fd, "stat") != 0) return 0;
@@ -413,7 +418,7 @@ static double boot_time(struct probe *p)
 
 static int process_open(const struct sonde_probe_env *env, void **state, struct sonde_err *err)
 {
-    struct probe *p = sonde__calloc(1, sizeof(*p));
+    struct process_probe *p = sonde__calloc(1, sizeof(*p));
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "process: out of memory");
     p->proc_fd = open(env->proc_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (p->proc_fd < 0) {
@@ -446,7 +451,7 @@ static int process_check(const struct sonde_probe_env *env, struct sonde_err *no
     void *state;
     const int rc = process_open(env, &state, note);
     if (rc) return rc;
-    struct probe *p = state;
+    struct process_probe *p = state;
     const int own = sonde_procfs_read(&p->buf, p->proc_fd, "self/stat");
     const int own_io = sonde_procfs_read(&p->buf, p->proc_fd, "self/io");
     const int own_pss = sonde_procfs_read(&p->buf, p->proc_fd, "self/smaps_rollup");

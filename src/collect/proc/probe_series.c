@@ -5,10 +5,11 @@
 
 #include "base/alloc.h"
 
-static struct sonde_model_series *make(struct sonde_model *m,
-                                       const struct sonde_model_family_spec *spec,
-                                       struct sonde_model_process *process,
-                                       const struct sonde_label *labels, size_t label_count)
+static struct sonde_model_series *probe_series_make(struct sonde_model *m,
+                                                    const struct sonde_model_family_spec *spec,
+                                                    struct sonde_model_process *process,
+                                                    const struct sonde_label *labels,
+                                                    size_t label_count)
 {
     struct sonde_model_family_spec scaled = *spec;
     if (scaled.scale < 0) {
@@ -23,7 +24,7 @@ void sonde_probe_counter(struct sonde_model *m, const struct sonde_model_family_
                          struct sonde_model_process *process, const struct sonde_label *labels,
                          size_t label_count, struct sonde_model_series **s, uint64_t value)
 {
-    if (!*s) *s = make(m, spec, process, labels, label_count);
+    if (!*s) *s = probe_series_make(m, spec, process, labels, label_count);
     if (*s) (*s)->counter = value;
 }
 
@@ -31,7 +32,7 @@ void sonde_probe_gauge(struct sonde_model *m, const struct sonde_model_family_sp
                        struct sonde_model_process *process, const struct sonde_label *labels,
                        size_t label_count, struct sonde_model_series **s, double value)
 {
-    if (!*s) *s = make(m, spec, process, labels, label_count);
+    if (!*s) *s = probe_series_make(m, spec, process, labels, label_count);
     if (*s) (*s)->gauge = value;
 }
 
@@ -41,7 +42,7 @@ void sonde_probe_drop(struct sonde_model *m, struct sonde_model_series **s)
     *s = NULL;
 }
 
-static struct sonde_probe_row *add(struct sonde_probe_rows *rows, const char *key)
+static struct sonde_probe_row *probe_series_add(struct sonde_probe_rows *rows, const char *key)
 {
     if (rows->count >= rows->max) return NULL;
     if (rows->count == rows->cap) {
@@ -70,7 +71,7 @@ struct sonde_probe_row *sonde_probe_row(struct sonde_probe_rows *rows, const cha
             return &rows->row[i];
         }
     }
-    struct sonde_probe_row *row = add(rows, key);
+    struct sonde_probe_row *row = probe_series_add(rows, key);
     if (!row) {
         rows->left_out++;
         return NULL;

@@ -68,7 +68,7 @@ static const struct { const struct sonde_model_family_spec *spec; const char *la
         [SONDE_THREAD_INVOLUNTARY] = { &spec_switches, "type", "involuntary" },
     };
 
-static enum sonde_thread_state state_of(char letter)
+static enum sonde_thread_state threads_state_of(char letter)
 {
     switch (letter) {
     case 'R': return SONDE_THREAD_RUNNING;
@@ -90,8 +90,8 @@ static uint64_t cpu_of(const struct sonde_process_thread *t)
 
 /* ---- Reading one thread ------------------------------------------------------------------ */
 
-static int read_file(struct sonde_process_thread *t, const struct sonde_process_reader *r,
-                     int task_fd, int which)
+static int threads_read_file(struct sonde_process_thread *t, const struct sonde_process_reader *r,
+                             int task_fd, int which)
 {
     if (t->fd[which] >= 0) return sonde_procfs_read_fd(r->buf, t->fd[which]);
     char path[32];
@@ -114,8 +114,8 @@ static void close_files(struct sonde_process_thread *t, const struct sonde_proce
     }
 }
 
-static void unlist(struct sonde_process_threads *all, struct sonde_process_thread *t,
-                   const struct sonde_process_reader *r)
+static void threads_unlist(struct sonde_process_threads *all, struct sonde_process_thread *t,
+                           const struct sonde_process_reader *r)
 {
     if (!t->listed) return;
     for (int i = 0; i < SERIES; i++) sonde_probe_drop(r->model, &t->series[i]);
@@ -131,12 +131,12 @@ enum activity {
     SCHEDULED, /* anything */
 };
 
-static enum activity activity(struct sonde_process_thread *t,
-                              const struct sonde_process_reader *r, int task_fd)
+static enum activity threads_activity(struct sonde_process_thread *t,
+                                      const struct sonde_process_reader *r, int task_fd)
 {
     enum { RUN_NS, WAIT_NS, TURNS };
     uint64_t now[3], before[3];
-    if (read_file(t, r, task_fd, FILE_SCHEDSTAT) != 0) return SCHEDULED;
+    if (threads_read_file(t, r, task_fd, FILE_SCHEDSTAT) != 0) return SCHEDULED;
     struct sonde_procfs_text text = sonde_procfs_text(r->buf);
     if (!sonde_procfs_u64s(&text, now, 3)) return SCHEDULED;
     memcpy(before, t->sched, sizeof(before));
@@ -163,7 +163,7 @@ static void read_status(struct sonde_process_threads *all, struct sonde_process_
         [VOLUNTARY] = { "voluntary_ctxt_switches:", 0, 0 },
         [INVOLUNTARY] = { "nonvoluntary_ctxt_switches:", 0, 0 },
     };
-    if (read_file(t, r, task_fd, FILE_STATUS) != 0) return;
+    if (threads_read_file(t, r, task_fd, FILE_STATUS) != 0) return;
     struct sonde_procfs_text text = sonde_procfs_text(r->buf);
     if (!is_main) { /* only the last two lines are wanted: skip the sixty before them */
         const char *at = memmem(text.p, r->buf->len, "\nvoluntary_ctxt", 15);
@@ -180,20 +180,20 @@ static void read_status(struct sonde_process_threads *all, struct sonde_process_
 }
 
 /* 0, or SONDE_ENOENT: it is gone. */
-static int read_thread(struct sonde_process_threads *all, struct sonde_process_thread *t,
-                       const struct sonde_process_reader *r, int task_fd, int is_main)
+static int threads_read_thread(struct sonde_process_threads *all, struct sonde_process_thread *t,
+                               const struct sonde_process_reader *r, int task_fd, int is_main)
 {
     struct sonde_procfs_stat stat;
     /* The main thread's status holds the memory of the process, which others change too. */
-    const enum activity did = activity(t, r, task_fd);
+    const enum activity did = threads_activity(t, r, task_fd);
     if (did == RESTED && !is_main) return 0;
     if (did != RESTED) {
-        if (read_file(t, r, task_fd, FILE_STAT) != 0 ||
+        if (threads_read_file(t, r, task_fd, FILE_STAT) != 0 ||
             sonde_procfs_stat(sonde_procfs_text(r->buf), &stat) != 0) {
             return SONDE_ENOENT;
         }
         if (t->known && (t->start_time != stat.start_time || strcmp(t->name, stat.name) != 0)) {
-            unlist(all, t, r); /* series carry the name */
+            threads_unlist(all, t, r); /* series carry the name */
         }
         if (t->known && t->start_time != stat.start_time) { /* another thread by now */
             memset(t->total, 0, sizeof(t->total));
@@ -215,7 +215,7 @@ static int read_thread(struct sonde_process_threads *all, struct sonde_process_t
 
 /* ---- The table --------------------------------------------------------------------------- */
 
-static struct sonde_process_thread *find(struct sonde_process_threads *all, uint32_t tid)
+static struct sonde_process_thread *threads_find(struct sonde_process_threads *all, uint32_t tid)
 {
     for (size_t tried = 0; tried < all->count; tried++) {
         const size_t i = (all->cursor + tried) % all->count;
@@ -226,7 +226,7 @@ static struct sonde_process_thread *find(struct sonde_process_threads *all, uint
     return NULL;
 }
 
-static struct sonde_process_thread *add(struct sonde_process_threads *all, uint32_t tid)
+static struct sonde_process_thread *threads_add(struct sonde_process_threads *all, uint32_t tid)
 {
     if (all->count == all->cap) {
         const size_t cap = all->cap ? all->cap * 2 : 2;
@@ -242,8 +242,8 @@ static struct sonde_process_thread *add(struct sonde_process_threads *all, uint3
     return t;
 }
 
-static void walk(struct sonde_process_threads *all, const struct sonde_process_reader *r,
-                 const struct sonde_model_process *process, int dir_fd)
+static void threads_walk(struct sonde_process_threads *all, const struct sonde_process_reader *r,
+                         const struct sonde_model_process *process, int dir_fd)
 {
     struct sonde_procfs_dir dir;
     uint32_t tid;
@@ -251,9 +251,9 @@ static void walk(struct sonde_process_threads *all, const struct sonde_process_r
     const size_t budget = SONDE_THREADS_READ - all->listed; /* of them to be read */
     if (sonde_procfs_dir_open(&dir, dir_fd, "task") != 0) return;
     while (sonde_procfs_dir_next(&dir, &tid)) {
-        struct sonde_process_thread *t = find(all, tid);
+        struct sonde_process_thread *t = threads_find(all, tid);
         const int is_main = tid == process->pid;
-        if (!t) t = add(all, tid);
+        if (!t) t = threads_add(all, tid);
         if (!t) continue;
         t->seen = all->tick;
         if (!t->listed) {
@@ -262,14 +262,14 @@ static void walk(struct sonde_process_threads *all, const struct sonde_process_r
             if (!due && !is_main) continue;
         }
         /* Gone since the folder was read, or never right: as if it were not there. */
-        if (read_thread(all, t, r, dir.fd, is_main) != 0) t->seen = 0;
+        if (threads_read_thread(all, t, r, dir.fd, is_main) != 0) t->seen = 0;
     }
     sonde_procfs_dir_close(&dir);
     all->turn += budget;
     if (all->turn >= without) all->turn = 0;
 }
 
-static void sweep(struct sonde_process_threads *all, const struct sonde_process_reader *r)
+static void threads_sweep(struct sonde_process_threads *all, const struct sonde_process_reader *r)
 {
     size_t kept = 0;
     for (size_t i = 0; i < all->count; i++) {
@@ -279,7 +279,7 @@ static void sweep(struct sonde_process_threads *all, const struct sonde_process_
             kept++;
             continue;
         }
-        unlist(all, t, r);
+        threads_unlist(all, t, r);
         close_files(t, r);
     }
     all->count = kept;
@@ -308,7 +308,7 @@ static struct sonde_process_thread *laziest_listed(struct sonde_process_threads 
     return worst;
 }
 
-static void choose(struct sonde_process_threads *all, const struct sonde_process_reader *r)
+static void threads_choose(struct sonde_process_threads *all, const struct sonde_process_reader *r)
 {
     if (all->count <= SONDE_THREADS_LISTED) { /* the usual case: all of them */
         for (size_t i = 0; i < all->count; i++) {
@@ -326,7 +326,7 @@ static void choose(struct sonde_process_threads *all, const struct sonde_process
         if (all->listed >= SONDE_THREADS_LISTED) {
             struct sonde_process_thread *worst = laziest_listed(all);
             if (cpu_of(best) < 2 * cpu_of(worst) + second) return;
-            unlist(all, worst, r);
+            threads_unlist(all, worst, r);
             swaps++;
         }
         best->listed = 1;
@@ -350,14 +350,14 @@ static void show_counts(const struct sonde_process_reader *r, struct sonde_model
     }
 }
 
-static void show(struct sonde_process_threads *all, const struct sonde_process_reader *r,
-                 struct sonde_model_process *process)
+static void threads_show(struct sonde_process_threads *all, const struct sonde_process_reader *r,
+                         struct sonde_model_process *process)
 {
     memset(all->states, 0, sizeof(all->states));
     for (size_t i = 0; i < all->count; i++) {
         struct sonde_process_thread *t = &all->thread[i];
         if (!t->known) continue;
-        const enum sonde_thread_state state = state_of(t->state);
+        const enum sonde_thread_state state = threads_state_of(t->state);
         all->states[state]++;
         all->switches[0] += t->fresh[SONDE_THREAD_VOLUNTARY];
         all->switches[1] += t->fresh[SONDE_THREAD_INVOLUNTARY];
@@ -389,16 +389,16 @@ void sonde_process_threads_read(struct sonde_process_threads *t,
 {
     t->tick++;
     t->memory.found = 0;
-    walk(t, r, process, dir_fd);
-    sweep(t, r);
-    choose(t, r);
-    show(t, r, process);
+    threads_walk(t, r, process, dir_fd);
+    threads_sweep(t, r);
+    threads_choose(t, r);
+    threads_show(t, r, process);
 }
 
 void sonde_process_threads_drop(struct sonde_process_threads *t,
                                 const struct sonde_process_reader *r)
 {
-    for (size_t i = 0; i < t->count; i++) unlist(t, &t->thread[i], r);
+    for (size_t i = 0; i < t->count; i++) threads_unlist(t, &t->thread[i], r);
     for (int i = 0; i < SONDE_THREAD_COUNTS; i++) sonde_probe_drop(r->model, &t->other_series[i]);
     sonde_process_threads_release(t, r);
 }

@@ -13,7 +13,7 @@
 /* Fits every file of a usual machine, so that growing is the exception. */
 #define BUF_START (16u << 10)
 
-static int from_errno(int e)
+static int procfs_from_errno(int e)
 {
     switch (e) {
     case ENOENT:
@@ -45,7 +45,7 @@ void sonde_procfs_buf_release(struct sonde_procfs_buf *b)
     *b = (struct sonde_procfs_buf){ 0 };
 }
 
-static int grow(struct sonde_procfs_buf *b)
+static int procfs_grow(struct sonde_procfs_buf *b)
 {
     /* One byte over the maximum, to tell a file of that size from a larger one; one for NUL. */
     const size_t most = (size_t)SONDE_PROCFS_MAX + 2;
@@ -64,12 +64,12 @@ int sonde_procfs_read_fd(struct sonde_procfs_buf *b, int fd)
     b->len = 0;
     for (;;) {
         if (b->len + 1 >= b->cap) {
-            rc = grow(b);
+            rc = procfs_grow(b);
             if (rc) break;
         }
         const ssize_t n = pread(fd, b->data + b->len, b->cap - 1 - b->len, (off_t)b->len);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) rc = from_errno(errno);
+        if (n < 0) rc = procfs_from_errno(errno);
         if (n <= 0) break;
         b->len += (size_t)n;
     }
@@ -85,7 +85,7 @@ int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path)
     b->data[0] = 0;
     /* O_NONBLOCK: a fifo under this name must not stop the agent. */
     const int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return from_errno(errno);
+    if (fd < 0) return procfs_from_errno(errno);
     const int rc = sonde_procfs_read_fd(b, fd);
     close(fd);
     return rc;
@@ -103,7 +103,7 @@ int sonde_procfs_line(struct sonde_procfs_text *t, struct sonde_procfs_text *lin
     return 1;
 }
 
-static int is_blank(char c)
+static int procfs_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n';
 }
@@ -111,16 +111,16 @@ static int is_blank(char c)
 int sonde_procfs_word(struct sonde_procfs_text *t, struct sonde_procfs_text *word)
 {
     const char *p = t->p;
-    while (p < t->end && is_blank(*p)) p++;
+    while (p < t->end && procfs_is_blank(*p)) p++;
     const char *start = p;
-    while (p < t->end && !is_blank(*p)) p++;
+    while (p < t->end && !procfs_is_blank(*p)) p++;
     t->p = p;
     if (p == start) return 0;
     *word = (struct sonde_procfs_text){ start, p };
     return 1;
 }
 
-static int digits(const char **p, const char *end, uint64_t *out)
+static int procfs_digits(const char **p, const char *end, uint64_t *out)
 {
     uint64_t v = 0;
     const char *q = *p;
@@ -138,7 +138,7 @@ int sonde_procfs_u64(struct sonde_procfs_text *t, uint64_t *out)
 {
     struct sonde_procfs_text w;
     uint64_t v;
-    if (!sonde_procfs_word(t, &w) || !digits(&w.p, w.end, &v) || w.p != w.end) return 0;
+    if (!sonde_procfs_word(t, &w) || !procfs_digits(&w.p, w.end, &v) || w.p != w.end) return 0;
     *out = v;
     return 1;
 }
@@ -156,10 +156,10 @@ int sonde_procfs_double(struct sonde_procfs_text *t, double *out)
     struct sonde_procfs_text w;
     uint64_t whole, fraction = 0;
     double unit = 1;
-    if (!sonde_procfs_word(t, &w) || !digits(&w.p, w.end, &whole)) return 0;
+    if (!sonde_procfs_word(t, &w) || !procfs_digits(&w.p, w.end, &whole)) return 0;
     if (w.p < w.end && *w.p == '.') {
         const char *start = ++w.p;
-        if (!digits(&w.p, w.end, &fraction)) return 0;
+        if (!procfs_digits(&w.p, w.end, &fraction)) return 0;
         for (; start < w.p; start++) unit *= 10;
     }
     if (w.p != w.end) return 0;
@@ -228,7 +228,7 @@ int sonde_procfs_stat(struct sonde_procfs_text text, struct sonde_procfs_stat *o
         const char *p = word.p;
         const int signed_field = *p == '-'; /* tpgid, nice, …: not wanted here */
         if (signed_field) p++;
-        if (!digits(&p, word.end, &field[i]) || p != word.end) return SONDE_EFORMAT;
+        if (!procfs_digits(&p, word.end, &field[i]) || p != word.end) return SONDE_EFORMAT;
         if (signed_field) field[i] = 0;
     }
     *out = (struct sonde_procfs_stat){
@@ -254,7 +254,7 @@ int sonde_procfs_dir_open(struct sonde_procfs_dir *d, int dir_fd, const char *pa
 {
     d->pos = d->len = 0;
     d->fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return d->fd < 0 ? from_errno(errno) : 0;
+    return d->fd < 0 ? procfs_from_errno(errno) : 0;
 }
 
 int sonde_procfs_dir_next(struct sonde_procfs_dir *d, uint32_t *number)
@@ -271,7 +271,7 @@ int sonde_procfs_dir_next(struct sonde_procfs_dir *d, uint32_t *number)
         d->pos += e->d_reclen;
         uint64_t v;
         const char *p = e->d_name, *end = p + strlen(p);
-        if (digits(&p, end, &v) && p == end && v <= UINT32_MAX) {
+        if (procfs_digits(&p, end, &v) && p == end && v <= UINT32_MAX) {
             *number = (uint32_t)v;
             return 1;
         }

@@ -48,12 +48,14 @@ int sonde_smaps_resident(uint32_t pid, uint64_t *rss_bytes, uint64_t *rss_peak_b
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
 /* The row of that name. NULL: no memory. */
-static struct sonde_smaps_row *row_of(struct sonde_smaps *s, const char *name)
+static struct sonde_smaps_row *smaps_row_of(struct sonde_smaps *s, const char *name)
 {
     for (uint32_t i = s->count; i-- > 0;) { /* a file's mappings follow each other */
         if (!strcmp(s->rows[i].name, name)) return &s->rows[i];
     }
-    if (s->count >= SONDE_SMAPS_NAMES - 1 && strcmp(name, "[others]")) return row_of(s, "[others]");
+    if (s->count >= SONDE_SMAPS_NAMES - 1 && strcmp(name, "[others]")) {
+        return smaps_row_of(s, "[others]");
+    }
     if (!s->rows) s->rows = sonde__calloc(SONDE_SMAPS_NAMES, sizeof(*s->rows));
     char *copy = s->rows ? sonde__strdup(name) : NULL;
     if (!copy) return NULL;
@@ -70,9 +72,9 @@ static struct sonde_smaps_row *head_line(struct sonde_smaps *s, struct sonde_pro
         if (!sonde_procfs_word(&line, &word)) break;
     }
     while (line.p < line.end && *line.p == ' ') line.p++;
-    if (line.p == line.end) return row_of(s, "[anon]");
+    if (line.p == line.end) return smaps_row_of(s, "[anon]");
     sonde_procfs_copy(line, name, sizeof(name));
-    return row_of(s, name);
+    return smaps_row_of(s, name);
 }
 
 /* "Rss:       8 kB" */

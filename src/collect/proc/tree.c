@@ -21,7 +21,7 @@ static int by_parent(const void *a, const void *b)
 }
 
 /* Everybody and his parent. */
-static int read_all(struct kin **out, uint32_t *count)
+static int proc_tree_read_all(struct kin **out, uint32_t *count)
 {
     struct sonde_procfs_dir dir;
     struct kin *all = NULL;
@@ -66,7 +66,7 @@ int sonde_proc_tree(uint32_t root, uint32_t **out, uint32_t *count)
 {
     struct kin *all = NULL;
     uint32_t all_count = 0, n = 0;
-    int rc = read_all(&all, &all_count);
+    int rc = proc_tree_read_all(&all, &all_count);
     if (rc) return rc;
     uint32_t *tree = sonde__alloc((all_count + 1) * sizeof(*tree));
     if (!tree) {
@@ -88,7 +88,7 @@ int sonde_proc_tree(uint32_t root, uint32_t **out, uint32_t *count)
 }
 
 /* User, system, and both of children that it waited for. */
-static int read_cpu(uint32_t pid, uint64_t out[4])
+static int proc_tree_read_cpu(uint32_t pid, uint64_t out[4])
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
@@ -112,7 +112,7 @@ static int read_cpu(uint32_t pid, uint64_t out[4])
 int sonde_proc_cpu_ns(uint32_t pid, uint64_t *own, uint64_t *children)
 {
     uint64_t ns[4];
-    const int rc = read_cpu(pid, ns);
+    const int rc = proc_tree_read_cpu(pid, ns);
     if (rc) return rc;
     *own = ns[0] + ns[1];
     if (children) *children = ns[2] + ns[3];
@@ -122,7 +122,7 @@ int sonde_proc_cpu_ns(uint32_t pid, uint64_t *own, uint64_t *children)
 int sonde_proc_cpu_modes(uint32_t pid, uint64_t *user, uint64_t *system)
 {
     uint64_t ns[4];
-    const int rc = read_cpu(pid, ns);
+    const int rc = proc_tree_read_cpu(pid, ns);
     if (rc) return rc;
     *user = ns[0];
     *system = ns[1];

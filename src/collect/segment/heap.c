@@ -42,8 +42,10 @@ static const struct {
     [ARENA_TRIM] = { ARENA, "trimmable" },
 };
 
-static struct sonde_model_series *series_of(struct sonde_segment *s, struct sonde_model *m,
-                                            struct sonde_model_process *p, uint32_t i)
+static struct sonde_model_series *segment_malloc_series_of(struct sonde_segment *s,
+                                                           struct sonde_model *m,
+                                                           struct sonde_model_process *p,
+                                                           uint32_t i)
 {
     if (s->heap_series[i]) return s->heap_series[i];
     struct sonde_model_family *f = sonde_model_family(m, &figures[i].spec);
@@ -79,7 +81,7 @@ int segment_heap_read(struct sonde_segment *s, struct sonde_model *m,
     };
     for (uint32_t i = 0; i < FIGURES; i++) {
         if (figures[i].state && !info.arena.ticks) continue; /* the allocator does not say */
-        struct sonde_model_series *series = series_of(s, m, p, i);
+        struct sonde_model_series *series = segment_malloc_series_of(s, m, p, i);
         if (!series) continue;
         if (figures[i].spec.type == SONDE_GAUGE) series->gauge = (double)value[i];
         else if (value[i] > series->counter) series->counter = value[i];

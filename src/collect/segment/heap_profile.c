@@ -23,14 +23,17 @@ static const struct sonde__heap *heap_at(const struct sonde_segment *s)
     return (const struct sonde__heap *)(const void *)(s->map.base + s->heap.off);
 }
 
-static uint32_t load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+static uint32_t segment_heap_profile_load32(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
 
 /* ---- Finding it ------------------------------------------------------------------------------ */
 
 static int ring_find(struct sonde_segment *s, struct segment_counts *c, const struct sonde__heap *at,
                      struct sonde_err *err)
 {
-    const uint32_t chunks = load32(&at->chunk_count);
+    const uint32_t chunks = segment_heap_profile_load32(&at->chunk_count);
     const uint64_t ring = segment_load(&at->ring);
     if (chunks < 2 || chunks > CHUNK_COUNT_MAX || chunks & (chunks - 1) ||
         !segment_in_blocks(s, c, ring, (uint64_t)chunks * sizeof(struct sonde__chunk))) {
@@ -128,10 +131,10 @@ int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *
     const struct sonde__heap *at = heap_at(s);
     struct sonde_segment_heap_info i = {
         .session = segment_load(&at->session),
-        .mode = load32(&at->mode),
-        .count_shift = load32(&at->count_shift),
+        .mode = segment_heap_profile_load32(&at->mode),
+        .count_shift = segment_heap_profile_load32(&at->count_shift),
         .mean = segment_load(&at->mean),
-        .depth_max = load32(&at->depth_max),
+        .depth_max = segment_heap_profile_load32(&at->depth_max),
         .start_ticks = segment_load(&at->start_ticks),
         .nodes = s->heap.nodes,
         .sites = s->heap.sites,
@@ -161,8 +164,9 @@ int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* The block of bytes that an offset leads to; NULL: nowhere. */
-static const void *block_at(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
-                            uint64_t bytes)
+static const void *segment_heap_profile_block_at(const struct sonde_segment *s,
+                                                 struct segment_counts *c, uint64_t off,
+                                                 uint64_t bytes)
 {
     return segment_in_blocks(s, c, off, bytes) ? s->map.base + off : NULL;
 }
@@ -171,7 +175,7 @@ static const void *block_at(const struct sonde_segment *s, struct segment_counts
 static const void *block_now(const struct sonde_segment *s, uint64_t off, uint64_t bytes)
 {
     struct segment_counts c = { .block_end = 0 };
-    return block_at(s, &c, off, bytes);
+    return segment_heap_profile_block_at(s, &c, off, bytes);
 }
 
 int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__heap_node *out,
@@ -191,7 +195,7 @@ int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__
     const struct sonde__heap_node *n = &chunk[id % SONDE__HEAP_NODES];
     *out = (struct sonde__heap_node){
         .ip = segment_load(&n->ip),
-        .parent = load32(&n->parent),
+        .parent = segment_heap_profile_load32(&n->parent),
         .site = __atomic_load_n(&n->site, __ATOMIC_ACQUIRE),
     };
     if (out->parent >= id || out->ip >> ADDRESS_BITS >= (s->heap.modules ? s->heap.modules : 1)) {
@@ -221,7 +225,7 @@ int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde
     uint32_t len = 0;
     if (m && text % 4 == 0 && block_now(s, text - before, before + sizeof(*p))) {
         p = (const struct sonde__heap_path *)(const void *)(s->map.base + text);
-        len = load32(&p->len);
+        len = segment_heap_profile_load32(&p->len);
     }
     if (!p || len > SONDE_HEAP_PATH_MAX || !block_now(s, text - before, before + sizeof(*p) + len)) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: module %u of its heap profile lies "
@@ -252,11 +256,12 @@ static int chunk_find(const struct sonde_segment *s, struct segment_counts *c, u
 {
     *out = NULL;
     if (directory == 0) return 0;
-    const uint64_t *entries = block_at(s, c, directory, SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
+    const uint64_t *entries =
+        segment_heap_profile_block_at(s, c, directory, SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
     if (!entries) return chunk_error(err, "a directory");
     const uint64_t off = __atomic_load_n(&entries[chunk], __ATOMIC_ACQUIRE);
     if (off == 0) return 0;
-    *out = block_at(s, c, off, bytes);
+    *out = segment_heap_profile_block_at(s, c, off, bytes);
     return *out ? 0 : chunk_error(err, "a table");
 }
 
@@ -275,7 +280,8 @@ static void add_frees(struct sonde__heap_row *to, const struct sonde__heap_row *
     SUM(samples_freed);
 }
 
-static void add_allocs(struct sonde__heap_row *to, const struct sonde__heap_row *from)
+static void segment_heap_profile_add_allocs(struct sonde__heap_row *to,
+                                            const struct sonde__heap_row *from)
 {
     SUM(allocs);
     SUM(alloc_bytes);
@@ -310,7 +316,7 @@ static int rows_sum(struct sonde_segment *s, uint32_t first, uint32_t count,
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < count; k++) add_allocs(&out[k], &rows[i][k]);
+        for (uint32_t k = 0; k < count; k++) segment_heap_profile_add_allocs(&out[k], &rows[i][k]);
     }
     return segment_verdict(s, 0, err);
 }
@@ -336,7 +342,7 @@ void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__
     if (i >= s->heap.lanes) return;
     const struct sonde__heap_lane *from = &heap_at(s)->lane[i];
     struct sonde__heap_lane *to = out;
-    to->claims = load32(&from->claims);
+    to->claims = segment_heap_profile_load32(&from->claims);
     SUM(frees);
     SUM(free_bytes);
     for (uint32_t k = 0; k < SONDE__HEAP_LIFETIMES; k++) SUM(lifetime[k]);
@@ -344,7 +350,7 @@ void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__
     SUM(allocs);
     SUM(alloc_bytes);
     for (uint32_t k = 0; k < SONDE__HEAP_SIZES; k++) SUM(size_class[k]);
-    to->tid = load32(&from->tid);
+    to->tid = segment_heap_profile_load32(&from->tid);
 }
 
 void sonde_segment_heap_totals(struct sonde_segment *s, struct sonde_segment_heap_totals *out)

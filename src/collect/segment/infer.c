@@ -24,8 +24,8 @@ static uint64_t unix_ns(const struct segment_drain *d, uint64_t ticks)
 
 /* A stretch of ticks ends where its length says: two conversions may round apart. Ends before
  * begins are left as such, for who judges events. */
-static void stretch(const struct segment_drain *d, uint64_t begin, uint64_t end,
-                    struct sonde_infer_event *e)
+static void segment_infer_stretch(const struct segment_drain *d, uint64_t begin, uint64_t end,
+                                  struct sonde_infer_event *e)
 {
     const int tsc = d->s->h.tsc != 0;
     e->begin_ns = unix_ns(d, begin);
@@ -36,7 +36,7 @@ static void stretch(const struct segment_drain *d, uint64_t begin, uint64_t end,
     }
 }
 
-static const char *name_of(struct segment_drain *d, uint64_t id)
+static const char *segment_infer_name_of(struct segment_drain *d, uint64_t id)
 {
     const struct segment_family *f = segment_name(d, (uint32_t)(id & 0xffffff));
     return f ? f->name : "";
@@ -49,66 +49,70 @@ static struct sonde_infer_event event_of(const struct segment_drain *d, uint16_t
                                        .name = "" };
 }
 
-static void deliver(struct segment_drain *d, const struct sonde_infer_event *e)
+static void segment_infer_deliver(struct segment_drain *d, const struct sonde_infer_event *e)
 {
     if (d->m->infer_ops) d->m->infer_ops->event(d->m->infer, d->m, d->p, e);
 }
 
-static void copy_text(struct sonde_infer_event *e, const void *bytes, uint64_t len, size_t max)
+static void segment_infer_copy_text(struct sonde_infer_event *e, const void *bytes, uint64_t len,
+                                    size_t max)
 {
     int changed = 0;
     sonde__utf8_copy(e->text, max, bytes, len < max ? (size_t)len : max, &changed);
 }
 
-static uint32_t outcome_of(uint64_t v) { return v <= SONDE_TIMEOUT ? (uint32_t)v : SONDE_ERROR; }
+static uint32_t segment_infer_outcome_of(uint64_t v)
+{
+    return v <= SONDE_TIMEOUT ? (uint32_t)v : SONDE_ERROR;
+}
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
 /* Texts wait among the attributes, under the key that no name has. */
-static void text_keep(struct segment_drain *d, uint32_t type, const uint64_t w[8])
+static void segment_infer_text_keep(struct segment_drain *d, uint32_t type, const uint64_t w[8])
 {
     const uint32_t len = w[2] < SONDE__ATTR_BYTES ? (uint32_t)w[2] : SONDE__ATTR_BYTES;
     segment_attr_keep(d->s, w[1], 0, type, len, &w[3]);
 }
 
-static void text_take(struct segment_drain *d, uint64_t id, uint32_t type,
-                      struct sonde_infer_event *e)
+static void segment_infer_text_take(struct segment_drain *d, uint64_t id, uint32_t type,
+                                    struct sonde_infer_event *e)
 {
     struct sonde_segment *s = d->s;
     for (uint32_t i = 0; i < SEGMENT_PENDING_ATTRS && s->attrs_pending > 0; i++) {
         struct segment_attr *a = &s->attr[(s->attr_next - 1 - i) % SEGMENT_PENDING_ATTRS];
         if (a->span != id || a->key != 0 || a->type != type) continue;
-        copy_text(e, a->bytes, a->len, SONDE_INFER_TEXT - 1);
+        segment_infer_copy_text(e, a->bytes, a->len, SONDE_INFER_TEXT - 1);
         a->span = 0;
         s->attrs_pending--;
         return;
     }
 }
 
-static void on_request(struct segment_drain *d, const uint64_t w[8])
+static void segment_infer_on_request(struct segment_drain *d, const uint64_t w[8])
 {
     struct sonde_infer_event e = event_of(d, SONDE_INFER_REQUEST, w[7]);
     e.begin_ns = e.time_ns = unix_ns(d, w[1]);
     e.tokens_max = (uint32_t)(w[2] >> 32);
     e.profile = w[2] >> 24 & 1;
-    e.route = name_of(d, w[2]);
+    e.route = segment_infer_name_of(d, w[2]);
     e.trace_hi = w[3];
     e.trace_lo = w[4];
     e.id = w[5];
     e.parent = w[6];
-    e.model = name_of(d, w[7]);
-    text_take(d, e.id, SONDE__REC_REQUEST_ID, &e);
-    deliver(d, &e);
+    e.model = segment_infer_name_of(d, w[7]);
+    segment_infer_text_take(d, e.id, SONDE__REC_REQUEST_ID, &e);
+    segment_infer_deliver(d, &e);
 }
 
 static void on_request_end(struct segment_drain *d, const uint64_t w[8])
 {
     struct sonde_infer_event e = event_of(d, SONDE_INFER_END, w[7]);
-    stretch(d, w[1], w[2], &e);
+    segment_infer_stretch(d, w[1], w[2], &e);
     e.id = w[5];
-    e.outcome = outcome_of(w[7] >> 24 & 0xff);
-    text_take(d, e.id, SONDE__REC_REQUEST_ERROR, &e);
-    deliver(d, &e);
+    e.outcome = segment_infer_outcome_of(w[7] >> 24 & 0xff);
+    segment_infer_text_take(d, e.id, SONDE__REC_REQUEST_ERROR, &e);
+    segment_infer_deliver(d, &e);
 
     struct sonde_model_span span = {
         .name = "request", .start_ns = e.begin_ns,
@@ -124,13 +128,13 @@ static void on_request_attr(struct segment_drain *d, const uint64_t w[8])
     const uint64_t len = w[2] >> 32;
     const uint32_t bytes = len < 32 ? (uint32_t)len : 32;
     struct sonde_infer_event e = event_of(d, SONDE_INFER_ATTR, 0);
-    const char *name = name_of(d, key);
+    const char *name = segment_infer_name_of(d, key);
     e.id = w[1];
     e.begin_ns = e.time_ns = unix_ns(d, w[3]);
     if (!name[0] || !segment_attr_value(&e.attr, type, &w[4], bytes)) return;
     segment_attr_keep(d->s, e.id, key, type, bytes, &w[4]); /* its span has it too */
     e.attr.key = name;
-    deliver(d, &e);
+    segment_infer_deliver(d, &e);
 }
 
 static void on_count(struct segment_drain *d, uint16_t type, const uint64_t w[8])
@@ -140,28 +144,28 @@ static void on_count(struct segment_drain *d, uint16_t type, const uint64_t w[8]
     e.begin_ns = e.time_ns = unix_ns(d, w[2]);
     e.tokens = w[3];
     e.value = w[4];
-    deliver(d, &e);
+    segment_infer_deliver(d, &e);
 }
 
 /* ---- Phases and batches -------------------------------------------------------------------- */
 
-static void on_phase(struct segment_drain *d, const uint64_t w[8])
+static void segment_infer_on_phase(struct segment_drain *d, const uint64_t w[8])
 {
     struct sonde_infer_event e = event_of(d, SONDE_INFER_PHASE, w[7]);
     const uint32_t kind = (uint32_t)(w[7] & 0xffffff), flags = (uint32_t)(w[7] >> 24 & 0xff);
     const uint32_t tid = e.tid;
-    stretch(d, w[1], w[2], &e);
+    segment_infer_stretch(d, w[1], w[2], &e);
     e.tokens = w[5];
     e.id = flags & SONDE__PHASE_REQUEST ? w[6] : 0;
     e.kind = kind;
     e.name = sonde_phase_name(kind);
     if (kind >= SONDE_PHASE_NAMED) {
         e.kind = SONDE_PHASE_NAMED;
-        e.name = name_of(d, kind - SONDE_PHASE_NAMED);
+        e.name = segment_infer_name_of(d, kind - SONDE_PHASE_NAMED);
     }
     if (!e.name[0]) e.name = "(unnamed)";
     if (flags & SONDE__PHASE_ELSEWHERE) e.tid = 0;
-    deliver(d, &e);
+    segment_infer_deliver(d, &e);
 
     struct sonde_model_span span = {
         .name = e.name, .tid = e.tid, .start_ns = e.begin_ns,
@@ -190,7 +194,8 @@ static void on_parts(struct segment_drain *d, const uint64_t w[8])
     }
 }
 
-static void part_add(struct sonde_model_span *span, uint64_t request, uint64_t in, uint64_t out)
+static void segment_infer_part_add(struct sonde_model_span *span, uint64_t request, uint64_t in,
+                                   uint64_t out)
 {
     if (!span->parts || !(in | out)) return;
     span->parts[span->part_count++] =
@@ -216,18 +221,18 @@ static void parts_deliver(struct segment_drain *d, const struct sonde_infer_even
         e.tokens_out = p->tokens & UINT32_MAX;
         p->batch = 0;
         s->parts_pending--;
-        part_add(span, e.id, e.tokens, e.tokens_out);
+        segment_infer_part_add(span, e.id, e.tokens, e.tokens_out);
         in -= in < e.tokens ? in : e.tokens;
         out -= out < e.tokens_out ? out : e.tokens_out;
-        deliver(d, &e);
+        segment_infer_deliver(d, &e);
     }
-    part_add(span, 0, in, out);
+    segment_infer_part_add(span, 0, in, out);
 }
 
 static void on_batch(struct segment_drain *d, const uint64_t w[8])
 {
     struct sonde_infer_event e = event_of(d, SONDE_INFER_BATCH, w[7]);
-    stretch(d, w[1], w[2], &e);
+    segment_infer_stretch(d, w[1], w[2], &e);
     e.tokens = w[5] >> 32;
     e.tokens_out = w[5] & UINT32_MAX;
     e.requests = (uint32_t)(w[7] & 0xffffff);
@@ -241,7 +246,7 @@ static void on_batch(struct segment_drain *d, const uint64_t w[8])
         .id = sonde__phase_id(w[1], w[6], e.tid, SONDE__PHASE_BATCH),
     };
     parts_deliver(d, &e, &span);
-    deliver(d, &e);
+    segment_infer_deliver(d, &e);
     if (e.requests == 1 && span.part_count && span.parts[0].request) {
         span.parent = span.parts[0].request;
     }
@@ -253,19 +258,19 @@ static void on_batch(struct segment_drain *d, const uint64_t w[8])
 static void on_model(struct segment_drain *d, uint64_t type, const uint64_t w[8])
 {
     struct sonde_infer_event e = event_of(d, SONDE_INFER_LOAD, w[7]);
-    e.model = name_of(d, w[7]);
+    e.model = segment_infer_name_of(d, w[7]);
     e.begin_ns = e.time_ns = unix_ns(d, w[1]);
     e.value = w[2];
     switch (type) {
     case SONDE__REC_MODEL_LOAD:
-        stretch(d, w[1], w[2], &e);
+        segment_infer_stretch(d, w[1], w[2], &e);
         e.value = w[3];
-        e.outcome = outcome_of(w[4]);
+        e.outcome = segment_infer_outcome_of(w[4]);
         break;
     case SONDE__REC_MODEL_MEMORY:
     case SONDE__REC_MODEL_BACKEND:
         e.type = type == SONDE__REC_MODEL_MEMORY ? SONDE_INFER_MEMORY : SONDE_INFER_BACKEND;
-        copy_text(&e, &w[4], w[3], 24);
+        segment_infer_copy_text(&e, &w[4], w[3], 24);
         break;
     case SONDE__REC_MODEL_KV:
         e.type = SONDE_INFER_KV;
@@ -275,7 +280,7 @@ static void on_model(struct segment_drain *d, uint64_t type, const uint64_t w[8]
         e.type = SONDE_INFER_WAITING;
         break;
     }
-    deliver(d, &e);
+    segment_infer_deliver(d, &e);
 }
 
 void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec *r)
@@ -284,14 +289,14 @@ void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec 
     uint64_t w[8];
     words_of(r, w);
     switch (type) {
-    case SONDE__REC_REQUEST: on_request(d, w); break;
+    case SONDE__REC_REQUEST: segment_infer_on_request(d, w); break;
     case SONDE__REC_REQUEST_END: on_request_end(d, w); break;
     case SONDE__REC_REQUEST_ID:
-    case SONDE__REC_REQUEST_ERROR: text_keep(d, (uint32_t)type, w); break;
+    case SONDE__REC_REQUEST_ERROR: segment_infer_text_keep(d, (uint32_t)type, w); break;
     case SONDE__REC_REQUEST_ATTR: on_request_attr(d, w); break;
     case SONDE__REC_PROMPT: on_count(d, SONDE_INFER_PROMPT, w); break;
     case SONDE__REC_TOKENS: on_count(d, SONDE_INFER_TOKENS, w); break;
-    case SONDE__REC_PHASE: on_phase(d, w); break;
+    case SONDE__REC_PHASE: segment_infer_on_phase(d, w); break;
     case SONDE__REC_BATCH: on_batch(d, w); break;
     case SONDE__REC_BATCH_PART: on_parts(d, w); break;
     case SONDE__REC_MODEL_LOAD:

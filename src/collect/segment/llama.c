@@ -28,13 +28,13 @@ struct segment_llama {
 
 /* ---- What the tracker tells ------------------------------------------------------------------ */
 
-static void on_event(void *arg, const struct sonde_infer_event *e)
+static void segment_llama_on_event(void *arg, const struct sonde_infer_event *e)
 {
     const struct segment_drain *d = ((const struct segment_llama *)arg)->d;
     if (d->m->infer_ops) d->m->infer_ops->event(d->m->infer, d->m, d->p, e);
 }
 
-static void on_span(void *arg, const struct sonde_model_span *span)
+static void segment_llama_on_span(void *arg, const struct sonde_model_span *span)
 {
     struct segment_drain *d = ((const struct segment_llama *)arg)->d;
     struct sonde_model_span copy = *span;
@@ -45,7 +45,7 @@ static void on_span(void *arg, const struct sonde_model_span *span)
     segment_span_deliver(d, &copy, series);
 }
 
-static const struct sonde_llama_ops ops = { on_event, on_span };
+static const struct sonde_llama_ops ops = { segment_llama_on_event, segment_llama_on_span };
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ static uint32_t parts_take(struct segment_llama *l, uint64_t key, uint32_t count
     return n;
 }
 
-static void text_keep(struct segment_llama *l, const uint64_t w[8])
+static void segment_llama_text_keep(struct segment_llama *l, const uint64_t w[8])
 {
     const uint64_t at = w[2] >> 32, n = w[2] & UINT32_MAX;
     if (at % TEXT_BYTES || at > TEXT_BYTES || n > TEXT_BYTES || !w[1]) return;
@@ -109,7 +109,7 @@ static void text_keep(struct segment_llama *l, const uint64_t w[8])
     if (l->text[slot].key == w[1]) memcpy(l->text[slot].text + at, &w[3], n);
 }
 
-static const char *text_take(struct segment_llama *l, uint64_t key)
+static const char *segment_llama_text_take(struct segment_llama *l, uint64_t key)
 {
     for (uint32_t i = 0; i < TEXTS; i++) {
         if (l->text[i].key != key) continue;
@@ -120,7 +120,7 @@ static const char *text_take(struct segment_llama *l, uint64_t key)
 }
 
 /* Where a and b are not the arguments themselves. */
-static void arguments(struct sonde_llama_call *c, uint64_t a, uint64_t b)
+static void segment_llama_arguments(struct sonde_llama_call *c, uint64_t a, uint64_t b)
 {
     c->arg[0] = a;
     c->arg[1] = b;
@@ -147,7 +147,8 @@ static void arguments(struct sonde_llama_call *c, uint64_t a, uint64_t b)
     }
 }
 
-static void on_call(struct segment_drain *d, struct segment_llama *l, const uint64_t w[8])
+static void segment_llama_on_call(struct segment_drain *d, struct segment_llama *l,
+                                  const uint64_t w[8])
 {
     const int tsc = d->s->h.tsc != 0;
     struct sonde_llama_call c = {
@@ -159,8 +160,8 @@ static void on_call(struct segment_drain *d, struct segment_llama *l, const uint
                    ? c.begin_ns + sonde_tick_span_ns(d->clock, tsc, w[1], w[2]) : 0;
     const uint64_t key = sonde__phase_id(w[1], w[3], c.tid, c.fn);
     const uint32_t parts = (uint32_t)(w[7] & 0xffffff);
-    arguments(&c, w[5], w[6]);
-    c.text = text_take(l, key);
+    segment_llama_arguments(&c, w[5], w[6]);
+    c.text = segment_llama_text_take(l, key);
     if (parts) c.part_count = parts_take(l, key, parts, 0);
     sonde_llama_track(l->tracker, &c);
 }
@@ -178,7 +179,8 @@ int segment_llama_gap(struct segment_drain *d, const struct sonde__span_rec *r)
     return 1;
 }
 
-static void on_pass(struct segment_drain *d, struct segment_llama *l, const uint64_t w[8])
+static void segment_llama_on_pass(struct segment_drain *d, struct segment_llama *l,
+                                  const uint64_t w[8])
 {
     const uint32_t tid = (uint32_t)(w[7] >> 32), parts = (uint32_t)(w[7] & 0xffffff);
     const uint64_t key = sonde__phase_id(w[1], w[3], tid, (uint32_t)(w[7] >> 24 & 0xff));
@@ -190,7 +192,7 @@ static void on_pass(struct segment_drain *d, struct segment_llama *l, const uint
 static void on_known(struct segment_llama *l, const uint64_t w[8])
 {
     const uint64_t key = sonde__phase_id(w[1], w[3], (uint32_t)(w[7] >> 32), 0);
-    sonde_llama_known(l->tracker, w[3], w[5], w[4], text_take(l, key));
+    sonde_llama_known(l->tracker, w[3], w[5], w[4], segment_llama_text_take(l, key));
 }
 
 void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec *r)
@@ -200,22 +202,22 @@ void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec 
     if (!l) return;
     memcpy(w, r, sizeof(*r));
     switch (w[0] & 0xff) {
-    case SONDE__REC_LLAMA_CALL: on_call(d, l, w); break;
+    case SONDE__REC_LLAMA_CALL: segment_llama_on_call(d, l, w); break;
     case SONDE__REC_LLAMA_KNOWN: on_known(l, w); break;
-    case SONDE__REC_LLAMA_PASS: on_pass(d, l, w); break;
+    case SONDE__REC_LLAMA_PASS: segment_llama_on_pass(d, l, w); break;
     case SONDE__REC_LLAMA_PART:
         part_keep(l, w[1], &w[2]);
         part_keep(l, w[1], &w[5]);
         break;
-    default: text_keep(l, w); break;
+    default: segment_llama_text_keep(l, w); break;
     }
 }
 
 /* ---- Series ---------------------------------------------------------------------------------- */
 
-static struct sonde_model_series *series_of(struct segment_drain *d,
-                                            const struct sonde_model_family_spec *spec,
-                                            const char *label, const char *value)
+static struct sonde_model_series *
+segment_llama_series_of(struct segment_drain *d, const struct sonde_model_family_spec *spec,
+                        const char *label, const char *value)
 {
     const struct sonde_label labels[] = { { label, value } };
     struct sonde_model_family *f = sonde_model_family(d->m, spec);
@@ -239,7 +241,7 @@ static void calls_set(struct segment_drain *d, struct segment_llama *l,
     for (uint32_t i = 0; i < SONDE__LLAMA_COUNT; i++) {
         if (!f->seen[i]) continue;
         if (!l->calls[i]) {
-            l->calls[i] = series_of(d, &spec, "function", names[i]);
+            l->calls[i] = segment_llama_series_of(d, &spec, "function", names[i]);
             l->calls_before[i] = l->calls[i] ? l->calls[i]->counter : 0;
         }
         if (l->calls[i]) l->calls[i]->counter = l->calls_before[i] + f->seen[i];
@@ -259,7 +261,9 @@ static void check_set(struct segment_drain *d, struct segment_llama *l,
     const uint64_t ours[2] = { c->ours_prompt_ns, c->ours_eval_ns };
     for (uint32_t i = 0; i < 2; i++) {
         if (!theirs[i]) continue;
-        if (!l->ratio[i]) l->ratio[i] = series_of(d, &spec, "phase", i ? "eval" : "prompt_eval");
+        if (!l->ratio[i]) {
+            l->ratio[i] = segment_llama_series_of(d, &spec, "phase", i ? "eval" : "prompt_eval");
+        }
         if (l->ratio[i]) l->ratio[i]->gauge = (double)ours[i] / (double)theirs[i];
     }
 }

@@ -136,8 +136,8 @@ static int layout_check(const struct sonde__header *h, struct sonde_err *err)
     return 0;
 }
 
-static int header_read(int fd, const struct stat *st, const struct sonde_segment_name *name,
-                       struct sonde__header *h, struct sonde_err *err)
+static int segment_read_header(int fd, const struct stat *st, const struct sonde_segment_name *name,
+                               struct sonde__header *h, struct sonde_err *err)
 {
     ssize_t n = pread(fd, h, sizeof(*h), 0);
     if (n != (ssize_t)sizeof(*h)) {
@@ -171,7 +171,7 @@ int sonde_segment_open(int dirfd, const char *name, int fresh, struct sonde_segm
         return sonde_err_set(err, SONDE_ENOMEM, "no memory to read it");
     }
     s->fresh = fresh;
-    rc = header_read(fd, &st, &parsed, &s->h, err);
+    rc = segment_read_header(fd, &st, &parsed, &s->h, err);
     if (rc == 0) rc = sonde_guarded_map_open(fd, (size_t)s->h.file_bytes, &s->map, err);
     close(fd);
     if (rc != 0) {

@@ -113,7 +113,7 @@ static void give_thread(const uint64_t *w, const struct sonde_segment_sink *sink
     sink->thread(sink->arg, &thread);
 }
 
-static void give(uint32_t type, const uint64_t *w, void *arg)
+static void segment_sample_give(uint32_t type, const uint64_t *w, void *arg)
 {
     const struct sonde_segment_sink *sink = arg;
     if (type == SONDE__CHUNK_SAMPLE) give_sample(w, sink);
@@ -121,7 +121,7 @@ static void give(uint32_t type, const uint64_t *w, void *arg)
     else give_thread(w, sink);
 }
 
-static const struct segment_records records = { "samples", record_chunks, give };
+static const struct segment_records records = { "samples", record_chunks, segment_sample_give };
 
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err)

@@ -7,9 +7,11 @@
 #include "model/private.h"
 #include "collect/segment/private.h"
 
-static struct sonde_model_series *series_of(struct sonde_model *m, struct sonde_model_process *p,
-                                            const struct sonde_model_family_spec *spec,
-                                            const struct sonde_label *labels, size_t count)
+static struct sonde_model_series *segment_self_series_of(struct sonde_model *m,
+                                                         struct sonde_model_process *p,
+                                                         const struct sonde_model_family_spec *spec,
+                                                         const struct sonde_label *labels,
+                                                         size_t count)
 {
     struct sonde_model_family *f = sonde_model_family(m, spec);
     return f ? sonde_model_series(m, f, p, labels, count) : NULL;
@@ -34,7 +36,7 @@ static void drops_read(struct sonde_segment *s, struct sonde_model *m,
         uint64_t now = segment_load(&s->live->drops[i]);
         if (!s->dropped[i]) {
             struct sonde_label label = { "reason", reasons[i] };
-            s->dropped[i] = series_of(m, p, &spec, &label, 1);
+            s->dropped[i] = segment_self_series_of(m, p, &spec, &label, 1);
             if (s->dropped[i]) s->dropped[i]->from_zero = s->fresh != 0;
         }
         if (now <= s->drops[i]) continue;
@@ -57,8 +59,8 @@ static void size_read(struct sonde_segment *s, struct sonde_model *m,
         .help = "Memory that the program's segment takes.",
         .unit = "bytes", .source = "sonde", .type = SONDE_GAUGE, .kind = SONDE_KIND_MEMORY,
     };
-    if (!s->lost) s->lost = series_of(m, p, &lost, NULL, 0);
-    if (!s->bytes) s->bytes = series_of(m, p, &bytes, NULL, 0);
+    if (!s->lost) s->lost = segment_self_series_of(m, p, &lost, NULL, 0);
+    if (!s->bytes) s->bytes = segment_self_series_of(m, p, &bytes, NULL, 0);
     p->segment_bytes = segment_load(&s->live->populated_bytes);
     if (s->lost) {
         s->lost->from_zero = 1; /* it is the agent that counts here */
@@ -81,13 +83,13 @@ static void lanes_read(struct sonde_segment *s, struct sonde_model_process *p)
 
 /* ---- Overflow ----------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
+static int segment_self_ascending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-static const char *value_of(const struct sonde_model_series *s, const char *label)
+static const char *segment_self_value_of(const struct sonde_model_series *s, const char *label)
 {
     for (size_t i = 0; i < s->label_count; i++) {
         if (strcmp(s->labels[i].name, label) == 0) return s->labels[i].value;
@@ -96,16 +98,16 @@ static const char *value_of(const struct sonde_model_series *s, const char *labe
 }
 
 /* Distinct values of the label over the segment's series of family id, by their hashes. */
-static size_t distinct(const struct sonde_segment *s, uint32_t id, const char *label,
-                       uint64_t *hashes)
+static size_t segment_self_distinct(const struct sonde_segment *s, uint32_t id, const char *label,
+                                    uint64_t *hashes)
 {
     size_t n = 0, count = 0;
     for (uint32_t i = 1; i < s->series_count; i++) {
         if (s->series[i].family != id || !s->series[i].model) continue;
-        const char *value = value_of(s->series[i].model, label);
+        const char *value = segment_self_value_of(s->series[i].model, label);
         if (value) hashes[n++] = sonde_model_hash(SONDE_MODEL_HASH_SEED, value, strlen(value));
     }
-    qsort(hashes, n, sizeof(*hashes), ascending);
+    qsort(hashes, n, sizeof(*hashes), segment_self_ascending);
     for (size_t i = 0; i < n; i++) count += i == 0 || hashes[i] != hashes[i - 1];
     return count;
 }
@@ -118,7 +120,7 @@ static const char *overflow_label(const struct sonde_segment *s, uint32_t id)
     size_t most_count = 0;
     uint64_t *hashes = sonde__alloc(s->series_count * sizeof(*hashes));
     for (uint32_t i = 0; hashes && i < f->label_count; i++) {
-        size_t count = distinct(s, id, f->label[i], hashes);
+        size_t count = segment_self_distinct(s, id, f->label[i], hashes);
         if (count <= most_count) continue;
         most_count = count;
         most = f->label[i];
@@ -146,7 +148,7 @@ static void overflow_read(struct sonde_segment *s, struct sonde_model *m,
         if (!f->overflow) {
             struct sonde_label labels[] = { { "metric", f->name },
                                             { "label", overflow_label(s, id) } };
-            f->overflow = series_of(m, p, &spec, labels, 2);
+            f->overflow = segment_self_series_of(m, p, &spec, labels, 2);
             if (f->overflow) f->overflow->from_zero = 1;
         }
         if (f->overflow) f->overflow->counter += now - f->overflowed;

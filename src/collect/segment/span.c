@@ -27,7 +27,7 @@ const struct segment_family *segment_name(struct segment_drain *d, uint32_t id)
     return &s->family[id];
 }
 
-static const char *outcome_name(uint32_t outcome)
+static const char *segment_span_outcome_name(uint32_t outcome)
 {
     static const char *const names[] = { "ok", "error", "cancelled", "timeout" };
     return names[outcome];
@@ -105,7 +105,8 @@ static struct sonde_model_series *duration_series(struct segment_drain *d, const
         .unit = "seconds", .source = "sonde", .type = SONDE_HISTOGRAM,
         .kind = SONDE_KIND_TIME, .scale = 1e-9,
     };
-    struct sonde_label labels[] = { { "span", name }, { "outcome", outcome_name(outcome) } };
+    struct sonde_label labels[] = { { "span", name },
+                                    { "outcome", segment_span_outcome_name(outcome) } };
     struct sonde_model_family *f = sonde_model_family(d->m, &spec);
     struct sonde_model_series *series = f ? sonde_model_series(d->m, f, d->p, labels, 2) : NULL;
     sonde_model_series_keep(series);
@@ -162,10 +163,10 @@ static void span_record(struct segment_drain *d, const struct sonde__span_rec *r
 
 /* ---- Rings -------------------------------------------------------------------------------- */
 
-enum found { FOUND_RECORD, FOUND_OVERWRITTEN, FOUND_UNFINISHED };
+enum segment_span_found { FOUND_RECORD, FOUND_OVERWRITTEN, FOUND_UNFINISHED };
 
-static enum found record_copy(const struct sonde__ring *ring, uint64_t index,
-                              struct sonde__span_rec *out)
+static enum segment_span_found segment_span_record_copy(const struct sonde__ring *ring, uint64_t index,
+                                           struct sonde__span_rec *out)
 {
     const struct sonde__span_rec *slot = &ring->rec[index % SONDE__RING_RECS];
     uint64_t seq = __atomic_load_n(&slot->seq_type, __ATOMIC_ACQUIRE);
@@ -204,7 +205,7 @@ static void ring_replay(struct segment_drain *d, struct segment_ring *r,
     r->replayed = 1;
     if (!r->next) return;
     for (r->gap = from > 0; from < r->next; from++) {
-        const enum found found = record_copy(ring, from, &rec);
+        const enum segment_span_found found = segment_span_record_copy(ring, from, &rec);
         if (found == FOUND_OVERWRITTEN) r->gap = 1;
         if (found == FOUND_RECORD && is_llama(rec.seq_type & 0xff)) llama_record(d, r, &rec);
     }
@@ -235,7 +236,7 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int last,
     }
     while (r->next < reserve) {
         struct sonde__span_rec rec;
-        enum found found = record_copy(ring, r->next, &rec);
+        enum segment_span_found found = segment_span_record_copy(ring, r->next, &rec);
         if (found == FOUND_UNFINISHED && !last && reserve - r->next < SONDE__RING_RECS / 2) {
             if (!r->waits_ns) r->waits_ns = d->clock->now_mono_ns;
             if (d->clock->now_mono_ns - r->waits_ns < WAIT_NS) return 0;

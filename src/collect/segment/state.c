@@ -13,7 +13,7 @@ static void rings_io(struct sonde_segment *s, struct sonde_state *st)
     for (uint64_t i = 0; i < count && !st->bad; i++) sonde_state_u64(st, &s->ring[i].next);
 }
 
-static void attr_io(struct segment_attr *a, struct sonde_state *st)
+static void segment_state_attr_io(struct segment_attr *a, struct sonde_state *st)
 {
     sonde_state_u64(st, &a->span);
     sonde_state_u32(st, &a->key);
@@ -23,18 +23,18 @@ static void attr_io(struct segment_attr *a, struct sonde_state *st)
     else sonde_state_bytes(st, a->bytes, a->len);
 }
 
-static void attrs_io(struct sonde_segment *s, struct sonde_state *st)
+static void segment_state_attrs_io(struct sonde_segment *s, struct sonde_state *st)
 {
     uint64_t count = s->attrs_pending;
     sonde_state_count(st, &count, SEGMENT_PENDING_ATTRS);
     for (uint64_t i = 0; sonde_state_loading(st) && i < count && !st->bad; i++) {
         struct segment_attr a = { 0 };
-        attr_io(&a, st);
+        segment_state_attr_io(&a, st);
         if (!st->bad) segment_attr_keep(s, a.span, a.key, a.type, a.len, a.bytes);
     }
     for (uint32_t i = 0; !sonde_state_loading(st) && count && i < SEGMENT_PENDING_ATTRS; i++) {
         struct segment_attr *a = &s->attr[(s->attr_next + i) % SEGMENT_PENDING_ATTRS];
-        if (a->span) attr_io(a, st);
+        if (a->span) segment_state_attr_io(a, st);
     }
 }
 
@@ -63,7 +63,7 @@ static void parts_io(struct sonde_segment *s, struct sonde_state *st)
 void sonde_segment_state(struct sonde_segment *s, struct sonde_state *st)
 {
     rings_io(s, st);
-    attrs_io(s, st);
+    segment_state_attrs_io(s, st);
     parts_io(s, st);
     sonde_state_u64(st, &s->llama_told);
     sonde_state_u64(st, &s->llama_told_ns);

@@ -12,12 +12,13 @@
 
 #define TEXT_MAX 65536u  /* of one string; a writer cuts help at 1000 */
 
-static int damaged(struct sonde_err *err, const char *what, uint32_t id, const char *how)
+static int segment_table_damaged(struct sonde_err *err, const char *what, uint32_t id,
+                                 const char *how)
 {
     return sonde_err_set(err, SONDE_EFORMAT, "damaged: %s %" PRIu32 " %s", what, id, how);
 }
 
-static int str_inside(struct sonde__str s, uint64_t strings)
+static int segment_table_str_inside(struct sonde__str s, uint64_t strings)
 {
     return s.len == 0 || (s.len <= TEXT_MAX && s.off <= strings && s.len <= strings - s.off);
 }
@@ -44,7 +45,8 @@ static int label_valid(const char *s)
 
 /* Copy count packed strings (u16 length, bytes) to *at, each with a NUL. They must be text and
  * fill len exactly. */
-static int unpack(const char *packed, size_t len, uint32_t count, char **at, const char **out)
+static int segment_table_unpack(const char *packed, size_t len, uint32_t count, char **at,
+                                const char **out)
 {
     const char *end = packed + len;
     for (uint32_t i = 0; i < count; i++) {
@@ -66,19 +68,22 @@ static int unpack(const char *packed, size_t len, uint32_t count, char **at, con
 static int family_fields_check(const struct sonde__family *f, uint32_t id, uint64_t strings,
                                struct sonde_err *err)
 {
-    if (!str_inside(f->name, strings) || !str_inside(f->help, strings) ||
-        !str_inside(f->unit, strings) || !str_inside(f->source, strings) ||
-        !str_inside(f->labels, strings) || !str_inside(f->tags, strings)) {
-        return damaged(err, "family", id, "has text outside the string area");
+    if (!segment_table_str_inside(f->name, strings) ||
+        !segment_table_str_inside(f->help, strings) ||
+        !segment_table_str_inside(f->unit, strings) ||
+        !segment_table_str_inside(f->source, strings) ||
+        !segment_table_str_inside(f->labels, strings) ||
+        !segment_table_str_inside(f->tags, strings)) {
+        return segment_table_damaged(err, "family", id, "has text outside the string area");
     }
     if (f->type < SONDE_COUNTER || f->type > SONDE__TYPE_NAME) {
-        return damaged(err, "family", id, "is of no known type");
+        return segment_table_damaged(err, "family", id, "is of no known type");
     }
     if (f->label_count > SONDE_LABELS_MAX || f->tag_count > SONDE_LABELS_MAX) {
-        return damaged(err, "family", id, "has too many labels");
+        return segment_table_damaged(err, "family", id, "has too many labels");
     }
     if (!isfinite(f->scale) || f->scale < 0) {
-        return damaged(err, "family", id, "has an impossible scale");
+        return segment_table_damaged(err, "family", id, "has an impossible scale");
     }
     return 0;
 }
@@ -113,19 +118,20 @@ static int family_labels(const struct sonde__family *raw, const char *strings, c
     if (raw->labels.len) memcpy(packed, strings + raw->labels.off, raw->labels.len);
     if (raw->tags.len) memcpy(packed + raw->labels.len, strings + raw->tags.off, raw->tags.len);
     *at += bytes;
-    if (unpack(packed, raw->labels.len, raw->label_count, at, names) != 0 ||
-        unpack(packed + raw->labels.len, raw->tags.len, 2 * raw->tag_count, at, tags) != 0) {
-        return damaged(err, "family", id, "has labels that are not well-formed");
+    if (segment_table_unpack(packed, raw->labels.len, raw->label_count, at, names) != 0 ||
+        segment_table_unpack(packed + raw->labels.len, raw->tags.len, 2 * raw->tag_count, at,
+                             tags) != 0) {
+        return segment_table_damaged(err, "family", id, "has labels that are not well-formed");
     }
     for (uint32_t i = 0; i < raw->label_count; i++) {
         if (!label_valid(names[i]) || label_known(f, names[i])) {
-            return damaged(err, "family", id, "has a label with an invalid name");
+            return segment_table_damaged(err, "family", id, "has a label with an invalid name");
         }
         f->label[f->label_count++] = names[i];
     }
     for (uint32_t i = 0; i < raw->tag_count; i++) {
         if (!label_valid(tags[2 * i])) {
-            return damaged(err, "family", id, "has a tag with an invalid name");
+            return segment_table_damaged(err, "family", id, "has a tag with an invalid name");
         }
         if (label_known(f, tags[2 * i])) continue; /* the label of that name says more */
         f->tag[f->tag_count++] = (struct sonde_label){ tags[2 * i], tags[2 * i + 1] };
@@ -142,7 +148,7 @@ static int family_read(struct sonde_segment *s, uint32_t id, uint64_t string_byt
     int rc = family_fields_check(&raw, id, string_bytes, err);
     if (rc != 0) return rc;
     if (raw.check != sonde__family_check(&raw, strings)) {
-        return damaged(err, "family", id, "has a wrong check sum");
+        return segment_table_damaged(err, "family", id, "has a wrong check sum");
     }
     memset(f, 0, sizeof(*f));
     size_t labels = (size_t)raw.labels.len + raw.tags.len;
@@ -158,10 +164,10 @@ static int family_read(struct sonde_segment *s, uint32_t id, uint64_t string_byt
     f->kind = raw.kind > SONDE_KIND_PERCENTAGE ? SONDE_KIND_CUSTOM : raw.kind;
     f->scale = raw.scale > 0 ? raw.scale : 1;
     if (!f->name || !f->help || !f->unit || !f->source) {
-        rc = damaged(err, "family", id, "has text that is not UTF-8");
+        rc = segment_table_damaged(err, "family", id, "has text that is not UTF-8");
     } else if (raw.type == SONDE__TYPE_NAME ? raw.name.len == 0 || raw.name.len > SONDE_NAME_MAX
                                             : !name_valid(f->name, raw.name.len)) {
-        rc = damaged(err, "family", id, "has an invalid name");
+        rc = segment_table_damaged(err, "family", id, "has an invalid name");
     } else {
         rc = family_labels(&raw, strings, &at, f, id, err);
     }
@@ -169,8 +175,8 @@ static int family_read(struct sonde_segment *s, uint32_t id, uint64_t string_byt
     return rc;
 }
 
-static int grow(void **array, uint32_t *cap, uint32_t count, size_t item_bytes,
-                struct sonde_err *err)
+static int segment_table_grow(void **array, uint32_t *cap, uint32_t count, size_t item_bytes,
+                              struct sonde_err *err)
 {
     if (count <= *cap) return 0;
     uint32_t next = *cap ? *cap * 2 : 8; /* most programs define few, and there may be a thousand */
@@ -195,7 +201,9 @@ static int series_labels(const struct segment_family *f, const struct sonde__ser
         return count;
     }
     const char *values[SONDE_LABELS_MAX];
-    if (unpack(packed, raw->values.len, f->label_count, &text, values) != 0) return -1;
+    if (segment_table_unpack(packed, raw->values.len, f->label_count, &text, values) != 0) {
+        return -1;
+    }
     for (uint32_t i = 0; i < f->label_count; i++) {
         labels[count++] = (struct sonde_label){ f->label[i], values[i] };
     }
@@ -221,9 +229,9 @@ static void series_add(struct sonde_segment *s, struct sonde_model *m,
     if (s->fresh || s->tables_read || created_s > m->now_s) out->model->from_zero = 1;
 }
 
-static int series_read(struct sonde_segment *s, struct sonde_model *m,
-                       struct sonde_model_process *p, uint32_t id, uint64_t string_bytes,
-                       struct sonde_err *err)
+static int segment_table_series_read(struct sonde_segment *s, struct sonde_model *m,
+                                     struct sonde_model_process *p, uint32_t id,
+                                     uint64_t string_bytes, struct sonde_err *err)
 {
     enum { VALUES_MAX = SONDE_LABELS_MAX * (2 + SONDE_LABEL_VALUE_MAX) };
     const char *strings = s->map.base + s->h.string_off;
@@ -231,19 +239,22 @@ static int series_read(struct sonde_segment *s, struct sonde_model *m,
     char packed[VALUES_MAX], text[VALUES_MAX];
     struct sonde_label labels[2 * SONDE_LABELS_MAX + 1];
     memcpy(&raw, s->map.base + s->h.series_off + (uint64_t)id * sizeof(raw), sizeof(raw));
-    if (!str_inside(raw.values, string_bytes) || raw.values.len > VALUES_MAX) {
-        return damaged(err, "series", id, "has text outside the string area");
+    if (!segment_table_str_inside(raw.values, string_bytes) || raw.values.len > VALUES_MAX) {
+        return segment_table_damaged(err, "series", id, "has text outside the string area");
     }
     if (raw.check != sonde__series_check(&raw, strings)) {
-        return damaged(err, "series", id, "has a wrong check sum");
+        return segment_table_damaged(err, "series", id, "has a wrong check sum");
     }
     if (raw.family == 0 || raw.family >= s->family_count ||
         s->family[raw.family].type == SONDE__TYPE_NAME) {
-        return damaged(err, "series", id, "belongs to no family");
+        return segment_table_damaged(err, "series", id, "belongs to no family");
     }
     if (raw.values.len) memcpy(packed, strings + raw.values.off, raw.values.len);
     int count = series_labels(&s->family[raw.family], &raw, packed, text, labels);
-    if (count < 0) return damaged(err, "series", id, "has label values that are not well-formed");
+    if (count < 0) {
+        return segment_table_damaged(err, "series", id,
+                                     "has label values that are not well-formed");
+    }
     series_add(s, m, p, &raw, labels, count, &s->series[id]);
     return 0;
 }
@@ -254,7 +265,8 @@ int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
     struct segment_counts c;
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0) return rc;
-    rc = grow((void **)&s->family, &s->family_cap, c.families, sizeof(s->family[0]), err);
+    rc = segment_table_grow((void **)&s->family, &s->family_cap, c.families, sizeof(s->family[0]),
+                            err);
     if (rc != 0) return rc;
     for (; s->family_count < c.families; s->family_count++) {
         uint32_t id = s->family_count;
@@ -263,14 +275,15 @@ int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
     }
     if (c.series > s->series_cap) {
         uint32_t cap = s->series_cap;
-        rc = grow((void **)&s->sum, &cap, c.series, sizeof(s->sum[0]), err);
+        rc = segment_table_grow((void **)&s->sum, &cap, c.series, sizeof(s->sum[0]), err);
         if (rc == 0) {
-            rc = grow((void **)&s->series, &s->series_cap, c.series, sizeof(s->series[0]), err);
+            rc = segment_table_grow((void **)&s->series, &s->series_cap, c.series,
+                                    sizeof(s->series[0]), err);
         }
         if (rc != 0) return rc;
     }
     for (; s->series_count < c.series; s->series_count++) {
-        rc = series_read(s, m, p, s->series_count, c.strings, err);
+        rc = segment_table_series_read(s, m, p, s->series_count, c.strings, err);
         if (rc != 0) return rc;
     }
     s->tables_read = 1;

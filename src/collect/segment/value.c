@@ -80,7 +80,7 @@ static int hist_lanes(struct segment_series *series, uint32_t lanes)
     return 0;
 }
 
-static const struct sonde__hist *block_at(const struct sonde_segment *s, uint64_t off)
+static const struct sonde__hist *segment_value_block_at(const struct sonde_segment *s, uint64_t off)
 {
     return (const struct sonde__hist *)(const void *)(s->map.base + off);
 }
@@ -185,7 +185,7 @@ static int blocks_look(struct sonde_segment *s, struct segment_counts *c, uint32
             series->hist->block[lane].off = off;
         }
         struct segment_block *b = &series->hist->block[lane];
-        const struct sonde__hist *from = block_at(s, off);
+        const struct sonde__hist *from = segment_value_block_at(s, off);
         uint64_t sum = segment_load(&from->sum), zero = segment_load(&from->zero);
         if (sum != b->sum || zero != b->zero || known == 0) {
             b->sum = sum;
@@ -198,8 +198,8 @@ static int blocks_look(struct sonde_segment *s, struct segment_counts *c, uint32
     return 0;
 }
 
-static int hist_read(struct sonde_segment *s, struct segment_counts *c, uint32_t id, int all,
-                     double now_s, struct sonde_err *err)
+static int segment_value_hist_read(struct sonde_segment *s, struct segment_counts *c, uint32_t id,
+                                   int all, double now_s, struct sonde_err *err)
 {
     struct segment_series *series = &s->series[id];
     struct hist_sum sum = { 0 };
@@ -212,7 +212,7 @@ static int hist_read(struct sonde_segment *s, struct segment_counts *c, uint32_t
     for (uint32_t lane = 0; lane < series->hist->lanes; lane++) {
         uint64_t off = series->hist->block[lane].off;
         if (off == 0) continue;
-        const struct sonde__hist *from = block_at(s, off);
+        const struct sonde__hist *from = segment_value_block_at(s, off);
         rc = octaves_add(s, c, id, from, &sum, err);
         if (rc != 0) return rc;
         sum.zero += segment_load(&from->zero);
@@ -237,7 +237,7 @@ int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err
     gauges_read(s, count);
     for (uint32_t i = 1; rc == 0 && i < count; i++) {
         if (s->series[i].type != SONDE_HISTOGRAM || !s->series[i].model) continue;
-        rc = hist_read(s, &c, i, last, now_s, err);
+        rc = segment_value_hist_read(s, &c, i, last, now_s, err);
     }
     /* 48 KB, and an agent may have a thousand segments open. */
     sonde__free(s->hist_sum);

@@ -30,7 +30,7 @@ enum {
 /* ---- The kernel's side ----------------------------------------------------------------------- */
 
 /* The number behind prefix in a small file; -1 = it cannot be read, or is something else. */
-static long read_number(const char *path, const char *prefix)
+static long uprobe_event_read_number(const char *path, const char *prefix)
 {
     char text[64], *end;
     const size_t skip = strlen(prefix);
@@ -46,8 +46,8 @@ static long read_number(const char *path, const char *prefix)
 
 static int find_device(struct sonde_uprobe_set *s, struct sonde_err *err)
 {
-    const long type = read_number(DEVICE "/type", "");
-    const long bit = read_number(DEVICE "/format/retprobe", "config:");
+    const long type = uprobe_event_read_number(DEVICE "/type", "");
+    const long bit = uprobe_event_read_number(DEVICE "/format/retprobe", "config:");
     if (type < 0 || bit < 0 || bit > 63) {
         return sonde_err_set(err, SONDE_EOFF, "this kernel has no uprobes (" DEVICE " is missing): "
                              "use one that was built with CONFIG_UPROBE_EVENTS, or start the "
@@ -136,7 +136,7 @@ void sonde_uprobe_set_release(struct sonde_uprobe_set *s)
     memset(s, 0, sizeof(*s));
 }
 
-static int explain(int error, struct sonde_err *err)
+static int uprobe_event_explain(int error, struct sonde_err *err)
 {
     switch (error) {
     case EACCES:
@@ -158,7 +158,7 @@ static int explain(int error, struct sonde_err *err)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static int map_rings(struct sonde_uprobe_set *s, struct sonde_err *err)
+static int uprobe_event_map_rings(struct sonde_uprobe_set *s, struct sonde_err *err)
 {
     if (s->rings) return 0;
     struct sonde_perf_ring *rings = sonde__calloc(s->cpu_count, sizeof(*rings));
@@ -173,7 +173,7 @@ static int map_rings(struct sonde_uprobe_set *s, struct sonde_err *err)
     }
     if (rc) {
         sonde__free(rings);
-        return rc == SONDE_EACCES ? explain(EACCES, err)
+        return rc == SONDE_EACCES ? uprobe_event_explain(EACCES, err)
                                   : sonde_err_set(err, rc, "cannot map the rings of probes: %s",
                                                   sonde_strerror(rc));
     }
@@ -192,7 +192,7 @@ struct sonde_perf_ring *sonde_uprobe_set_rings(struct sonde_uprobe_set *s)
 }
 
 /* Lock held. */
-static int add_event(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
+static int uprobe_event_add(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
     struct sonde_uprobe_event *grown =
@@ -205,10 +205,10 @@ static int add_event(struct sonde_uprobe_set *s, const struct sonde_uprobe_event
     return 0;
 }
 
-static int remember(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
+static int uprobe_event_remember(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
 {
     sonde_lock(&s->lock);
-    const int rc = add_event(s, e);
+    const int rc = uprobe_event_add(s, e);
     sonde_unlock(&s->lock);
     return rc;
 }
@@ -228,9 +228,10 @@ int sonde_uprobe_set_find(struct sonde_uprobe_set *s, uint64_t id, struct sonde_
 }
 
 /* Not woken for every hit: only where memory must be read at once. */
-static struct perf_event_attr make_attr(const struct sonde_uprobe_set *s, const char *path,
-                                        uint64_t at, const struct sonde_uprobe_rule *rule,
-                                        int is_return)
+static struct perf_event_attr uprobe_event_make_attr(const struct sonde_uprobe_set *s,
+                                                     const char *path, uint64_t at,
+                                                     const struct sonde_uprobe_rule *rule,
+                                                     int is_return)
 {
     struct perf_event_attr a = {
         .size = sizeof(a),
@@ -268,7 +269,7 @@ static int open_one(struct sonde_uprobe_set *s, const struct perf_event_attr *at
     if (e.fd < 0) return errno == ENODEV ? 0 : errno; /* that CPU is gone by now */
     int error = ioctl(e.fd, PERF_EVENT_IOC_ID, &e.id) ||
                 ioctl(e.fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings[cpu].fd) ? errno : 0;
-    if (!error && remember(s, &e)) error = ENOMEM;
+    if (!error && uprobe_event_remember(s, &e)) error = ENOMEM;
     if (error) close(e.fd);
     return error;
 }
@@ -281,7 +282,7 @@ static int open_function(struct sonde_uprobe_set *s, const char *path, uint32_t 
     const uint32_t before = s->event_count;
     int error = 0;
     for (int is_return = rule->returns; is_return >= 0 && !error; is_return--) {
-        const struct perf_event_attr attr = make_attr(s, path, at, rule, is_return);
+        const struct perf_event_attr attr = uprobe_event_make_attr(s, path, at, rule, is_return);
         const struct sonde_uprobe_event what = { .file = file, .fn = (uint16_t)fn,
                                                  .is_return = (uint16_t)is_return };
         for (uint32_t cpu = 0; cpu < s->cpu_count && !error; cpu++) {
@@ -303,7 +304,7 @@ int sonde_uprobe_set_open(struct sonde_uprobe_set *s, int fd, uint32_t file,
                           struct sonde_err *err)
 {
     char path[64];
-    int rc = map_rings(s, err);
+    int rc = uprobe_event_map_rings(s, err);
     *probed = 0;
     if (rc) return rc;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -314,7 +315,7 @@ int sonde_uprobe_set_open(struct sonde_uprobe_set *s, int fd, uint32_t file,
             (*probed)++;
             continue;
         }
-        rc = explain(error, err);
+        rc = uprobe_event_explain(error, err);
         if (rc != SONDE_EIO) return rc;
         sonde_log(SONDE_LOG_WARN, "function %u at 0x%llx: %s", fn,
                   (unsigned long long)symbols->at[fn], err->text);
@@ -343,10 +344,10 @@ int sonde_uprobe_check(struct sonde_err *note)
     } else {
         /* Where it has begun already: nothing comes there again. */
         snprintf(path, sizeof(path), "/proc/self/fd/%d", exe);
-        const struct perf_event_attr attr =
-            make_attr(&s, path, symbols.entry_at, sonde_uprobe_rule(SONDE__LLAMA_APPLY), 0);
+        const struct perf_event_attr attr = uprobe_event_make_attr(
+            &s, path, symbols.entry_at, sonde_uprobe_rule(SONDE__LLAMA_APPLY), 0);
         const int fd = sonde_perf_open(&attr, getpid(), -1);
-        rc = fd < 0 ? explain(errno, note) : 0;
+        rc = fd < 0 ? uprobe_event_explain(errno, note) : 0;
         if (fd >= 0) close(fd);
     }
     if (exe >= 0) close(exe);

@@ -102,7 +102,7 @@ static int want_file(void *arg, const struct sonde_aspace_file *f)
 }
 
 /* Was the process started with hooks? */
-static int is_asked(uint32_t pid)
+static int uprobe_files_is_asked(uint32_t pid)
 {
     char path[64];
     struct sonde_procfs_buf env;
@@ -125,7 +125,7 @@ static int look_for_hooks(void *arg, const struct sonde_aspace_file *f)
     struct sonde_uprobe_files *u = arg;
     const char *slash = strrchr(f->path, '/');
     if (!u->hooked && !strncmp(slash ? slash + 1 : f->path, HOOKS, sizeof(HOOKS) - 1)) {
-        u->hooked = is_asked(u->pid);
+        u->hooked = uprobe_files_is_asked(u->pid);
     }
     return 0;
 }

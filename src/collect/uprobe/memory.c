@@ -34,23 +34,24 @@ static uint32_t seqs_of(const struct sonde_uprobe_rows *r, uint32_t row)
     return n < 1 ? 1 : (uint32_t)n < SONDE_UPROBE_SEQS_MAX ? (uint32_t)n : SONDE_UPROBE_SEQS_MAX;
 }
 
-static int32_t seq_of(const struct sonde_uprobe_rows *r, uint32_t row, uint32_t n)
+static int32_t uprobe_memory_seq_of(const struct sonde_uprobe_rows *r, uint32_t row, uint32_t n)
 {
     return r->seq_count && r->seq ? r->seq[row * SONDE_UPROBE_SEQS_MAX + n] : 0;
 }
 
 /* Does a row go on where the one before it was? */
-static int goes_on(const struct sonde_uprobe_rows *r, uint32_t row)
+static int uprobe_memory_goes_on(const struct sonde_uprobe_rows *r, uint32_t row)
 {
     const uint32_t n = seqs_of(r, row);
     if (n != seqs_of(r, row - 1)) return 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (seq_of(r, row, i) != seq_of(r, row - 1, i)) return 0;
+        if (uprobe_memory_seq_of(r, row, i) != uprobe_memory_seq_of(r, row - 1, i)) return 0;
     }
     return !r->pos || (int64_t)r->pos[row] == (int64_t)r->pos[row - 1] + 1;
 }
 
-static uint64_t tail_of(const struct sonde_uprobe_rows *r, uint32_t first, uint32_t end)
+static uint64_t uprobe_memory_tail_of(const struct sonde_uprobe_rows *r, uint32_t first,
+                                      uint32_t end)
 {
     if (!r->token) return SONDE__LLAMA_TAIL_NONE;
     return SONDE__LLAMA_TAIL(end - first > 1 ? r->token[end - 2] : -1, r->token[end - 1]);
@@ -70,18 +71,18 @@ uint32_t sonde_uprobe_parts(const struct sonde_uprobe_rows *r, struct sonde_llam
 {
     uint32_t count = 0;
     for (uint32_t first = 0, end; first < r->count; first = end) {
-        for (end = first + 1; end < r->count && goes_on(r, end);) end++;
+        for (end = first + 1; end < r->count && uprobe_memory_goes_on(r, end);) end++;
         const uint32_t seqs = seqs_of(r, first);
         for (uint32_t i = 0; i < seqs; i++, count++) {
             if (count >= max) continue;
             out[count] = (struct sonde_llama_part){
-                .seq = seq_of(r, first, i),
+                .seq = uprobe_memory_seq_of(r, first, i),
                 .pos = r->pos ? r->pos[first] : -1,
                 .row = first,
                 .tokens = end - first,
                 .outputs = outputs_of(r, first, end),
                 .flags = i ? SONDE_LLAMA_SHARED : 0,
-                .tail = tail_of(r, first, end),
+                .tail = uprobe_memory_tail_of(r, first, end),
             };
         }
     }
@@ -125,7 +126,7 @@ void sonde_uprobe_reader_release(struct sonde_uprobe_reader *r)
     memset(r, 0, sizeof(*r));
 }
 
-static struct iovec piece(uint64_t at, size_t len)
+static struct iovec uprobe_memory_piece(uint64_t at, size_t len)
 {
     return (struct iovec){ (void *)(uintptr_t)at, len };
 }
@@ -135,13 +136,13 @@ static int is_address(uint64_t at, uint64_t len)
     return at && at < ADDRESS_END && len < ADDRESS_END - at;
 }
 
-static int read_one(struct sonde_uprobe_reader *r, uint64_t at, void *out, size_t len)
+static int uprobe_memory_read_one(struct sonde_uprobe_reader *r, uint64_t at, void *out, size_t len)
 {
-    const struct iovec p = piece(at, len);
+    const struct iovec p = uprobe_memory_piece(at, len);
     return is_address(at, len) ? r->read(r->arg, &p, 1, out, len) : -1;
 }
 
-static struct sonde_uprobe_memory *make(uint32_t parts)
+static struct sonde_uprobe_memory *uprobe_memory_make(uint32_t parts)
 {
     struct sonde_uprobe_memory *m =
         sonde__calloc(1, sizeof(*m) + parts * sizeof(m->parts[0]));
@@ -164,7 +165,7 @@ struct layout {
     size_t room_size;
 };
 
-static int lay_out(struct sonde_uprobe_reader *r, uint32_t rows, struct layout *l)
+static int uprobe_memory_lay_out(struct sonde_uprobe_reader *r, uint32_t rows, struct layout *l)
 {
     const size_t seqs = (size_t)rows * SONDE_UPROBE_SEQS_MAX * sizeof(int32_t);
     const size_t flags = ((size_t)rows + 7) & ~(size_t)7;
@@ -203,7 +204,10 @@ static int read_range(struct sonde_uprobe_reader *r, const struct layout *l,
         if (l->lists[i] < low) low = l->lists[i];
         if (l->lists[i] + list_bytes(rows, i) > high) high = l->lists[i] + list_bytes(rows, i);
     }
-    if (high - low > l->room_size || read_one(r, low, l->room, (size_t)(high - low))) return -1;
+    if (high - low > l->room_size ||
+        uprobe_memory_read_one(r, low, l->room, (size_t)(high - low))) {
+        return -1;
+    }
     for (uint32_t i = 0; i < rows->count; i++) {
         memcpy(l->seq + (size_t)i * SONDE_UPROBE_SEQS_MAX, l->room + (l->lists[i] - low),
                list_bytes(rows, i));
@@ -222,7 +226,7 @@ static int read_lists(struct sonde_uprobe_reader *r, const struct layout *l,
         for (uint32_t i = 0; i < n; i++) {
             const uint64_t at = l->lists[first + i];
             if (!is_address(at, list_bytes(rows, first + i))) return -1;
-            pieces[i] = piece(at, list_bytes(rows, first + i));
+            pieces[i] = uprobe_memory_piece(at, list_bytes(rows, first + i));
             len += pieces[i].iov_len;
         }
         if (len > l->room_size || r->read(r->arg, pieces, n, l->room, len)) return -1;
@@ -239,15 +243,16 @@ static int read_lists(struct sonde_uprobe_reader *r, const struct layout *l,
 static int read_array(struct sonde_uprobe_reader *r, uint64_t at, void *out, size_t len)
 {
     if (!at) return 0;
-    return read_one(r, at, out, len) ? -1 : 1;
+    return uprobe_memory_read_one(r, at, out, len) ? -1 : 1;
 }
 
-static int read_rows(struct sonde_uprobe_reader *r, const struct sonde_uprobe_batch *b,
-                     struct sonde_uprobe_rows *out)
+static int uprobe_memory_read_rows(struct sonde_uprobe_reader *r,
+                                   const struct sonde_uprobe_batch *b,
+                                   struct sonde_uprobe_rows *out)
 {
     const uint32_t n = (uint32_t)b->tokens;
     struct layout l;
-    if (lay_out(r, n, &l)) return -1;
+    if (uprobe_memory_lay_out(r, n, &l)) return -1;
     const int token = read_array(r, b->token, l.token, n * sizeof(*l.token));
     const int pos = read_array(r, b->pos, l.pos, n * sizeof(*l.pos));
     const int logits = read_array(r, b->logits, l.logits, n);
@@ -257,8 +262,8 @@ static int read_rows(struct sonde_uprobe_reader *r, const struct sonde_uprobe_ba
                                        .pos = pos ? l.pos : NULL,
                                        .logits = logits ? l.logits : NULL };
     if (!b->seq_count || !b->seq) return 0;
-    if (read_one(r, b->seq_count, l.seq_count, n * sizeof(*l.seq_count)) ||
-        read_one(r, b->seq, l.lists, n * sizeof(*l.lists))) return -1;
+    if (uprobe_memory_read_one(r, b->seq_count, l.seq_count, n * sizeof(*l.seq_count)) ||
+        uprobe_memory_read_one(r, b->seq, l.lists, n * sizeof(*l.lists))) return -1;
     out->seq_count = l.seq_count;
     out->seq = l.seq;
     return read_range(r, &l, out) ? read_lists(r, &l, out) : 0;
@@ -269,10 +274,10 @@ struct sonde_uprobe_memory *sonde_uprobe_read_batch(struct sonde_uprobe_reader *
 {
     struct sonde_uprobe_rows rows;
     if (b->tokens <= 0 || (uint32_t)b->tokens > SONDE_UPROBE_ROWS_MAX) return NULL;
-    if (read_rows(r, b, &rows)) return NULL;
+    if (uprobe_memory_read_rows(r, b, &rows)) return NULL;
     const uint32_t all = sonde_uprobe_parts(&rows, r->parts, SONDE_LLAMA_PARTS_MAX);
     const uint32_t kept = all < SONDE_LLAMA_PARTS_MAX ? all : SONDE_LLAMA_PARTS_MAX;
-    struct sonde_uprobe_memory *m = make(kept);
+    struct sonde_uprobe_memory *m = uprobe_memory_make(kept);
     if (!m) return NULL;
     memcpy(m->parts, r->parts, kept * sizeof(m->parts[0]));
     m->parts_dropped = all - kept;
@@ -288,8 +293,10 @@ struct sonde_uprobe_memory *sonde_uprobe_read_tail(struct sonde_uprobe_reader *r
     if (count < 1 || count > INT32_MAX) return NULL;
     const size_t n = count > 1 ? 2 : 1;
     if (!is_address(tokens, (uint64_t)count * 4) ||
-        read_one(r, tokens + ((uint64_t)count - n) * 4, &last[2 - n], n * 4)) return NULL;
-    struct sonde_uprobe_memory *m = make(0);
+        uprobe_memory_read_one(r, tokens + ((uint64_t)count - n) * 4, &last[2 - n], n * 4)) {
+        return NULL;
+    }
+    struct sonde_uprobe_memory *m = uprobe_memory_make(0);
     if (!m) return NULL;
     m->value = SONDE__LLAMA_TAIL(last[0], last[1]);
     m->from = tokens;
@@ -297,12 +304,13 @@ struct sonde_uprobe_memory *sonde_uprobe_read_tail(struct sonde_uprobe_reader *r
 }
 
 /* A text that ends within max bytes: its length, or 0. Pages may end before. */
-static size_t read_text(struct sonde_uprobe_reader *r, uint64_t at, char *out, size_t max)
+static size_t uprobe_memory_read_text(struct sonde_uprobe_reader *r, uint64_t at, char *out,
+                                      size_t max)
 {
     for (size_t n = 0; n < max;) {
         const uint64_t to_page = 4096 - ((at + n) & 4095);
         const size_t len = to_page < max - n ? (size_t)to_page : max - n;
-        if (read_one(r, at + n, out + n, len)) return 0;
+        if (uprobe_memory_read_one(r, at + n, out + n, len)) return 0;
         const char *end = memchr(out + n, '\0', len);
         if (end) return (size_t)(end - out);
         n += len;
@@ -313,11 +321,11 @@ static size_t read_text(struct sonde_uprobe_reader *r, uint64_t at, char *out, s
 struct sonde_uprobe_memory *sonde_uprobe_read_path(struct sonde_uprobe_reader *r, uint64_t at)
 {
     char path[PATH_BYTES];
-    const size_t len = read_text(r, at, path, sizeof(path));
+    const size_t len = uprobe_memory_read_text(r, at, path, sizeof(path));
     if (!len) return NULL;
     const char *slash = memrchr(path, '/', len);
     const char *name = slash && slash[1] ? slash + 1 : path;
-    struct sonde_uprobe_memory *m = make(0);
+    struct sonde_uprobe_memory *m = uprobe_memory_make(0);
     if (!m) return NULL;
     const size_t n = strnlen(name, sizeof(m->text) - 1);
     memcpy(m->text, name, n);
@@ -330,9 +338,12 @@ struct sonde_uprobe_memory *sonde_uprobe_read_size(struct sonde_uprobe_reader *r
 {
     uint64_t size;
     if (symbols->buffer_size_at < 0 || !is_address(buffer, 4096)) return NULL;
-    if (read_one(r, buffer + (uint64_t)symbols->buffer_size_at, &size, sizeof(size))) return NULL;
+    if (uprobe_memory_read_one(r, buffer + (uint64_t)symbols->buffer_size_at, &size,
+                               sizeof(size))) {
+        return NULL;
+    }
     if (size > INT64_MAX) return NULL;
-    struct sonde_uprobe_memory *m = make(0);
+    struct sonde_uprobe_memory *m = uprobe_memory_make(0);
     if (m) m->value = size;
     return m;
 }
@@ -345,13 +356,15 @@ struct sonde_uprobe_memory *sonde_uprobe_read_tensor(struct sonde_uprobe_reader 
 {
     uint64_t memory[2], offset;
     char name[SONDE_UPROBE_TEXT];
-    if (symbols->tensor_name_at < 0 || read_one(r, context, memory, sizeof(memory))) return NULL;
-    if (read_one(r, memory[1], &offset, sizeof(offset))) return NULL;
+    if (symbols->tensor_name_at < 0 || uprobe_memory_read_one(r, context, memory, sizeof(memory))) {
+        return NULL;
+    }
+    if (uprobe_memory_read_one(r, memory[1], &offset, sizeof(offset))) return NULL;
     const uint64_t name_at = offset + (uint64_t)symbols->tensor_name_at;
     if (offset >= memory[0] || offset % 8 || name_at >= memory[0]) return NULL;
-    const size_t len = read_text(r, memory[1] + name_at, name, sizeof(name));
+    const size_t len = uprobe_memory_read_text(r, memory[1] + name_at, name, sizeof(name));
     if (!len) return NULL;
-    struct sonde_uprobe_memory *m = make(0);
+    struct sonde_uprobe_memory *m = uprobe_memory_make(0);
     if (m) memcpy(m->text, name, len);
     return m;
 }

@@ -80,21 +80,24 @@ int sonde_uprobe_pairs_init(struct sonde_uprobe_pairs *p,
     return p->threads ? 0 : SONDE_ENOMEM;
 }
 
-static void pop(struct sonde_uprobe_thread *t) { sonde__free(t->open[--t->depth].hit.memory); }
+static void uprobe_pair_pop(struct sonde_uprobe_thread *t)
+{
+    sonde__free(t->open[--t->depth].hit.memory);
+}
 
-static void forget(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread **at)
+static void uprobe_pair_forget(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread **at)
 {
     struct sonde_uprobe_thread *t = *at;
     *at = t->next;
     p->thread_count--;
-    while (t->depth) pop(t);
+    while (t->depth) uprobe_pair_pop(t);
     sonde__free(t);
 }
 
 void sonde_uprobe_pairs_release(struct sonde_uprobe_pairs *p)
 {
     for (uint32_t i = 0; p->threads && i < BUCKETS; i++) {
-        while (p->threads[i]) forget(p, &p->threads[i]);
+        while (p->threads[i]) uprobe_pair_forget(p, &p->threads[i]);
     }
     sonde__free(p->threads);
     p->threads = NULL;
@@ -109,10 +112,11 @@ static void forget_oldest(struct sonde_uprobe_pairs *p)
         }
     }
     p->unpaired += (*oldest)->depth;
-    forget(p, oldest);
+    uprobe_pair_forget(p, oldest);
 }
 
-static struct sonde_uprobe_thread *thread_of(struct sonde_uprobe_pairs *p, uint32_t tid, int add)
+static struct sonde_uprobe_thread *uprobe_pair_thread_of(struct sonde_uprobe_pairs *p, uint32_t tid,
+                                                         int add)
 {
     struct sonde_uprobe_thread **list = &p->threads[tid % BUCKETS], *t = *list;
     while (t && t->tid != tid) t = t->next;
@@ -130,7 +134,7 @@ static struct sonde_uprobe_thread *thread_of(struct sonde_uprobe_pairs *p, uint3
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static int64_t value_of(uint8_t kind, uint64_t word)
+static int64_t uprobe_pair_value_of(uint8_t kind, uint64_t word)
 {
     switch (kind) {
     case SONDE_UPROBE_I32: return (int32_t)(uint32_t)word;
@@ -156,8 +160,8 @@ static uint64_t read_value(const struct sonde_uprobe_hit *entry, const struct so
 }
 
 /* end: of the return, or the entry itself. */
-static void tell(struct sonde_uprobe_pairs *p, const struct sonde_uprobe_hit *entry,
-                 const struct sonde_uprobe_hit *end)
+static void uprobe_pair_tell(struct sonde_uprobe_pairs *p, const struct sonde_uprobe_hit *entry,
+                             const struct sonde_uprobe_hit *end)
 {
     const struct sonde_uprobe_rule *rule = &rules[entry->fn];
     const struct sonde_uprobe_memory *m = entry->memory;
@@ -168,13 +172,14 @@ static void tell(struct sonde_uprobe_pairs *p, const struct sonde_uprobe_hit *en
         .stamp = entry->time_ns,
         .end_ns = (end->time_ns > entry->time_ns ? end->time_ns : entry->time_ns) + p->unix_ns,
         .object = entry->fn == SONDE__LLAMA_MODEL_LOAD ? 0 : entry->arg[0],
-        .result = end->is_return ? value_of(rule->result, end->arg[0]) : 0,
+        .result = end->is_return ? uprobe_pair_value_of(rule->result, end->arg[0]) : 0,
         .text = m ? m->text : "",
     };
     for (size_t i = 0; i < 3; i++) {
         const uint8_t kind = rule->arg[i].kind;
-        c.arg[i] = kind == SONDE_UPROBE_MEMORY ? read_value(entry, end)
-                                               : (uint64_t)value_of(kind, entry->arg[rule->arg[i].reg]);
+        c.arg[i] = kind == SONDE_UPROBE_MEMORY
+                       ? read_value(entry, end)
+                       : (uint64_t)uprobe_pair_value_of(kind, entry->arg[rule->arg[i].reg]);
     }
     if (entry->fn == SONDE__LLAMA_DECODE || entry->fn == SONDE__LLAMA_ENCODE) {
         /* Read after the return it would be the next batch's, or none's. And -1: llama.cpp found
@@ -196,14 +201,14 @@ static void tell(struct sonde_uprobe_pairs *p, const struct sonde_uprobe_hit *en
 /* Calls that cannot be open any more when sp is where it is. One at the very same place may be:
  * a function that ended with a jump to another one, whose return address is not its caller's then,
  * but the kernel's. */
-static void give_up(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread *t,
-                    const struct sonde_uprobe_hit *h)
+static void uprobe_pair_give_up(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread *t,
+                                const struct sonde_uprobe_hit *h)
 {
     while (t->depth) {
         const struct sonde_uprobe_hit *top = &t->open[t->depth - 1].hit;
         if (top->sp > h->sp || (top->sp == h->sp && top->back != h->back)) break;
         p->unpaired++;
-        pop(t);
+        uprobe_pair_pop(t);
     }
 }
 
@@ -245,9 +250,9 @@ static int is_untold(struct sonde_uprobe_thread *t, const struct sonde_uprobe_hi
 static int take_entry(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread *t,
                       const struct sonde_uprobe_hit *h)
 {
-    if (t) give_up(p, t, h);
+    if (t) uprobe_pair_give_up(p, t, h);
     if (!rules[h->fn].returns) {
-        tell(p, h, h);
+        uprobe_pair_tell(p, h, h);
         return 0;
     }
     if (!t || t->depth == SONDE_UPROBE_DEPTH_MAX) {
@@ -272,16 +277,17 @@ static void take_return(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread
         p->unpaired++;
         return;
     }
-    for (; t->depth > i; p->unpaired++) pop(t);
-    if (!t->open[i - 1].untold) tell(p, &t->open[i - 1].hit, h);
-    pop(t);
+    for (; t->depth > i; p->unpaired++) uprobe_pair_pop(t);
+    if (!t->open[i - 1].untold) uprobe_pair_tell(p, &t->open[i - 1].hit, h);
+    uprobe_pair_pop(t);
 }
 
 void sonde_uprobe_pairs_take(struct sonde_uprobe_pairs *p, const struct sonde_uprobe_hit *h)
 {
     int kept = 0;
     if (sonde_uprobe_rule(h->fn)) {
-        struct sonde_uprobe_thread *t = thread_of(p, h->tid, rules[h->fn].returns && !h->is_return);
+        struct sonde_uprobe_thread *t =
+            uprobe_pair_thread_of(p, h->tid, rules[h->fn].returns && !h->is_return);
         if (t) t->last_ns = h->time_ns;
         if (h->is_return) {
             take_return(p, t, h);

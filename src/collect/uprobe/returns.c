@@ -71,7 +71,7 @@ void sonde_uprobe_returns_destroy(struct sonde_uprobe_returns *r)
 
 int sonde_uprobe_returns_fd(const struct sonde_uprobe_returns *r) { return r->fd; }
 
-static uint64_t last_of(const struct thread_returns *t)
+static uint64_t uprobe_returns_last_of(const struct thread_returns *t)
 {
     return t->count ? t->kept[t->count % KEPT].call.time_ns : 0;
 }
@@ -85,11 +85,15 @@ static struct thread_returns *find_thread(const struct sonde_uprobe_returns *r, 
 }
 
 /* In the place of the one that was silent for longest, if all are taken. NULL: no memory. */
-static struct thread_returns *add_thread(struct sonde_uprobe_returns *r, uint32_t tid)
+static struct thread_returns *uprobe_returns_add_thread(struct sonde_uprobe_returns *r,
+                                                        uint32_t tid)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < THREADS && r->threads[at]; i++) {
-        if (!r->threads[i] || last_of(r->threads[i]) < last_of(r->threads[at])) at = i;
+        if (!r->threads[i] ||
+            uprobe_returns_last_of(r->threads[i]) < uprobe_returns_last_of(r->threads[at])) {
+            at = i;
+        }
     }
     struct thread_returns *t = r->threads[at];
     if (!t) t = r->threads[at] = sonde__alloc(sizeof(*t));
@@ -106,7 +110,8 @@ static struct kept_call *places_of(struct thread_returns *t, uint64_t place)
 }
 
 /* In the place of the one longest ago. Records of several CPUs may come a little out of order. */
-static void put_call(struct thread_returns *t, const struct sonde_uprobe_return *call)
+static void uprobe_returns_put_call(struct thread_returns *t,
+                                    const struct sonde_uprobe_return *call)
 {
     struct kept_call *places = places_of(t, call->place), *to = places;
     for (uint32_t i = 0; i < WAYS; i++) {
@@ -128,8 +133,8 @@ void sonde_uprobe_returns_put(struct sonde_uprobe_returns *r, uint32_t tid,
     if (!tid) return;
     sonde_lock(&r->lock);
     struct thread_returns *t = find_thread(r, tid);
-    if (!t) t = add_thread(r, tid);
-    if (t) put_call(t, call);
+    if (!t) t = uprobe_returns_add_thread(r, tid);
+    if (t) uprobe_returns_put_call(t, call);
     sonde_unlock(&r->lock);
 }
 

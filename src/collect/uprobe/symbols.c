@@ -25,23 +25,25 @@ static const char *const names[SONDE__LLAMA_COUNT] = {
 #undef SONDE__X
 };
 
-struct image {
+struct uprobe_symbols_image {
     const unsigned char *bytes;
     size_t len;
     Elf64_Phdr texts[TEXTS_MAX];
     uint32_t text_count;
 };
 
-static int copy(const struct image *i, uint64_t at, void *out, size_t len)
+static int uprobe_symbols_copy(const struct uprobe_symbols_image *i, uint64_t at, void *out, size_t len)
 {
     if (at > i->len || len > i->len - at) return -1;
     memcpy(out, i->bytes + at, len);
     return 0;
 }
 
-static int read_header(struct image *i, Elf64_Ehdr *h)
+static int uprobe_symbols_read_header(struct uprobe_symbols_image *i, Elf64_Ehdr *h)
 {
-    if (copy(i, 0, h, sizeof(*h)) || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0) return -1;
+    if (uprobe_symbols_copy(i, 0, h, sizeof(*h)) || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0) {
+        return -1;
+    }
     if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB) return -1;
     if (h->e_machine != SONDE__ARCH_ELF_MACHINE) return -1;
     if (h->e_type != ET_EXEC && h->e_type != ET_DYN) return -1;
@@ -50,14 +52,14 @@ static int read_header(struct image *i, Elf64_Ehdr *h)
         Elf64_Phdr p;
         uint64_t at;
         if (__builtin_add_overflow(h->e_phoff, (uint64_t)n * sizeof(p), &at)) return -1;
-        if (copy(i, at, &p, sizeof(p))) return -1;
+        if (uprobe_symbols_copy(i, at, &p, sizeof(p))) return -1;
         if (p.p_type == PT_LOAD && (p.p_flags & PF_X)) i->texts[i->text_count++] = p;
     }
     return i->text_count ? 0 : -1;
 }
 
 /* Offset in the file of an address as linked; 0 = no code is there. */
-static uint64_t file_offset(const struct image *i, uint64_t addr)
+static uint64_t file_offset(const struct uprobe_symbols_image *i, uint64_t addr)
 {
     for (uint32_t n = 0; n < i->text_count; n++) {
         const Elf64_Phdr *p = &i->texts[n];
@@ -69,15 +71,15 @@ static uint64_t file_offset(const struct image *i, uint64_t addr)
 }
 
 /* The first bytes of a function, at most as many as it has. */
-static size_t code_of(const struct image *i, uint64_t at, uint64_t size, uint8_t out[CODE_MAX])
+static size_t code_of(const struct uprobe_symbols_image *i, uint64_t at, uint64_t size, uint8_t out[CODE_MAX])
 {
     size_t n = i->len - at < CODE_MAX ? (size_t)(i->len - at) : CODE_MAX;
     if (size && size < n) n = (size_t)size;
-    return copy(i, at, out, n) ? 0 : n;
+    return uprobe_symbols_copy(i, at, out, n) ? 0 : n;
 }
 
-static void found(const struct image *i, const char *name, const Elf64_Sym *sym,
-                  struct sonde_uprobe_symbols *out)
+static void uprobe_symbols_found(const struct uprobe_symbols_image *i, const char *name, const Elf64_Sym *sym,
+                                 struct sonde_uprobe_symbols *out)
 {
     uint8_t code[CODE_MAX];
     const uint64_t at = file_offset(i, sym->st_value);
@@ -95,8 +97,8 @@ static void found(const struct image *i, const char *name, const Elf64_Sym *sym,
     }
 }
 
-static void look_at(const struct image *i, const Elf64_Shdr *strings, const Elf64_Sym *sym,
-                    struct sonde_uprobe_symbols *out)
+static void uprobe_symbols_look_at(const struct uprobe_symbols_image *i, const Elf64_Shdr *strings,
+                                   const Elf64_Sym *sym, struct sonde_uprobe_symbols *out)
 {
     char name[NAME_MAX_LEN];
     if (ELF64_ST_TYPE(sym->st_info) != STT_FUNC || sym->st_shndx == SHN_UNDEF) return;
@@ -104,13 +106,13 @@ static void look_at(const struct image *i, const Elf64_Shdr *strings, const Elf6
     const uint64_t left = strings->sh_size - sym->st_name;
     const uint64_t at = strings->sh_offset + sym->st_name;
     size_t n = left < sizeof(name) ? (size_t)left : sizeof(name);
-    if (copy(i, at, name, 5 < n ? 5 : n)) return;
+    if (uprobe_symbols_copy(i, at, name, 5 < n ? 5 : n)) return;
     if (n < 5 || (memcmp(name, "llama", 5) != 0 && memcmp(name, "ggml_", 5) != 0)) return;
-    if (copy(i, at, name, n) || !memchr(name, '\0', n)) return;
-    found(i, name, sym, out);
+    if (uprobe_symbols_copy(i, at, name, n) || !memchr(name, '\0', n)) return;
+    uprobe_symbols_found(i, name, sym, out);
 }
 
-static void look_through(const struct image *i, const Elf64_Shdr *table, const Elf64_Shdr *strings,
+static void look_through(const struct uprobe_symbols_image *i, const Elf64_Shdr *table, const Elf64_Shdr *strings,
                          struct sonde_uprobe_symbols *out)
 {
     const uint64_t count = table->sh_size / sizeof(Elf64_Sym);
@@ -121,28 +123,31 @@ static void look_through(const struct image *i, const Elf64_Shdr *table, const E
     for (uint64_t n = 0; n < count; n++) {
         Elf64_Sym sym;
         memcpy(&sym, i->bytes + table->sh_offset + n * sizeof(sym), sizeof(sym));
-        look_at(i, strings, &sym, out);
+        uprobe_symbols_look_at(i, strings, &sym, out);
     }
 }
 
 int sonde_uprobe_symbols_find(const void *elf, size_t len, struct sonde_uprobe_symbols *out)
 {
-    struct image i = { .bytes = elf, .len = len };
+    struct uprobe_symbols_image i = { .bytes = elf, .len = len };
     Elf64_Ehdr h;
     Elf64_Shdr section, strings;
     memset(out, 0, sizeof(*out));
     out->buffer_size_at = out->tensor_name_at = -1;
-    if (read_header(&i, &h)) return SONDE_EFORMAT;
+    if (uprobe_symbols_read_header(&i, &h)) return SONDE_EFORMAT;
     out->entry_at = file_offset(&i, h.e_entry);
     if (!h.e_shoff || h.e_shentsize != sizeof(section)) return 0; /* it has no names left */
-    if (copy(&i, h.e_shoff, &section, sizeof(section))) return SONDE_EFORMAT;
+    if (uprobe_symbols_copy(&i, h.e_shoff, &section, sizeof(section))) return SONDE_EFORMAT;
     const uint64_t count = h.e_shnum ? h.e_shnum : section.sh_size; /* too many for the header */
     if (count > SECTIONS_MAX) return SONDE_EFORMAT;
     for (uint64_t n = 1; n < count; n++) {
-        if (copy(&i, h.e_shoff + n * sizeof(section), &section, sizeof(section))) break;
+        if (uprobe_symbols_copy(&i, h.e_shoff + n * sizeof(section), &section, sizeof(section))) {
+            break;
+        }
         if (section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) continue;
         if (section.sh_link >= count ||
-            copy(&i, h.e_shoff + section.sh_link * sizeof(section), &strings, sizeof(strings))) {
+            uprobe_symbols_copy(&i, h.e_shoff + section.sh_link * sizeof(section), &strings,
+                                sizeof(strings))) {
             continue;
         }
         look_through(&i, &section, &strings, out);

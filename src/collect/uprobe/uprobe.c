@@ -62,7 +62,7 @@ struct sonde_uprobe {
 };
 
 /* Before all others where that is permitted, since memory must be read before a call returns. */
-static void hurry(void)
+static void uprobe_hurry(void)
 {
     const struct sched_param first = { .sched_priority = 1 };
     if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first)) {
@@ -127,7 +127,7 @@ static struct sonde_uprobe_memory *read_at_return(struct sonde_uprobe *u,
 }
 
 /* Give what is older than limit_ns to be paired, and as many more as there is no room for. */
-static void release(struct sonde_uprobe *u, uint64_t limit_ns, uint32_t at_least)
+static void uprobe_release(struct sonde_uprobe *u, uint64_t limit_ns, uint32_t at_least)
 {
     uint32_t n = 0;
     while (n < u->pending_count && (n < at_least || u->pending[n].time_ns < limit_ns)) {
@@ -140,7 +140,7 @@ static void release(struct sonde_uprobe *u, uint64_t limit_ns, uint32_t at_least
 /* Nearly always the newest. */
 static void put_in_order(struct sonde_uprobe *u, const struct sonde_uprobe_hit *h)
 {
-    if (u->pending_count == PENDING_MAX) release(u, 0, PENDING_MAX / 2);
+    if (u->pending_count == PENDING_MAX) uprobe_release(u, 0, PENDING_MAX / 2);
     uint32_t i = u->pending_count++;
     for (; i && u->pending[i - 1].time_ns > h->time_ns; i--) u->pending[i] = u->pending[i - 1];
     u->pending[i] = *h;
@@ -179,7 +179,7 @@ static void take_hit(struct sonde_uprobe *u, const struct sonde_uprobe_event *e,
     put_in_order(u, &h);
 }
 
-static void drain(struct sonde_uprobe *u, int last)
+static void uprobe_drain(struct sonde_uprobe *u, int last)
 {
     const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     const uint64_t limit = last ? UINT64_MAX : now - SETTLE_NS;
@@ -199,13 +199,13 @@ static void drain(struct sonde_uprobe *u, int last)
         }
     }
     if (u->options.returns) sonde_uprobe_returns_seen(u->options.returns, last ? UINT64_MAX : now);
-    release(u, limit, 0);
+    uprobe_release(u, limit, 0);
     u->options.drained(u->options.arg, (last ? now : limit) + u->pairs.unix_ns);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void publish(struct sonde_uprobe *u)
+static void uprobe_publish(struct sonde_uprobe *u)
 {
     u->now.calls = u->pairs.calls;
     u->now.late = u->pairs.late;
@@ -217,12 +217,12 @@ static void publish(struct sonde_uprobe *u)
     sonde_unlock(&u->lock);
 }
 
-static void *read_loop(void *arg)
+static void *uprobe_read_loop(void *arg)
 {
     struct sonde_uprobe *u = arg;
     uint64_t asked;
     int stop = 0;
-    hurry();
+    uprobe_hurry();
     while (!stop) {
         watch_rings(u); /* without memory there is another try */
         poll(u->polls, u->rings.count + OTHER_FDS, WAIT_MS);
@@ -232,8 +232,8 @@ static void *read_loop(void *arg)
         }
         stop = u->polls[u->rings.count].revents != 0;
         if (stop) sonde_uprobe_set_disable(&u->set);
-        if (u->rings.count) drain(u, stop);
-        publish(u);
+        if (u->rings.count) uprobe_drain(u, stop);
+        uprobe_publish(u);
     }
     return NULL;
 }
@@ -254,8 +254,8 @@ static void *scan_loop(void *arg)
     return NULL;
 }
 
-static int start_thread(pthread_t *thread, void *(*run)(void *), const char *name,
-                        struct sonde_uprobe *u, struct sonde_err *err)
+static int uprobe_start_thread(pthread_t *thread, void *(*run)(void *), const char *name,
+                               struct sonde_uprobe *u, struct sonde_err *err)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -293,8 +293,8 @@ static void free_all(struct sonde_uprobe *u)
     sonde__free(u);
 }
 
-static int make(const struct sonde_uprobe_options *options, struct sonde_uprobe **out,
-                struct sonde_err *err)
+static int uprobe_make(const struct sonde_uprobe_options *options, struct sonde_uprobe **out,
+                       struct sonde_err *err)
 {
     struct sonde_uprobe *u = sonde__calloc(1, sizeof(*u));
     if (!u) return sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
@@ -329,10 +329,10 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
 {
     struct sonde_uprobe *u = NULL;
     struct sonde_uprobe_status status;
-    int rc = make(options, &u, err);
+    int rc = uprobe_make(options, &u, err);
     if (rc) return rc;
     /* First who reads: opening probes takes a second and more, in which hits come. */
-    rc = start_thread(&u->thread, read_loop, "sonde-uprobe", u, err);
+    rc = uprobe_start_thread(&u->thread, uprobe_read_loop, "sonde-uprobe", u, err);
     if (rc) {
         free_all(u);
         return rc;
@@ -346,7 +346,7 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
     if (status.problem.text[0] && !status.files) {
         rc = sonde_err_set(err, SONDE_EACCES, "%s", status.problem.text);
     }
-    if (!rc) rc = start_thread(&u->scanner, scan_loop, "sonde-scan", u, err);
+    if (!rc) rc = uprobe_start_thread(&u->scanner, scan_loop, "sonde-scan", u, err);
     if (rc) {
         stop_thread(u->thread, u->wake_fd);
         free_all(u);

@@ -16,7 +16,7 @@
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
-static const struct llama_seq *seq_of(const struct llama_context *k, uint64_t id)
+static const struct llama_seq *llama_batch_seq_of(const struct llama_context *k, uint64_t id)
 {
     for (uint32_t i = 0; i < LLAMA_SEQS_MAX; i++) {
         if (k->seq[i].state != LLAMA_NOTHING && k->seq[i].id == id) return &k->seq[i];
@@ -60,8 +60,8 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
     e.kind = e.tokens > e.tokens_out ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
     e.name = sonde_phase_name(e.kind);
     llama_tell(x, &e);
-    llama_span_parts(x, e.kind, b->tid, b->begin_ns, b->end_ns, only ? seq_of(k, only) : NULL,
-                     parts, part_count);
+    llama_span_parts(x, e.kind, b->tid, b->begin_ns, b->end_ns,
+                     only ? llama_batch_seq_of(k, only) : NULL, parts, part_count);
 }
 
 /* ---- Batches --------------------------------------------------------------------------------- */
@@ -98,7 +98,8 @@ static int part_ok(const struct sonde_llama_part *p)
            p->row <= LLAMA_TOKENS_MAX && p->pos >= -1;
 }
 
-static void failed(struct sonde_llama *x, struct llama_context *k, const struct sonde_llama_call *c)
+static void llama_batch_failed(struct sonde_llama *x, struct llama_context *k,
+                               const struct sonde_llama_call *c)
 {
     for (uint32_t i = 0; i < c->part_count; i++) {
         struct llama_seq *s = llama_seq_get(k, c->parts[i].seq);
@@ -107,7 +108,8 @@ static void failed(struct sonde_llama *x, struct llama_context *k, const struct 
     k->row_count = 0;
 }
 
-static void forward(struct sonde_llama *x, struct llama_context *k, const struct sonde_llama_call *c)
+static void llama_batch_forward(struct sonde_llama *x, struct llama_context *k,
+                                const struct sonde_llama_call *c)
 {
     struct llama_batch *b = &k->batch;
     struct llama_batch_part part;
@@ -142,7 +144,7 @@ static void forward(struct sonde_llama *x, struct llama_context *k, const struct
         b->requests += c->parts_dropped;
     }
     b->waits = b->prompt_tokens + b->output_tokens > 0;
-    if (c->result < 0) failed(x, k, c);
+    if (c->result < 0) llama_batch_failed(x, k, c);
 }
 
 /* ---- Warm-up --------------------------------------------------------------------------------- */
@@ -163,7 +165,7 @@ void llama_held_work(struct sonde_llama *x, struct llama_context *k)
     const uint32_t count = k->held_count;
     k->held_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        forward(x, k, &k->held[i].c);
+        llama_batch_forward(x, k, &k->held[i].c);
         llama_kept_release(&k->held[i]);
     }
 }
@@ -202,7 +204,7 @@ void llama_forward_call(struct sonde_llama *x, const struct sonde_llama_call *c)
         }
     }
     if (k->held_count) llama_held_work(x, k);
-    forward(x, k, c);
+    llama_batch_forward(x, k, c);
 }
 
 /* Somebody waits for results of k: how long the last batch took is known. */

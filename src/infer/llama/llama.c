@@ -133,7 +133,7 @@ void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns)
     x->lost = 1;
 }
 
-static void give_up(struct sonde_llama *x)
+static void llama_give_up(struct sonde_llama *x)
 {
     int any = 0;
     x->lost = 0;
@@ -175,7 +175,7 @@ static int of_object(uint32_t fn)
 
 /* ---- Calls that another has told of ---------------------------------------------------------- */
 
-static void age(struct sonde_llama *x, uint64_t since_ns);
+static void llama_age(struct sonde_llama *x, uint64_t since_ns);
 
 void sonde_llama_replay(struct sonde_llama *x, uint64_t end_stamp, uint64_t until_ns)
 {
@@ -188,7 +188,7 @@ uint64_t sonde_llama_told(const struct sonde_llama *x) { return x->told_stamp; }
 static void replay_over(struct sonde_llama *x)
 {
     x->quietly = 1;
-    age(x, x->replay_ns);
+    llama_age(x, x->replay_ns);
     x->quietly = 0;
     x->replay_stamp = 0;
 }
@@ -197,7 +197,7 @@ static void replay_over(struct sonde_llama *x)
 
 static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
 {
-    if (x->lost) give_up(x);
+    if (x->lost) llama_give_up(x);
     if (x->replay_stamp && c->end_stamp > x->replay_stamp) replay_over(x);
     x->quietly = x->replay_stamp != 0;
     if (c->end_stamp > x->told_stamp) x->told_stamp = c->end_stamp;
@@ -243,7 +243,7 @@ static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
 
 /* ---- The order of calls ---------------------------------------------------------------------- */
 
-static void release_one(struct sonde_llama *x)
+static void llama_release_one(struct sonde_llama *x)
 {
     struct llama_kept kept;
     sonde_timeq_take(&x->waiting, &kept);
@@ -310,7 +310,7 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
         return;
     }
     while (x->waiting.count && x->parts_waiting + c->part_count > LLAMA_PARTS_WAIT_MAX) {
-        release_one(x);
+        llama_release_one(x);
     }
     if (llama_keep(&kept, c) != 0) {
         x->figures.dropped++;
@@ -323,13 +323,13 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
             x->figures.dropped++;
             return;
         }
-        release_one(x);
+        llama_release_one(x);
     }
     x->parts_waiting += c->part_count;
 }
 
 /* What nothing was heard of for a while is out, told or over. */
-static void age(struct sonde_llama *x, uint64_t since_ns)
+static void llama_age(struct sonde_llama *x, uint64_t since_ns)
 {
     llama_pending_age(x, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
@@ -342,10 +342,10 @@ static void age(struct sonde_llama *x, uint64_t since_ns)
 
 void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
 {
-    if (x->lost) give_up(x);
-    while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) release_one(x);
+    if (x->lost) llama_give_up(x);
+    while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) llama_release_one(x);
     if (x->replay_stamp && since_ns > x->replay_ns) replay_over(x);
-    age(x, since_ns);
+    llama_age(x, since_ns);
 }
 
 void sonde_llama_end(struct sonde_llama *x)

@@ -126,7 +126,7 @@ static void name_of_path(const char *path, char out[LLAMA_NAME_MAX])
     out[sonde__utf8_copy(out, LLAMA_NAME_MAX - 1, base, len, &changed)] = '\0';
 }
 
-static struct llama_model *model_slot(struct sonde_llama *x, uint64_t object)
+static struct llama_model *llama_object_model_slot(struct sonde_llama *x, uint64_t object)
 {
     struct llama_model *to = NULL;
     for (uint32_t i = 0; i < LLAMA_MODELS_MAX; i++) {
@@ -140,7 +140,7 @@ static void on_model_load(struct sonde_llama *x, const struct sonde_llama_call *
 {
     struct llama_model failed = { 0 };
     const uint64_t object = (uint64_t)c->result;
-    struct llama_model *m = object ? model_slot(x, object) : &failed;
+    struct llama_model *m = object ? llama_object_model_slot(x, object) : &failed;
     m->object = object;
     name_of_path(c->text ? c->text : "", m->name);
 
@@ -166,7 +166,7 @@ void sonde_llama_known(struct sonde_llama *x, uint64_t context, uint64_t memory,
     if (!k || !model) return;
     if (!k->model) k->model = model;
     if (!k->memory) k->memory = memory;
-    struct llama_model *m = model_slot(x, model);
+    struct llama_model *m = llama_object_model_slot(x, model);
     if (m->object == model && m->name[0]) return;
     m->object = model;
     name_of_path(path, m->name);

@@ -32,9 +32,9 @@ static int began_before(const struct sonde_llama *x, const struct llama_context 
     return x->figures.seen[SONDE__LLAMA_TOKENIZE] || x->figures.unused || (pos > 0 && !s->id);
 }
 
-static void request_begin(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
-                          const struct sonde_llama_call *c, const struct sonde_llama_part *p,
-                          int64_t pos)
+static void llama_seq_request_begin(struct sonde_llama *x, struct llama_context *k,
+                                    struct llama_seq *s, const struct sonde_llama_call *c,
+                                    const struct sonde_llama_part *p, int64_t pos)
 {
     struct llama_text t;
     const int complete = !p->outputs ? 0 : p->flags & SONDE_LLAMA_IMPLIED ? -1 : 1;
@@ -195,7 +195,7 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
         k->active++;
     } else if (begins_anew(s, p, pos)) {
         request_over(x, k, s);
-        request_begin(x, k, s, c, p, pos);
+        llama_seq_request_begin(x, k, s, c, p, pos);
     }
     const int output = !of_prompt(s, p);
     if (output && !s->sampled && p->tokens == 1) unseen_token(x, s, c);
@@ -270,8 +270,8 @@ void llama_seqs_absent(struct sonde_llama *x, struct llama_context *k)
 
 /* ---- Calls ------------------------------------------------------------------------------------ */
 
-static void cut(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
-                const struct sonde_llama_call *c, int64_t p0, int64_t p1)
+static void llama_seq_cut(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
+                          const struct sonde_llama_call *c, int64_t p0, int64_t p1)
 {
     if (p1 >= 0) { /* a hole that is closed by moving the rest: a context shift */
         if (p0 >= 0 && p1 > p0 && p1 <= s->length) s->length -= p1 - p0;
@@ -295,6 +295,6 @@ void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c)
     if (seq <= 0 && p0 <= 0 && p1 < 0) llama_held_drop(x, k);
     for (int64_t i = seq < 0 ? 0 : seq; i < (seq < 0 ? LLAMA_SEQS_MAX : seq + 1); i++) {
         struct llama_seq *s = llama_seq_get(k, i);
-        if (s) cut(x, k, s, c, p0, p1);
+        if (s) llama_seq_cut(x, k, s, c, p0, p1);
     }
 }

@@ -57,7 +57,7 @@ static struct llama_text *at_age(struct sonde_llama *x, uint32_t i)
     return &x->text[(x->text_next + i) % LLAMA_TEXTS_MAX];
 }
 
-static int usable(const struct llama_text *t, uint64_t before_ns)
+static int llama_text_usable(const struct llama_text *t, uint64_t before_ns)
 {
     return t->tokens && t->complete && t->end_ns <= before_ns && before_ns - t->end_ns < AGE_NS;
 }
@@ -71,7 +71,7 @@ static uint32_t sum_from(struct sonde_llama *x, uint32_t i, uint64_t tokens, uin
     uint64_t sum = 0;
     for (; i < LLAMA_TEXTS_MAX && sum < tokens; i++) {
         const struct llama_text *t = at_age(x, i);
-        if (!usable(t, before_ns) || t->tid != tid) continue;
+        if (!llama_text_usable(t, before_ns) || t->tid != tid) continue;
         sum += t->tokens;
         if (sum == tokens) return tails_agree(t->tail, tail) ? i + 1 : 0;
     }
@@ -92,12 +92,12 @@ static void take_range(struct sonde_llama *x, uint32_t from, uint32_t to, int ta
     }
 }
 
-static int find_one(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
-                    uint64_t before_ns, int take, struct llama_text *out)
+static int llama_text_find_one(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
+                               uint64_t before_ns, int take, struct llama_text *out)
 {
     for (uint32_t i = 0; i < LLAMA_TEXTS_MAX; i++) {
         const struct llama_text *t = at_age(x, i);
-        if (!usable(t, before_ns)) continue;
+        if (!llama_text_usable(t, before_ns)) continue;
         if (complete ? t->tokens == tokens && tails_agree(t->tail, tail) : t->tokens > tokens) {
             take_range(x, i, i + 1, take, out);
             return 1;
@@ -110,13 +110,13 @@ int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int c
                     uint64_t before_ns, int take, struct llama_text *out)
 {
     /* One text before sums of several, and both before one that is just longer. */
-    if (complete && find_one(x, tokens, tail, 1, before_ns, take, out)) return 1;
+    if (complete && llama_text_find_one(x, tokens, tail, 1, before_ns, take, out)) return 1;
     for (uint32_t i = 0; complete && i < LLAMA_TEXTS_MAX; i++) {
-        if (!usable(at_age(x, i), before_ns)) continue;
+        if (!llama_text_usable(at_age(x, i), before_ns)) continue;
         const uint32_t end = sum_from(x, i, tokens, tail, before_ns);
         if (!end) continue;
         take_range(x, i, end, take, out);
         return 1;
     }
-    return complete <= 0 && find_one(x, tokens, tail, 0, before_ns, take, out);
+    return complete <= 0 && llama_text_find_one(x, tokens, tail, 0, before_ns, take, out);
 }

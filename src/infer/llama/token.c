@@ -29,8 +29,8 @@ struct llama_thread *llama_thread_get(struct sonde_llama *x, uint32_t tid)
 }
 
 /* Whose token the thread sampled last, if that has not ended. */
-static struct llama_seq *last_of(struct sonde_llama *x, const struct llama_thread *t,
-                                 struct llama_context **k)
+static struct llama_seq *llama_token_last_of(struct sonde_llama *x, const struct llama_thread *t,
+                                             struct llama_context **k)
 {
     if (!t->last_id) return NULL;
     *k = llama_context_serial(x, t->last_context);
@@ -41,7 +41,8 @@ static struct llama_seq *last_of(struct sonde_llama *x, const struct llama_threa
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* The part that a row is in; below 0 counts from the last output. */
-static const struct sonde_llama_part *part_of(const struct llama_context *k, int64_t row)
+static const struct sonde_llama_part *llama_token_part_of(const struct llama_context *k,
+                                                          int64_t row)
 {
     if (row >= 0) {
         for (uint32_t i = 0; i < k->row_count; i++) {
@@ -86,10 +87,10 @@ static int64_t shared_seq(const struct llama_context *k, const struct sonde_llam
     return -1;
 }
 
-static void token_out(struct sonde_llama *x, struct llama_context *k, struct llama_thread *t,
-                      int64_t row, uint64_t time_ns, int64_t token)
+static void llama_token_out(struct sonde_llama *x, struct llama_context *k, struct llama_thread *t,
+                            int64_t row, uint64_t time_ns, int64_t token)
 {
-    const struct sonde_llama_part *p = part_of(k, row);
+    const struct sonde_llama_part *p = llama_token_part_of(k, row);
     if (!p) return;
     int64_t seq = p->seq;
     if (row_take(k, row)) {
@@ -114,8 +115,8 @@ static void token_out(struct sonde_llama *x, struct llama_context *k, struct lla
 }
 
 /* A phase of a request, or of nobody's. */
-static void phase(struct sonde_llama *x, uint32_t tid, uint32_t kind, uint64_t begin_ns,
-                  uint64_t end_ns, struct llama_seq *s)
+static void llama_token_phase(struct sonde_llama *x, uint32_t tid, uint32_t kind, uint64_t begin_ns,
+                              uint64_t end_ns, struct llama_seq *s)
 {
     llama_span(x, kind, tid, begin_ns, end_ns, s);
     if (!s) return;
@@ -131,7 +132,7 @@ static void phase(struct sonde_llama *x, uint32_t tid, uint32_t kind, uint64_t b
 static struct llama_seq *pending_seq(struct sonde_llama *x, const struct llama_thread *t)
 {
     struct llama_context *k = llama_context_serial(x, t->pending_context);
-    const struct sonde_llama_part *p = k ? part_of(k, t->pending_row) : NULL;
+    const struct sonde_llama_part *p = k ? llama_token_part_of(k, t->pending_row) : NULL;
     struct llama_seq *s = p ? llama_seq_get(k, p->seq) : NULL;
     return s && s->state != LLAMA_NOTHING ? s : NULL;
 }
@@ -143,7 +144,8 @@ void llama_pending_out(struct sonde_llama *x, struct llama_thread *t,
     struct llama_seq *s = pending_seq(x, t);
     uint64_t time_ns = t->pending_ns;
     for (uint32_t i = 0; i < t->apply_count; i++) {
-        phase(x, t->tid, SONDE_PHASE_SAMPLE, t->apply[i].begin_ns, t->apply[i].end_ns, s);
+        llama_token_phase(x, t->tid, SONDE_PHASE_SAMPLE, t->apply[i].begin_ns, t->apply[i].end_ns,
+                          s);
     }
     if (!t->apply_count && next && next->begin_ns > time_ns &&
         (next->fn == SONDE__LLAMA_IS_EOG || next->fn == SONDE__LLAMA_PIECE)) {
@@ -151,7 +153,7 @@ void llama_pending_out(struct sonde_llama *x, struct llama_thread *t,
     }
     t->pending_context = 0;
     t->apply_count = 0;
-    if (k) token_out(x, k, t, t->pending_row, time_ns, -1);
+    if (k) llama_token_out(x, k, t, t->pending_row, time_ns, -1);
 }
 
 void llama_pending_age(struct sonde_llama *x, uint64_t before_ns)
@@ -176,7 +178,8 @@ static void on_logits(struct sonde_llama *x, struct llama_context *k, struct lla
     t->pending_ns = c->end_ns;
 }
 
-static void on_sample(struct sonde_llama *x, struct llama_thread *t, const struct sonde_llama_call *c)
+static void llama_token_on_sample(struct sonde_llama *x, struct llama_thread *t,
+                                  const struct sonde_llama_call *c)
 {
     struct llama_context *k = llama_context_get(x, c->arg[0]);
     if (!k) return;
@@ -188,14 +191,14 @@ static void on_sample(struct sonde_llama *x, struct llama_thread *t, const struc
     t->apply_count = 0; /* what was applied inside is part of it */
     struct llama_seq *s = pending_seq(x, t);
     t->pending_context = 0;
-    phase(x, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, s);
-    token_out(x, k, t, row, c->end_ns, c->result >= 0 ? c->result : -1);
+    llama_token_phase(x, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, s);
+    llama_token_out(x, k, t, row, c->end_ns, c->result >= 0 ? c->result : -1);
 }
 
 static void on_apply(struct sonde_llama *x, struct llama_thread *t, const struct sonde_llama_call *c)
 {
     if (!t->pending_context) {
-        phase(x, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, NULL);
+        llama_token_phase(x, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, NULL);
         return;
     }
     t->pending_ns = c->end_ns;
@@ -210,14 +213,14 @@ static void on_apply(struct sonde_llama *x, struct llama_thread *t, const struct
 static void on_text(struct sonde_llama *x, struct llama_thread *t, const struct sonde_llama_call *c)
 {
     struct llama_context *k = NULL;
-    struct llama_seq *s = last_of(x, t, &k);
+    struct llama_seq *s = llama_token_last_of(x, t, &k);
     const int64_t token = (int32_t)c->arg[0];
     if (s && c->fn != SONDE__LLAMA_DETOKENIZE && token >= 0) {
         if (s->token < 0) s->token = token;
         if (s->token != token) s = NULL; /* of something else */
     }
     if (c->fn != SONDE__LLAMA_IS_EOG) {
-        phase(x, t->tid, SONDE_PHASE_DETOKENIZE, c->begin_ns, c->end_ns, s);
+        llama_token_phase(x, t->tid, SONDE_PHASE_DETOKENIZE, c->begin_ns, c->end_ns, s);
         return;
     }
     if (!s) return;
@@ -232,7 +235,7 @@ void llama_token_call(struct sonde_llama *x, const struct sonde_llama_call *c)
     struct llama_thread *t = llama_thread_get(x, c->tid);
     struct llama_context *k;
     switch (c->fn) {
-    case SONDE__LLAMA_SAMPLE: on_sample(x, t, c); return;
+    case SONDE__LLAMA_SAMPLE: llama_token_on_sample(x, t, c); return;
     case SONDE__LLAMA_APPLY: on_apply(x, t, c); return;
     case SONDE__LLAMA_IS_EOG:
     case SONDE__LLAMA_PIECE:

@@ -9,7 +9,7 @@
 
 /* A signal handler that came in the middle of it, or the library itself, or an allocator's own
  * operator delete that calls free. */
-static int interrupted(void)
+static int heap_entry_interrupted(void)
 {
     if (LIKELY(!sonde__heap_tls.busy)) return 0;
     sonde__heap_tls.probed = 1;
@@ -23,7 +23,7 @@ static int interrupted(void)
 int sonde__heap_chosen(size_t n)
 {
     struct sonde__heap_tls *tls = &sonde__heap_tls;
-    if (interrupted()) return 0;
+    if (heap_entry_interrupted()) return 0;
     const uint32_t mode = sonde__heap_gate.mode ? sonde__heap_gate.mode : sonde__heap_wake();
     if (!mode) return 0;
     if (sonde__heap_gate.closed) {
@@ -64,7 +64,7 @@ SLOW int slow_posix_memalign(void **out, size_t align, size_t n)
 void sonde__heap_leave_rare(void *p)
 {
     struct sonde__heap_block b;
-    if (!p || !sonde__heap_gate.mode || interrupted()) return;
+    if (!p || !sonde__heap_gate.mode || heap_entry_interrupted()) return;
     sonde__heap_busy(1);
     if (sonde__heap_gate.mode == SONDE__HEAP_FULL) {
         sonde__heap_full_free(p);
@@ -80,13 +80,13 @@ SLOW void slow_free(void *p)
     sonde__heap_real.free(p);
 }
 
-static int forget(void *p, struct sonde__heap_block *b)
+static int heap_entry_forget(void *p, struct sonde__heap_block *b)
 {
     return sonde__heap_gate.mode == SONDE__HEAP_FULL ? sonde__heap_full_forget(p, b)
                                                    : sonde__heap_sampled_forget(p, b);
 }
 
-static void freed(const struct sonde__heap_block *b)
+static void heap_entry_freed(const struct sonde__heap_block *b)
 {
     if (sonde__heap_gate.mode == SONDE__HEAP_FULL) sonde__heap_full_freed(b);
     else sonde__heap_sampled_freed(b);
@@ -102,7 +102,7 @@ SLOW void *slow_realloc(void *p, size_t n)
     int known = 0;
     if (p && sonde__heap_gate.mode && !sonde__heap_tls.busy) {
         sonde__heap_busy(1);
-        known = forget(p, &b);
+        known = heap_entry_forget(p, &b);
         sonde__heap_busy(0);
     }
     void *q = sonde__heap_real.realloc(p, n);
@@ -110,7 +110,7 @@ SLOW void *slow_realloc(void *p, size_t n)
     if (known) {
         sonde__heap_busy(1);
         if (failed) sonde__heap_put_back(&b);
-        else freed(&b);
+        else heap_entry_freed(&b);
         sonde__heap_busy(0);
     }
     if (choose && (q || failed)) record(&c, q, n);

@@ -24,7 +24,7 @@ __attribute__((noinline)) static void coarse_read(struct sonde__heap_thread *t)
     t->coarse = now;
 }
 
-static inline uint32_t coarse(struct sonde__heap_thread *t)
+static inline uint32_t heap_full_coarse(struct sonde__heap_thread *t)
 {
     if (LIKELY(t->coarse_left)) t->coarse_left--;
     else coarse_read(t);
@@ -58,7 +58,7 @@ RARE int put_event(struct sonde__heap_thread *t, struct sonde__heap_block *b)
     return rc ? put_rare(rc, &old) : 0;
 }
 
-static inline int put(struct sonde__heap_thread *t, struct sonde__heap_block *b)
+static inline int heap_full_put(struct sonde__heap_thread *t, struct sonde__heap_block *b)
 {
     struct sonde__live_entry old;
     /* Larger ones do not fit into a table's entry. */
@@ -71,8 +71,8 @@ static inline int put(struct sonde__heap_thread *t, struct sonde__heap_block *b)
     return LIKELY(!rc) ? 0 : put_rare(rc, &old);
 }
 
-static inline void count_alloc(struct sonde__heap_thread *t, struct sonde__heap_row *row,
-                               uint64_t size, int shared)
+static inline void heap_full_count_alloc(struct sonde__heap_thread *t, struct sonde__heap_row *row,
+                                         uint64_t size, int shared)
 {
     sonde__heap_add(&row->allocs, 1, shared);
     sonde__heap_add(&row->alloc_bytes, size, shared);
@@ -84,7 +84,7 @@ static inline void count_alloc(struct sonde__heap_thread *t, struct sonde__heap_
 RARE void count_alloc_shared(struct sonde__heap_thread *t, struct sonde__heap_row *row,
                              uint64_t size)
 {
-    count_alloc(t, row, size, 1);
+    heap_full_count_alloc(t, row, size, 1);
     sonde__heap_tls.allocs++;
     sonde__heap_tls.bytes += size;
 }
@@ -105,7 +105,7 @@ void sonde__heap_full_alloc(const struct sonde__caller *c, void *p, uint64_t siz
     struct sonde__heap_block b = { .addr = (uint64_t)(uintptr_t)p, .size = size };
     struct sonde__heap_row *row;
     sonde__live_prefetch(b.addr);
-    b.coarse = coarse(t);
+    b.coarse = heap_full_coarse(t);
     const struct sonde__heap_stack *s = sonde__stack_recall(t, c);
     if (LIKELY(s)) {
         b.site = s->site;
@@ -113,10 +113,10 @@ void sonde__heap_full_alloc(const struct sonde__caller *c, void *p, uint64_t siz
     } else {
         b.site = sonde__heap_walk(t, c, &row);
     }
-    if (!LIKELY(!put(t, &b))) {
+    if (!LIKELY(!heap_full_put(t, &b))) {
         sonde__heap_count(&sonde__heap_state.area->refused);
     } else {
-        if (LIKELY(t->lane_index)) count_alloc(t, row, size, 0);
+        if (LIKELY(t->lane_index)) heap_full_count_alloc(t, row, size, 0);
         else count_alloc_shared(t, row, size);
         sonde__heap_newest(b.addr);
         sonde__heap_live_add(t, (int64_t)size);
@@ -128,8 +128,8 @@ void sonde__heap_full_alloc(const struct sonde__caller *c, void *p, uint64_t siz
 
 /* ---- Frees ----------------------------------------------------------------------------------- */
 
-static inline void count_free(struct sonde__heap_lane *lane, struct sonde__heap_row *row,
-                              uint64_t addr, uint64_t size, uint64_t us, int shared)
+static inline void heap_full_count_free(struct sonde__heap_lane *lane, struct sonde__heap_row *row,
+                                        uint64_t addr, uint64_t size, uint64_t us, int shared)
 {
     sonde__heap_add(&row->frees, 1, shared);
     sonde__heap_add(&row->free_bytes, size, shared);
@@ -153,8 +153,8 @@ void sonde__heap_full_freed(const struct sonde__heap_block *b)
     const uint64_t now = sonde_ticks();
     const uint64_t us = b->precise ? sonde__heap_ticks_us(now - b->ticks)
                                    : coarse_us(sonde__heap_coarse() - b->coarse);
-    if (row) count_free(t->lane, row, b->addr, b->size, us, 0);
-    else count_free(all, sonde__heap_row(0, b->site), b->addr, b->size, us, 1);
+    if (row) heap_full_count_free(t->lane, row, b->addr, b->size, us, 0);
+    else heap_full_count_free(all, sonde__heap_row(0, b->site), b->addr, b->size, us, 1);
     if (b->precise) sonde__heap_tell_free(b, now);
     if (!t) return;
     sonde__heap_live_add(t, -(int64_t)b->size);
@@ -185,8 +185,8 @@ void sonde__heap_full_free(void *p)
     }
     struct sonde__heap_row *row = (struct sonde__heap_row *)(void *)sonde__at(rows);
     const uint64_t size = (uint32_t)e.value;
-    const uint32_t since = coarse(t) - (uint32_t)(e.value >> 32);
-    count_free(t->lane, row + site % SONDE__HEAP_ROWS, addr, size, coarse_us(since), 0);
+    const uint32_t since = heap_full_coarse(t) - (uint32_t)(e.value >> 32);
+    heap_full_count_free(t->lane, row + site % SONDE__HEAP_ROWS, addr, size, coarse_us(since), 0);
     sonde__heap_live_add(t, -(int64_t)size);
 }
 

@@ -53,7 +53,7 @@ static struct {
  * independent have one of their own for it. So call it and see. The dynamic linker is asked, whose
  * lock others may hold while they wait for one that our caller has: so only while the library is
  * loaded. */
-static void look_around(void)
+static void heap_profiler_look_around(void)
 {
     struct link_map *map;
     uint64_t low, high;
@@ -101,7 +101,7 @@ static uint64_t any_seed(void)
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-static struct sonde__heap *area_make(void)
+static struct sonde__heap *heap_profiler_area_make(void)
 {
     if (sonde__ensure_open()) return NULL;
     const uint64_t at = sonde__block_take(sizeof(struct sonde__heap));
@@ -155,8 +155,8 @@ void sonde__heap_start(void)
     struct sonde__heap_gate *g = &sonde__heap_gate;
     sonde__heap_busy(1);
     sonde__walks_start();
-    if (!around.known) look_around();
-    struct sonde__heap *m = area_make();
+    if (!around.known) heap_profiler_look_around();
+    struct sonde__heap *m = heap_profiler_area_make();
     if (m) {
         state_set(m);
         around_apply(m, &sonde__heap_state);
@@ -193,7 +193,7 @@ void sonde__heap_start_later(void)
     }
     sonde__heap_busy(1);
     sonde__walks_start();
-    if (!around.known) look_around();
+    if (!around.known) heap_profiler_look_around();
     sonde__heap_tls.countdown = 0;
     sonde__heap_busy(0);
     __atomic_store_n(&later, LATER_WAITS, __ATOMIC_RELEASE);

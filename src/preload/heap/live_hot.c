@@ -16,15 +16,15 @@ struct sonde__live_shard *sonde__live_shards;
 #define SIDES 4096u         /* in a chunk */
 #define SIDE_CHUNKS 4096u
 
-struct side { uint64_t size, ticks; };
+struct heap_live_side { uint64_t size, ticks; };
 
-static struct side *side_chunk[SIDE_CHUNKS];
+static struct heap_live_side *side_chunk[SIDE_CHUNKS];
 static uint32_t side_count; /* ever taken */
 static uint32_t side_free;  /* + 1: the first of a list through size */
 
-static struct side *side_at(uint32_t i)
+static struct heap_live_side *side_at(uint32_t i)
 {
-    struct side *chunk = __atomic_load_n(&side_chunk[i / SIDES], __ATOMIC_ACQUIRE);
+    struct heap_live_side *chunk = __atomic_load_n(&side_chunk[i / SIDES], __ATOMIC_ACQUIRE);
     return &chunk[i % SIDES];
 }
 
@@ -38,7 +38,7 @@ static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
         side_free = (uint32_t)side_at(*out)->size;
         rc = 0;
     } else if (side_count < SIDES * SIDE_CHUNKS) {
-        struct side **chunk = &side_chunk[side_count / SIDES];
+        struct heap_live_side **chunk = &side_chunk[side_count / SIDES];
         if (!*chunk) {
             __atomic_store_n(chunk, sonde__heap_pages(SIDES * sizeof(**chunk)), __ATOMIC_RELEASE);
         }
@@ -47,7 +47,7 @@ static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
             rc = 0;
         }
     }
-    if (!rc) *side_at(*out) = (struct side){ size, ticks };
+    if (!rc) *side_at(*out) = (struct heap_live_side){ size, ticks };
     sonde__heap_unlock(&sonde__heap_gate.side_lock);
     return rc;
 }
@@ -73,7 +73,7 @@ int sonde__live_pack(const struct sonde__heap_block *b, struct sonde__live_entry
     return 0;
 }
 
-static void look(const struct sonde__live_entry *e, struct sonde__heap_block *out)
+static void heap_live_look(const struct sonde__live_entry *e, struct sonde__heap_block *out)
 {
     *out = (struct sonde__heap_block){
         .addr = (e->key & SONDE__LIVE_KEY) << 3,
@@ -82,7 +82,7 @@ static void look(const struct sonde__live_entry *e, struct sonde__heap_block *ou
         .coarse = (uint32_t)(e->value >> 32),
     };
     if (!(e->key & SONDE__LIVE_SIDE)) return;
-    const struct side *side = side_at((uint32_t)e->value);
+    const struct heap_live_side *side = side_at((uint32_t)e->value);
     out->size = side->size;
     out->ticks = side->ticks;
     out->precise = 1;
@@ -90,14 +90,14 @@ static void look(const struct sonde__live_entry *e, struct sonde__heap_block *ou
 
 void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__heap_block *out)
 {
-    look(e, out);
+    heap_live_look(e, out);
     if (out->precise) side_give((uint32_t)e->value);
 }
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
-static struct sonde__live_bucket *after(const struct sonde__live_shard *s,
-                                        struct sonde__live_bucket *b)
+static struct sonde__live_bucket *heap_live_after(const struct sonde__live_shard *s,
+                                                  struct sonde__live_bucket *b)
 {
     return b + 1 == s->bucket + s->buckets ? s->bucket : b + 1;
 }
@@ -112,11 +112,11 @@ static void past_add(struct sonde__live_bucket *b, int by)
 }
 
 /* Where key is, as far as others went past; NULL = nowhere. */
-static struct sonde__live_entry *find(const struct sonde__live_shard *s, uint64_t key,
-                                      struct sonde__live_bucket **in)
+static struct sonde__live_entry *heap_live_find(const struct sonde__live_shard *s, uint64_t key,
+                                                struct sonde__live_bucket **in)
 {
     struct sonde__live_bucket *b = &s->bucket[sonde__live_home(s, key)];
-    for (uint32_t n = 0; n < s->buckets; n++, b = after(s, b)) {
+    for (uint32_t n = 0; n < s->buckets; n++, b = heap_live_after(s, b)) {
         for (int i = 0; i < 4; i++) {
             if ((b->e[i].key & SONDE__LIVE_KEY) == key) {
                 *in = b;
@@ -129,10 +129,10 @@ static struct sonde__live_entry *find(const struct sonde__live_shard *s, uint64_
 }
 
 /* It is not there yet, and there is room. */
-static void insert(struct sonde__live_shard *s, struct sonde__live_entry e)
+static void heap_live_insert(struct sonde__live_shard *s, struct sonde__live_entry e)
 {
     struct sonde__live_bucket *b = &s->bucket[sonde__live_home(s, e.key & SONDE__LIVE_KEY)];
-    for (;; b = after(s, b)) {
+    for (;; b = heap_live_after(s, b)) {
         for (int i = 0; i < 4; i++) {
             if (b->e[i].key & SONDE__LIVE_KEY) continue;
             b->e[i].key = (b->e[i].key & SONDE__LIVE_PAST) | e.key;
@@ -146,7 +146,7 @@ static void insert(struct sonde__live_shard *s, struct sonde__live_entry e)
 
 static uint32_t limit_of(uint32_t buckets) { return buckets * 3; } /* of 4 each */
 
-static uint32_t grown(uint32_t buckets)
+static uint32_t heap_live_grown(uint32_t buckets)
 {
     return buckets ? (buckets / 3 * 4 + BUCKETS_FIRST - 1) & ~(BUCKETS_FIRST - 1) : BUCKETS_FIRST;
 }
@@ -157,16 +157,16 @@ static void move_all(const struct sonde__live_shard *from, struct sonde__live_sh
         for (int i = 0; i < 4; i++) {
             struct sonde__live_entry e = from->bucket[b].e[i];
             e.key &= ~SONDE__LIVE_PAST;
-            if (e.key & SONDE__LIVE_KEY) insert(to, e);
+            if (e.key & SONDE__LIVE_KEY) heap_live_insert(to, e);
         }
     }
 }
 
 /* The memory is fetched without the lock: another thread may have seen to it meanwhile. Returns
  * with the lock held, or -1 without. */
-static int grow(struct sonde__live_shard *s)
+static int heap_live_grow(struct sonde__live_shard *s)
 {
-    struct sonde__live_shard to = { .buckets = grown(s->buckets) };
+    struct sonde__live_shard to = { .buckets = heap_live_grown(s->buckets) };
     const uint64_t bytes = to.buckets * sizeof(*to.bucket);
     to.limit = limit_of(to.buckets);
     sonde__heap_unlock(&s->lock);
@@ -195,12 +195,13 @@ int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
                         struct sonde__live_entry *old)
 {
     struct sonde__live_bucket *in;
-    struct sonde__live_entry *known = s->buckets ? find(s, e.key & SONDE__LIVE_KEY, &in) : NULL;
+    struct sonde__live_entry *known =
+        s->buckets ? heap_live_find(s, e.key & SONDE__LIVE_KEY, &in) : NULL;
     if (!known) {
         while (s->count >= s->limit) {
-            if (grow(s)) return -1;
+            if (heap_live_grow(s)) return -1;
         }
-        insert(s, e);
+        heap_live_insert(s, e);
     } else {
         *old = *known;
         known->key = (known->key & SONDE__LIVE_PAST) | e.key;
@@ -213,12 +214,12 @@ int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
 int sonde__live_take_far(struct sonde__live_shard *s, uint64_t key, struct sonde__live_entry *out)
 {
     struct sonde__live_bucket *in, *b = &s->bucket[sonde__live_home(s, key)];
-    struct sonde__live_entry *e = find(s, key, &in);
+    struct sonde__live_entry *e = heap_live_find(s, key, &in);
     if (!e) return 0;
     *out = *e;
     e->key &= SONDE__LIVE_PAST;
     s->count--;
-    for (; b != in; b = after(s, b)) past_add(b, -1);
+    for (; b != in; b = heap_live_after(s, b)) past_add(b, -1);
     return 1;
 }
 
@@ -242,7 +243,7 @@ void sonde__live_each(sonde__live_fn *call, void *arg)
         for (uint32_t k = 0; k < s->buckets * 4; k++) {
             const struct sonde__live_entry *e = &s->bucket[k / 4].e[k % 4];
             if (!(e->key & SONDE__LIVE_KEY)) continue;
-            look(e, &b);
+            heap_live_look(e, &b);
             call(arg, &b);
         }
         sonde__heap_unlock(&s->lock);

@@ -28,7 +28,7 @@
 #define LIST_MAX (1u << 20)
 #define PAGE_MASK ((uint64_t)SONDE__PAGE - 1)
 
-struct mapping {
+struct heap_map_mapping {
     uint64_t start, end;
     uint64_t number;
     struct sonde__heap_block block;      /* as it was made; addr 0: a piece without the count */
@@ -36,15 +36,15 @@ struct mapping {
 
 uint32_t sonde__heap_unmaps;
 
-static struct mapping *list;            /* by start; with map_lock */
+static struct heap_map_mapping *list;            /* by start; with map_lock */
 static uint32_t list_count, list_room;
 static uint64_t numbers;                /* of the newest */
 
 /* ---- Going ----------------------------------------------------------------------------------- */
 
-static void add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell, v, 1); }
+static void heap_map_add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell, v, 1); }
 
-static struct sonde__heap_weight weigh(uint64_t size)
+static struct sonde__heap_weight heap_map_weigh(uint64_t size)
 {
     if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) {
         return sonde__heap_weigh(size, sonde__heap_state.mean);
@@ -53,37 +53,37 @@ static struct sonde__heap_weight weigh(uint64_t size)
 }
 
 /* The lowest piece is gone. */
-static void count_free(const struct sonde__heap_block *b, const struct sonde__heap_weight *w,
-                       struct sonde__heap_row *row)
+static void heap_map_count_free(const struct sonde__heap_block *b,
+                                const struct sonde__heap_weight *w, struct sonde__heap_row *row)
 {
     struct sonde__heap *m = sonde__heap_state.area;
     const uint64_t now = sonde_ticks(), us = sonde__heap_ticks_us(now - b->ticks);
-    add(&row->frees, w->count);
-    add(&row->free_bytes_var, w->bytes_var);
-    add(&row->free_count_var, w->count_var);
-    if (m->mode == SONDE__HEAP_SAMPLED) add(&row->samples_freed, 1);
-    add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w->count >> m->count_shift));
+    heap_map_add(&row->frees, w->count);
+    heap_map_add(&row->free_bytes_var, w->bytes_var);
+    heap_map_add(&row->free_count_var, w->count_var);
+    if (m->mode == SONDE__HEAP_SAMPLED) heap_map_add(&row->samples_freed, 1);
+    heap_map_add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w->count >> m->count_shift));
     if (sonde__heap_temporary(b->addr)) {
-        add(&row->temps, w->count);
-        add(&row->temp_bytes, w->bytes);
+        heap_map_add(&row->temps, w->count);
+        heap_map_add(&row->temp_bytes, w->bytes);
     }
-    add(&m->lane[0].frees, w->count);
-    add(&m->lane[0].lifetime[sonde__heap_lifetime_class(us)], w->count);
+    heap_map_add(&m->lane[0].frees, w->count);
+    heap_map_add(&m->lane[0].lifetime[sonde__heap_lifetime_class(us)], w->count);
     if (b->precise) sonde__heap_tell_free(b, now);
 }
 
 /* bytes of it are gone, and the count if `counts`. */
-static void gone(const struct sonde__heap_block *b, uint64_t bytes, int counts)
+static void heap_map_gone(const struct sonde__heap_block *b, uint64_t bytes, int counts)
 {
     struct sonde__heap *m = sonde__heap_state.area;
     struct sonde__heap_row *row = sonde__heap_row(0, b->site);
-    const struct sonde__heap_weight w = weigh(b->size);
+    const struct sonde__heap_weight w = heap_map_weigh(b->size);
     const uint64_t weighted =
         (uint64_t)((unsigned __int128)bytes * w.count >> m->count_shift);
-    add(&row->free_bytes, weighted);
-    add(&m->lane[0].free_bytes, weighted);
+    heap_map_add(&row->free_bytes, weighted);
+    heap_map_add(&m->lane[0].free_bytes, weighted);
     __atomic_fetch_sub(&m->live_bytes, weighted, __ATOMIC_RELAXED);
-    if (counts && b->addr) count_free(b, &w, row);
+    if (counts && b->addr) heap_map_count_free(b, &w, row);
 }
 
 /* ---- The list, with the lock held ------------------------------------------------------------ */
@@ -104,7 +104,7 @@ static int room_make(void)
 {
     if (list_count < list_room) return 0;
     const uint32_t room = list_room ? list_room * 2 : LIST_FIRST;
-    struct mapping *larger = room <= LIST_MAX ? sonde__heap_pages(room * sizeof(*larger)) : NULL;
+    struct heap_map_mapping *larger = room <= LIST_MAX ? sonde__heap_pages(room * sizeof(*larger)) : NULL;
     if (!larger) return -1;
     if (list) memcpy(larger, list, list_count * sizeof(*list));
     sonde__heap_pages_give(list, list_room * sizeof(*list));
@@ -113,47 +113,48 @@ static int room_make(void)
     return 0;
 }
 
-static void insert_at(uint32_t i, const struct mapping *m)
+static void insert_at(uint32_t i, const struct heap_map_mapping *m)
 {
     memmove(&list[i + 1], &list[i], (list_count - i) * sizeof(*list));
     list[i] = *m;
     list_count++;
 }
 
-static void remove_at(uint32_t i)
+static void heap_map_remove_at(uint32_t i)
 {
     list_count--;
     memmove(&list[i], &list[i + 1], (list_count - i) * sizeof(*list));
 }
 
 /* Take [start, end) out of the mapping at i, and return where to go on. */
-static uint32_t cut_one(uint32_t i, uint64_t start, uint64_t end)
+static uint32_t heap_map_cut_one(uint32_t i, uint64_t start, uint64_t end)
 {
-    struct mapping *m = &list[i];
+    struct heap_map_mapping *m = &list[i];
     const uint64_t low = start > m->start ? start : m->start;
     const uint64_t high = end < m->end ? end : m->end;
     const int head = low > m->start, tail = high < m->end;
-    gone(&m->block, high - low, !head && !tail);
+    heap_map_gone(&m->block, high - low, !head && !tail);
     if (!head && !tail) {
-        remove_at(i);
+        heap_map_remove_at(i);
         return i;
     }
     if (head && tail && !room_make()) {
-        struct mapping rest = list[i];
+        struct heap_map_mapping rest = list[i];
         list[i].end = low;
         rest.start = high;
         rest.block.addr = 0;
         insert_at(i + 1, &rest);
         return i + 2;
     }
-    if (head && tail) gone(&m->block, m->end - high, 0); /* for lack of memory it goes too */
+    if (head && tail)
+        heap_map_gone(&m->block, m->end - high, 0); /* for lack of memory it goes too */
     if (head) m->end = low;
     else m->start = high;
     return i + 1;
 }
 
 /* Take [start, end) away from all mappings that are older than number. Was there any? */
-static int cut(uint64_t start, uint64_t end, uint64_t number)
+static int heap_map_cut(uint64_t start, uint64_t end, uint64_t number)
 {
     int any = 0;
     for (uint32_t i = first_behind(start); i < list_count && list[i].start < end;) {
@@ -162,17 +163,17 @@ static int cut(uint64_t start, uint64_t end, uint64_t number)
             continue;
         }
         any = 1;
-        i = cut_one(i, start, end);
+        i = heap_map_cut_one(i, start, end);
     }
     return any;
 }
 
-static int put(uint64_t start, uint64_t end, const struct sonde__heap_block *b)
+static int heap_map_put(uint64_t start, uint64_t end, const struct sonde__heap_block *b)
 {
     int rc = -1;
     if (sonde__heap_lock(&sonde__heap_gate.map_lock)) return rc;
-    const struct mapping m = { start, end, ++numbers, *b };
-    cut(start, end, m.number);
+    const struct heap_map_mapping m = { start, end, ++numbers, *b };
+    heap_map_cut(start, end, m.number);
     if (!room_make()) {
         insert_at(first_behind(start), &m);
         rc = 0;
@@ -204,9 +205,10 @@ void sonde__heap_maps_each(void (*call)(void *arg, const struct sonde__heap_bloc
 
 /* ---- Coming ---------------------------------------------------------------------------------- */
 
-static void count_alloc(struct sonde__heap_thread *t, struct sonde__heap_row *row, uint64_t size)
+static void heap_map_count_alloc(struct sonde__heap_thread *t, struct sonde__heap_row *row,
+                                 uint64_t size)
 {
-    const struct sonde__heap_weight w = weigh(size);
+    const struct sonde__heap_weight w = heap_map_weigh(size);
     const int shared = !t->lane_index;
     sonde__heap_add(&row->allocs, w.count, shared);
     sonde__heap_add(&row->alloc_bytes, w.bytes, shared);
@@ -236,7 +238,7 @@ static int is_event(struct sonde__heap_thread *t, uint64_t size)
     return 1;
 }
 
-static void record(const struct sonde__caller *c, uint64_t start, uint64_t size)
+static void heap_map_record(const struct sonde__caller *c, uint64_t start, uint64_t size)
 {
     struct sonde__heap *m = sonde__heap_state.area;
     struct sonde__heap_thread *t = sonde__heap_thread_take();
@@ -248,10 +250,10 @@ static void record(const struct sonde__caller *c, uint64_t start, uint64_t size)
     struct sonde__heap_block b = { .addr = start, .size = size, .ticks = sonde_ticks() };
     b.site = sonde__heap_walk(t, c, &row);
     b.precise = (uint32_t)is_event(t, size);
-    if (put(start, start + size, &b)) {
+    if (heap_map_put(start, start + size, &b)) {
         sonde__heap_count(&m->refused);
     } else {
-        count_alloc(t, row, size);
+        heap_map_count_alloc(t, row, size);
         sonde__heap_newest(start);
         if (b.precise) sonde__heap_tell_alloc(&b);
     }
@@ -261,16 +263,16 @@ static void record(const struct sonde__caller *c, uint64_t start, uint64_t size)
 /* ---- Interposed ------------------------------------------------------------------------------ */
 
 /* Does it matter to us what this caller maps? */
-static int concerns(uint64_t caller)
+static int heap_map_concerns(uint64_t caller)
 {
     const struct sonde__heap_state *s = &sonde__heap_state;
     return !(caller >= s->own_low && caller < s->own_high) &&
            !(caller >= s->allocator_low && caller < s->allocator_high);
 }
 
-static uint64_t pages(uint64_t n) { return (n + PAGE_MASK) & ~PAGE_MASK; }
+static uint64_t heap_map_pages(uint64_t n) { return (n + PAGE_MASK) & ~PAGE_MASK; }
 
-static void *mapped(const struct sonde__caller *c, void *p, size_t n)
+static void *heap_map_mapped(const struct sonde__caller *c, void *p, size_t n)
 {
     const int saved = errno;
     if (p == MAP_FAILED) {
@@ -278,14 +280,14 @@ static void *mapped(const struct sonde__caller *c, void *p, size_t n)
         return p;
     }
     sonde__heap_busy(1);
-    record(c, (uint64_t)(uintptr_t)p, pages(n));
+    heap_map_record(c, (uint64_t)(uintptr_t)p, heap_map_pages(n));
     sonde__heap_busy(0);
     errno = saved;
     return p;
 }
 
 /* [p, p + n) is no more what it was, for all that was mapped before number. */
-static int unmapped(void *p, size_t n, uint64_t number)
+static int heap_map_unmapped(void *p, size_t n, uint64_t number)
 {
     const uint64_t start = (uint64_t)(uintptr_t)p;
     const int saved = errno;
@@ -293,7 +295,7 @@ static int unmapped(void *p, size_t n, uint64_t number)
     __atomic_fetch_add(&sonde__heap_unmaps, 1, __ATOMIC_RELAXED);
     sonde__heap_busy(1);
     if (!sonde__heap_lock(&sonde__heap_gate.map_lock)) {
-        any = cut(start, start + pages(n), number);
+        any = heap_map_cut(start, start + heap_map_pages(n), number);
         sonde__heap_unlock(&sonde__heap_gate.map_lock);
     }
     sonde__heap_busy(0);
@@ -303,36 +305,39 @@ static int unmapped(void *p, size_t n, uint64_t number)
 
 static uint64_t number_now(void) { return __atomic_load_n(&numbers, __ATOMIC_ACQUIRE) + 1; }
 
-static int watching(void) { return sonde__heap_gate.mode && !sonde__heap_tls.busy; }
+static int heap_map_watching(void) { return sonde__heap_gate.mode && !sonde__heap_tls.busy; }
 
-static void *map(const struct sonde__caller *c, void *p, size_t n, int prot, int flags, int fd,
-                 off_t offset)
+static void *heap_map_new(const struct sonde__caller *c, void *p, size_t n, int prot, int flags,
+                          int fd, off_t offset)
 {
-    const int choose = concerns(c->ra) && prot != PROT_NONE && sonde__heap_chosen(pages(n));
+    const int choose =
+        heap_map_concerns(c->ra) && prot != PROT_NONE && sonde__heap_chosen(heap_map_pages(n));
     const uint64_t number = number_now();
     void *q = sonde__heap_real.mmap(p, n, prot, flags, fd, offset);
-    if (choose) return mapped(c, q, n);
-    if (q != MAP_FAILED && flags & MAP_FIXED && watching()) unmapped(q, n, number);
+    if (choose) return heap_map_mapped(c, q, n);
+    if (q != MAP_FAILED && flags & MAP_FIXED && heap_map_watching()) {
+        heap_map_unmapped(q, n, number);
+    }
     return q;
 }
 
 EXPORT void *mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset)
 {
     const struct sonde__caller c = sonde__arch_caller();
-    return map(&c, p, n, prot, flags, fd, offset);
+    return heap_map_new(&c, p, n, prot, flags, fd, offset);
 }
 
 EXPORT void *mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset)
 {
     const struct sonde__caller c = sonde__arch_caller();
-    return map(&c, p, n, prot, flags, fd, offset);
+    return heap_map_new(&c, p, n, prot, flags, fd, offset);
 }
 
 EXPORT int munmap(void *p, size_t n)
 {
     const uint64_t number = number_now();
     const int rc = sonde__heap_real.munmap(p, n);
-    if (!rc && watching()) unmapped(p, n, number);
+    if (!rc && heap_map_watching()) heap_map_unmapped(p, n, number);
     return rc;
 }
 
@@ -344,13 +349,15 @@ EXPORT void *mremap(void *p, size_t had, size_t n, int flags, ...)
     va_start(ap, flags);
     void *to = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(ap, void *) : NULL;
     va_end(ap);
-    const int choose = concerns(c.ra) && sonde__heap_chosen(pages(n));
+    const int choose = heap_map_concerns(c.ra) && sonde__heap_chosen(heap_map_pages(n));
     const uint64_t number = number_now();
     void *q = sonde__heap_real.mremap(p, had, n, flags, to);
-    if (!watching()) return q;
-    if (q == MAP_FAILED) return choose ? mapped(&c, q, n) : q;
-    const int known = !(flags & MREMAP_DONTUNMAP) && unmapped(p, had, number);
-    if (!choose && flags & MREMAP_FIXED) unmapped(q, n, number);
-    if (choose && (known || sonde__heap_gate.mode == SONDE__HEAP_SAMPLED)) mapped(&c, q, n);
+    if (!heap_map_watching()) return q;
+    if (q == MAP_FAILED) return choose ? heap_map_mapped(&c, q, n) : q;
+    const int known = !(flags & MREMAP_DONTUNMAP) && heap_map_unmapped(p, had, number);
+    if (!choose && flags & MREMAP_FIXED) heap_map_unmapped(q, n, number);
+    if (choose && (known || sonde__heap_gate.mode == SONDE__HEAP_SAMPLED)) {
+        heap_map_mapped(&c, q, n);
+    }
     return q;
 }

@@ -66,7 +66,7 @@ uint64_t sonde__heap_draw(uint64_t *rng, uint64_t mean)
     return n;
 }
 
-static uint64_t rounded(double v) { return sonde__arch_float_here((uint64_t)(v + 0.5)); }
+static uint64_t heap_math_rounded(double v) { return sonde__arch_float_here((uint64_t)(v + 0.5)); }
 
 struct sonde__heap_weight sonde__heap_weigh(uint64_t size, uint64_t mean)
 {
@@ -74,8 +74,10 @@ struct sonde__heap_weight sonde__heap_weigh(uint64_t size, uint64_t mean)
     const double s = (double)sonde__arch_float_here(size);
     const double p = sonde__heap_chance((s + 1) / (double)sonde__arch_float_here(mean));
     const double var = (1 - p) / (p * p);
-    const struct sonde__heap_weight w = { rounded(65536 / p), p < 1 ? rounded(s / p) : size,
-                                         rounded(var * s * s / 4096), rounded(var) };
+    const struct sonde__heap_weight w = { heap_math_rounded(65536 / p),
+                                          p < 1 ? heap_math_rounded(s / p) : size,
+                                          heap_math_rounded(var * s * s / 4096),
+                                          heap_math_rounded(var) };
     sonde__arch_float_end(theirs);
     return w;
 }

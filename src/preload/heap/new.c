@@ -78,7 +78,7 @@ static delete_fn *direct_delete[] = {
 /* ---- Where there are none behind us ---------------------------------------------------------- */
 
 /* Whoever calls operator new has a C++ library somewhere. It throws what there is to be thrown. */
-static void *out_of_memory(const char *name, size_t n, size_t b)
+static void *heap_new_out_of_memory(const char *name, size_t n, size_t b)
 {
     static const char *const libraries[] = { "libstdc++.so.6", "libc++abi.so.1", "libc++.so.1" };
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
@@ -95,7 +95,7 @@ static void *plain_new(const char *name, int aligned, int quiet, size_t n, size_
     const size_t bytes = n ? n : 1;
     void *p = aligned ? sonde__heap_real.aligned_alloc(b, (bytes + b - 1) & ~(b - 1))
                       : sonde__heap_real.malloc(bytes);
-    return p || quiet ? p : out_of_memory(name, n, b);
+    return p || quiet ? p : heap_new_out_of_memory(name, n, b);
 }
 
 #define X(id, name, aligned, quiet)                                                            \

@@ -28,11 +28,11 @@ static struct index *index_now;
 static uint32_t *site_nodes;        /* node of each site */
 static uint64_t page_module[PAGES]; /* page << 28 | unloads' low bits << 16 | module */
 
-static struct sonde__heap *area(void) { return sonde__heap_state.area; }
+static struct sonde__heap *heap_node_area(void) { return sonde__heap_state.area; }
 
-static struct sonde__heap_node *node_at(uint32_t i)
+static struct sonde__heap_node *heap_node_at(uint32_t i)
 {
-    const uint64_t chunk = __atomic_load_n(&area()->node_chunk[i / SONDE__HEAP_NODES],
+    const uint64_t chunk = __atomic_load_n(&heap_node_area()->node_chunk[i / SONDE__HEAP_NODES],
                                            __ATOMIC_ACQUIRE);
     return (struct sonde__heap_node *)(void *)sonde__at(chunk) + i % SONDE__HEAP_NODES;
 }
@@ -41,9 +41,9 @@ static struct sonde__heap_node *node_at(uint32_t i)
 
 struct text { uint64_t pc, start, end, offset; const char *path; uint32_t path_len; uint32_t id; };
 
-static struct sonde__heap_module *module_at(uint32_t i)
+static struct sonde__heap_module *heap_node_module_at(uint32_t i)
 {
-    const uint64_t chunk = area()->module_chunk[i / SONDE__HEAP_MODULES];
+    const uint64_t chunk = heap_node_area()->module_chunk[i / SONDE__HEAP_MODULES];
     return (struct sonde__heap_module *)(void *)sonde__at(chunk) + i % SONDE__HEAP_MODULES;
 }
 
@@ -60,7 +60,7 @@ static uint64_t path_store(const char *path, uint32_t len)
 /* With the lock held. */
 static uint32_t module_add(const struct text *t)
 {
-    struct sonde__heap *m = area();
+    struct sonde__heap *m = heap_node_area();
     const uint32_t id = m->module_count;
     if (id >= MODULES_MAX) return 0;
     uint64_t *chunk = &m->module_chunk[id / SONDE__HEAP_MODULES];
@@ -71,7 +71,7 @@ static uint32_t module_add(const struct text *t)
     }
     const uint64_t path = path_store(t->path, t->path_len);
     if (!path) return 0;
-    *module_at(id) = (struct sonde__heap_module){ t->start, t->end, t->offset, path };
+    *heap_node_module_at(id) = (struct sonde__heap_module){ t->start, t->end, t->offset, path };
     __atomic_store_n(&m->module_count, id + 1, __ATOMIC_RELEASE);
     return id;
 }
@@ -90,8 +90,8 @@ static int module_find(void *arg, uint64_t start, uint64_t end, uint64_t offset,
     if (t->pc < start || t->pc >= end) return 0;
     *t = (struct text){ t->pc, start, end, offset, path, path_len, 0 };
     if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return 1;
-    for (uint32_t i = area()->module_count - 1; i >= 1 && !t->id; i--) {
-        const struct sonde__heap_module *m = module_at(i);
+    for (uint32_t i = heap_node_area()->module_count - 1; i >= 1 && !t->id; i--) {
+        const struct sonde__heap_module *m = heap_node_module_at(i);
         if (m->start == start && m->end == end && same_path(m, t)) t->id = i;
     }
     if (!t->id) t->id = module_add(t);
@@ -122,7 +122,7 @@ uint64_t sonde__heap_tag(uint64_t ip)
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-static uint32_t hash(uint32_t parent, uint64_t ip)
+static uint32_t heap_node_hash(uint32_t parent, uint64_t ip)
 {
     uint64_t h = (ip ^ (uint64_t)parent << 32 ^ parent) * 0x9e3779b97f4a7c15ull;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93ull;
@@ -145,7 +145,7 @@ static uint32_t look_up(const struct index *x, uint32_t parent, uint64_t ip, uin
         const uint64_t slot = __atomic_load_n(&x->slot[i], __ATOMIC_ACQUIRE);
         if (!slot) break;
         if (slot >> 32 != h) continue;
-        const struct sonde__heap_node *n = node_at((uint32_t)slot);
+        const struct sonde__heap_node *n = heap_node_at((uint32_t)slot);
         if (n->ip == ip && n->parent == parent) return (uint32_t)slot;
     }
     *at = i;
@@ -172,7 +172,7 @@ static int index_grow(void)
 /* With the lock held. */
 static uint32_t node_add(uint32_t parent, uint64_t ip, uint32_t h)
 {
-    struct sonde__heap *m = area();
+    struct sonde__heap *m = heap_node_area();
     uint32_t at;
     const uint32_t id = m->node_count;
     const uint32_t known = look_up(index_now, parent, ip, h, &at);
@@ -188,7 +188,7 @@ static uint32_t node_add(uint32_t parent, uint64_t ip, uint32_t h)
         __atomic_store_n(chunk, sonde__block_take(bytes), __ATOMIC_RELEASE);
         if (!*chunk) return 0;
     }
-    *node_at(id) = (struct sonde__heap_node){ ip, parent, 0 };
+    *heap_node_at(id) = (struct sonde__heap_node){ ip, parent, 0 };
     __atomic_store_n(&m->node_count, id + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&index_now->slot[at], (uint64_t)h << 32 | id, __ATOMIC_RELEASE);
     return id;
@@ -196,7 +196,7 @@ static uint32_t node_add(uint32_t parent, uint64_t ip, uint32_t h)
 
 uint32_t sonde__heap_node(uint32_t parent, uint64_t ip)
 {
-    const uint32_t h = hash(parent, ip);
+    const uint32_t h = heap_node_hash(parent, ip);
     uint32_t at;
     uint32_t id = look_up(__atomic_load_n(&index_now, __ATOMIC_ACQUIRE), parent, ip, h, &at);
     if (id || sonde__heap_lock(&sonde__heap_gate.node_lock)) return id;
@@ -211,8 +211,8 @@ uint32_t sonde__heap_node(uint32_t parent, uint64_t ip)
  * there. */
 static uint32_t site_add(uint32_t node)
 {
-    struct sonde__heap *m = area();
-    struct sonde__heap_node *n = node_at(node);
+    struct sonde__heap *m = heap_node_area();
+    struct sonde__heap_node *n = heap_node_at(node);
     const uint32_t site = m->site_count;
     if (n->site) return n->site;
     if (site >= SITES_MAX || !sonde__heap_row(0, site)) return SONDE__HEAP_SITE_REST;
@@ -224,7 +224,7 @@ static uint32_t site_add(uint32_t node)
 
 uint32_t sonde__heap_site(uint32_t node)
 {
-    uint32_t site = __atomic_load_n(&node_at(node)->site, __ATOMIC_ACQUIRE);
+    uint32_t site = __atomic_load_n(&heap_node_at(node)->site, __ATOMIC_ACQUIRE);
     if (site) return site;
     if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return SONDE__HEAP_SITE_REST;
     site = site_add(node);
@@ -236,12 +236,12 @@ uint32_t sonde__heap_site_node(uint32_t site) { return site_nodes[site]; }
 
 int sonde__heap_nodes_init(void)
 {
-    struct sonde__heap *m = area();
+    struct sonde__heap *m = heap_node_area();
     index_now = index_make(INDEX_FIRST);
     site_nodes = sonde__heap_pages(SITES_MAX * sizeof(*site_nodes));
     memset(page_module, 0, sizeof(page_module));
     m->node_count = m->site_count = m->module_count = 1;
     if (!index_now || !site_nodes) return -1;
-    const uint32_t node = node_add(0, 0, hash(0, 0));
+    const uint32_t node = node_add(0, 0, heap_node_hash(0, 0));
     return node == SONDE__HEAP_NODE_TRUNCATED && site_add(node) == SONDE__HEAP_SITE_REST ? 0 : -1;
 }

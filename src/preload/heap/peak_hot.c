@@ -43,16 +43,19 @@ static struct sonde__heap_peak *chunk_of(uint64_t *at)
     return (struct sonde__heap_peak *)(void *)sonde__at(*at);
 }
 
-static uint64_t load(const uint64_t *cell) { return __atomic_load_n(cell, __ATOMIC_RELAXED); }
+static uint64_t heap_peak_load(const uint64_t *cell)
+{
+    return __atomic_load_n(cell, __ATOMIC_RELAXED);
+}
 
 static void add_rows(struct sonde__heap_peak *to, const struct sonde__heap_row *rows)
 {
     for (uint32_t i = 0; i < SONDE__HEAP_ROWS; i++) {
         const struct sonde__heap_row *r = &rows[i];
-        to[i].count += load(&r->allocs) - load(&r->frees);
-        to[i].bytes += load(&r->alloc_bytes) - load(&r->free_bytes);
-        to[i].bytes_var += load(&r->alloc_bytes_var) - load(&r->free_bytes_var);
-        to[i].count_var += load(&r->alloc_count_var) - load(&r->free_count_var);
+        to[i].count += heap_peak_load(&r->allocs) - heap_peak_load(&r->frees);
+        to[i].bytes += heap_peak_load(&r->alloc_bytes) - heap_peak_load(&r->free_bytes);
+        to[i].bytes_var += heap_peak_load(&r->alloc_bytes_var) - heap_peak_load(&r->free_bytes_var);
+        to[i].count_var += heap_peak_load(&r->alloc_count_var) - heap_peak_load(&r->free_count_var);
     }
 }
 
@@ -70,7 +73,7 @@ static void copy_chunk(struct sonde__heap *m, uint32_t chunk, struct sonde__heap
     }
 }
 
-static void copy(struct sonde__heap *m, uint64_t live)
+static void heap_peak_copy(struct sonde__heap *m, uint64_t live)
 {
     const uint64_t seq = m->peak_seq + 1;
     const uint32_t sites = __atomic_load_n(&m->site_count, __ATOMIC_ACQUIRE);
@@ -85,7 +88,7 @@ static void copy(struct sonde__heap *m, uint64_t live)
     __atomic_store_n(&m->peak_seq, seq, __ATOMIC_RELEASE);
 }
 
-static void peak(struct sonde__heap *m, uint64_t live)
+static void heap_peak_keep(struct sonde__heap *m, uint64_t live)
 {
     if (__atomic_exchange_n(&sonde__heap_gate.peak_lock, 1, __ATOMIC_ACQUIRE)) return;
     const uint64_t start = sonde_ticks();
@@ -96,7 +99,7 @@ static void peak(struct sonde__heap *m, uint64_t live)
         paid_ticks = start;
     }
     if (credit_ticks > 0) {
-        copy(m, live);
+        heap_peak_copy(m, live);
         const uint64_t took = sonde_ticks() - start;
         const uint64_t rows = (1ull + __atomic_load_n(&m->lane_count, __ATOMIC_RELAXED)) *
                               __atomic_load_n(&m->site_count, __ATOMIC_RELAXED);
@@ -114,6 +117,6 @@ void sonde__heap_flush(struct sonde__heap_thread *t)
     const int64_t limit = live / 256;
     t->live_delta = 0;
     t->live_limit = limit < LIMIT_MIN ? LIMIT_MIN : limit > LIMIT_MAX ? LIMIT_MAX : limit;
-    const int64_t last = (int64_t)load(&m->peak_bytes);
-    if (live > last + last / 100) peak(m, (uint64_t)live);
+    const int64_t last = (int64_t)heap_peak_load(&m->peak_bytes);
+    if (live > last + last / 100) heap_peak_keep(m, (uint64_t)live);
 }

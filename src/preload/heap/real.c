@@ -55,33 +55,33 @@ static void *guarded_realloc(void *p, size_t n)
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static void set(void *to, const char *name)
+static void heap_real_set(void *to, const char *name)
 {
     void *f = dlsym(RTLD_NEXT, name);
     if (f) memcpy(to, &f, sizeof(f));
 }
 
-static void find(void)
+static void heap_real_find(void)
 {
     struct sonde__heap_real *r = &sonde__heap_real;
     if (__atomic_exchange_n(&finding, 1, __ATOMIC_ACQ_REL)) return;
-    set(&r->malloc, "malloc");
-    set(&r->calloc, "calloc");
-    set(&next_free, "free");
-    set(&next_realloc, "realloc");
+    heap_real_set(&r->malloc, "malloc");
+    heap_real_set(&r->calloc, "calloc");
+    heap_real_set(&next_free, "free");
+    heap_real_set(&next_realloc, "realloc");
     r->free = __atomic_load_n(&arena_used, __ATOMIC_RELAXED) ? guarded_free : next_free;
     r->realloc = __atomic_load_n(&arena_used, __ATOMIC_RELAXED) ? guarded_realloc : next_realloc;
-    set(&r->posix_memalign, "posix_memalign");
-    set(&r->aligned_alloc, "aligned_alloc");
-    set(&r->memalign, "memalign");
-    set(&r->valloc, "valloc");
-    set(&r->pvalloc, "pvalloc");
-    set(&r->mmap, "mmap");
-    set(&r->munmap, "munmap");
-    set(&r->mremap, "mremap");
+    heap_real_set(&r->posix_memalign, "posix_memalign");
+    heap_real_set(&r->aligned_alloc, "aligned_alloc");
+    heap_real_set(&r->memalign, "memalign");
+    heap_real_set(&r->valloc, "valloc");
+    heap_real_set(&r->pvalloc, "pvalloc");
+    heap_real_set(&r->mmap, "mmap");
+    heap_real_set(&r->munmap, "munmap");
+    heap_real_set(&r->mremap, "mremap");
 }
 
-static void *none(void)
+static void *heap_none(void)
 {
     errno = ENOMEM;
     return NULL;
@@ -90,35 +90,35 @@ static void *none(void)
 /* What stands in each place until then. Still there afterwards: the C library does not have it. */
 static void *first_malloc(size_t n)
 {
-    find();
+    heap_real_find();
     return sonde__heap_real.malloc != first_malloc ? sonde__heap_real.malloc(n) : arena_take(n);
 }
 
 static void first_free(void *p)
 {
     if (!p || in_arena(p)) return;
-    find();
+    heap_real_find();
     if (sonde__heap_real.free != first_free) sonde__heap_real.free(p);
 }
 
 static void *first_calloc(size_t n, size_t size)
 {
     size_t bytes;
-    find();
+    heap_real_find();
     if (sonde__heap_real.calloc != first_calloc) return sonde__heap_real.calloc(n, size);
-    return __builtin_mul_overflow(n, size, &bytes) ? none() : arena_take(bytes);
+    return __builtin_mul_overflow(n, size, &bytes) ? heap_none() : arena_take(bytes);
 }
 
 static void *first_realloc(void *p, size_t n)
 {
-    find();
+    heap_real_find();
     if (sonde__heap_real.realloc != first_realloc) return sonde__heap_real.realloc(p, n);
     return p ? guarded_realloc(p, n) : arena_take(n);
 }
 
 static int first_posix_memalign(void **out, size_t align, size_t n)
 {
-    find();
+    heap_real_find();
     return sonde__heap_real.posix_memalign != first_posix_memalign
                ? sonde__heap_real.posix_memalign(out, align, n) : ENOMEM;
 }
@@ -126,8 +126,9 @@ static int first_posix_memalign(void **out, size_t align, size_t n)
 #define FIRST(name, parameters, ...)                                                           \
     static void *first_##name parameters                                                       \
     {                                                                                          \
-        find();                                                                                \
-        return sonde__heap_real.name != first_##name ? sonde__heap_real.name(__VA_ARGS__) : none(); \
+        heap_real_find();                                                                      \
+        return sonde__heap_real.name != first_##name ? sonde__heap_real.name(__VA_ARGS__)      \
+                                                     : heap_none();                            \
     }
 FIRST(aligned_alloc, (size_t align, size_t n), align, n)
 FIRST(memalign, (size_t align, size_t n), align, n)
@@ -136,14 +137,14 @@ FIRST(pvalloc, (size_t n), n)
 
 static void *first_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset)
 {
-    find();
+    heap_real_find();
     return sonde__heap_real.mmap != first_mmap ? sonde__heap_real.mmap(p, n, prot, flags, fd, offset)
                                               : (void *)-1;
 }
 
 static int first_munmap(void *p, size_t n)
 {
-    find();
+    heap_real_find();
     return sonde__heap_real.munmap != first_munmap ? sonde__heap_real.munmap(p, n) : -1;
 }
 
@@ -153,7 +154,7 @@ static void *first_mremap(void *p, size_t n, size_t size, int flags, ...)
     __builtin_va_start(ap, flags);
     void *to = __builtin_va_arg(ap, void *); /* not given: whatever, and not looked at */
     __builtin_va_end(ap);
-    find();
+    heap_real_find();
     return sonde__heap_real.mremap != first_mremap ? sonde__heap_real.mremap(p, n, size, flags, to)
                                                   : (void *)-1;
 }

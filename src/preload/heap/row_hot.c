@@ -8,7 +8,7 @@
 
 /* A block of the segment where *at says; made if there is none. Several threads may want it: the
  * first to put it there wins, others' stay unused. */
-static char *block(uint64_t *at, uint64_t bytes)
+static char *heap_row_block(uint64_t *at, uint64_t bytes)
 {
     uint64_t off = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (!off) {
@@ -23,8 +23,8 @@ static char *block(uint64_t *at, uint64_t bytes)
 
 uint64_t *sonde__heap_directory(uint32_t lane)
 {
-    return (uint64_t *)(void *)block(&sonde__heap_state.area->lane[lane].rows,
-                                     SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
+    return (uint64_t *)(void *)heap_row_block(&sonde__heap_state.area->lane[lane].rows,
+                                              SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
 }
 
 struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site)
@@ -32,8 +32,8 @@ struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site)
     uint64_t *directory = sonde__heap_directory(lane);
     if (!directory) return NULL;
     struct sonde__heap_row *rows =
-        (struct sonde__heap_row *)(void *)block(&directory[site / SONDE__HEAP_ROWS],
-                                               ROW_CHUNK_BYTES);
+        (struct sonde__heap_row *)(void *)heap_row_block(&directory[site / SONDE__HEAP_ROWS],
+                                                        ROW_CHUNK_BYTES);
     return rows ? &rows[site % SONDE__HEAP_ROWS] : NULL;
 }
 

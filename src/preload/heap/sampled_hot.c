@@ -6,7 +6,7 @@
 
 #include "base/hot_banned.h"
 
-static void add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell, v, 1); }
+static void heap_sampled_add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell, v, 1); }
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
@@ -62,7 +62,7 @@ static void filter_remove(uint64_t addr)
 /* ---- Allocations ----------------------------------------------------------------------------- */
 
 /* In the table. A block that is there already was freed by a handler that came in between. */
-static int put(const struct sonde__heap_block *b)
+static int heap_sampled_put(const struct sonde__heap_block *b)
 {
     struct sonde__live_entry e, old;
     struct sonde__heap_block before;
@@ -79,17 +79,17 @@ static int put(const struct sonde__heap_block *b)
     return -1;
 }
 
-static void count(struct sonde__heap_lane *lane, struct sonde__heap_row *row, uint64_t size,
-                  const struct sonde__heap_weight *w)
+static void heap_sampled_count(struct sonde__heap_lane *lane, struct sonde__heap_row *row,
+                               uint64_t size, const struct sonde__heap_weight *w)
 {
-    add(&row->allocs, w->count);
-    add(&row->alloc_bytes, w->bytes);
-    add(&row->alloc_bytes_var, w->bytes_var);
-    add(&row->alloc_count_var, w->count_var);
-    add(&row->samples, 1);
-    add(&lane->allocs, w->count);
-    add(&lane->alloc_bytes, w->bytes);
-    add(&lane->size_class[sonde__heap_size_class(size)], w->count);
+    heap_sampled_add(&row->allocs, w->count);
+    heap_sampled_add(&row->alloc_bytes, w->bytes);
+    heap_sampled_add(&row->alloc_bytes_var, w->bytes_var);
+    heap_sampled_add(&row->alloc_count_var, w->count_var);
+    heap_sampled_add(&row->samples, 1);
+    heap_sampled_add(&lane->allocs, w->count);
+    heap_sampled_add(&lane->alloc_bytes, w->bytes);
+    heap_sampled_add(&lane->size_class[sonde__heap_size_class(size)], w->count);
     sonde__heap_tls.allocs += w->count;
     sonde__heap_tls.bytes += w->bytes;
 }
@@ -105,11 +105,11 @@ void sonde__heap_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t 
     }
     const uint32_t site = sonde__heap_walk(t, c, &row);
     const struct sonde__heap_block b = { (uint64_t)(uintptr_t)p, size, sonde_ticks(), site, 0, 1 };
-    if (put(&b)) {
+    if (heap_sampled_put(&b)) {
         sonde__heap_count(&m->refused);
     } else {
         const struct sonde__heap_weight w = sonde__heap_weigh(size, sonde__heap_state.mean);
-        count(m->lane, row, size, &w);
+        heap_sampled_count(m->lane, row, size, &w);
         sonde__heap_newest(b.addr);
         sonde__heap_live_add(t, (int64_t)w.bytes);
         sonde__heap_tell_alloc(&b);
@@ -136,19 +136,19 @@ void sonde__heap_sampled_freed(const struct sonde__heap_block *b)
     struct sonde__heap_row *row = sonde__heap_row(0, b->site);
     const struct sonde__heap_weight w = sonde__heap_weigh(b->size, sonde__heap_state.mean);
     const uint64_t now = sonde_ticks(), us = sonde__heap_ticks_us(now - b->ticks);
-    add(&row->frees, w.count);
-    add(&row->free_bytes, w.bytes);
-    add(&row->free_bytes_var, w.bytes_var);
-    add(&row->free_count_var, w.count_var);
-    add(&row->samples_freed, 1);
-    add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w.count >> 16));
+    heap_sampled_add(&row->frees, w.count);
+    heap_sampled_add(&row->free_bytes, w.bytes);
+    heap_sampled_add(&row->free_bytes_var, w.bytes_var);
+    heap_sampled_add(&row->free_count_var, w.count_var);
+    heap_sampled_add(&row->samples_freed, 1);
+    heap_sampled_add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w.count >> 16));
     if (sonde__heap_temporary(b->addr)) {
-        add(&row->temps, w.count);
-        add(&row->temp_bytes, w.bytes);
+        heap_sampled_add(&row->temps, w.count);
+        heap_sampled_add(&row->temp_bytes, w.bytes);
     }
-    add(&lane->frees, w.count);
-    add(&lane->free_bytes, w.bytes);
-    add(&lane->lifetime[sonde__heap_lifetime_class(us)], w.count);
+    heap_sampled_add(&lane->frees, w.count);
+    heap_sampled_add(&lane->free_bytes, w.bytes);
+    heap_sampled_add(&lane->lifetime[sonde__heap_lifetime_class(us)], w.count);
     __atomic_fetch_sub(&sonde__heap_state.area->live_bytes, w.bytes, __ATOMIC_RELAXED);
     sonde__heap_tell_free(b, now);
 }
@@ -156,6 +156,6 @@ void sonde__heap_sampled_freed(const struct sonde__heap_block *b)
 void sonde__heap_put_back(const struct sonde__heap_block *b)
 {
     struct sonde__live_entry e, old;
-    if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) (void)put(b);
+    if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) (void)heap_sampled_put(b);
     else if (!sonde__live_pack(b, &e)) (void)sonde__live_put(e, &old);
 }

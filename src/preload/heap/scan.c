@@ -18,7 +18,7 @@ struct job {
     int late;
 };
 
-static void words(void *arg, const uint64_t *word, uint64_t count)
+static void heap_scan_words(void *arg, const uint64_t *word, uint64_t count)
 {
     struct job *j = arg;
     for (uint64_t i = 0; i < count; i++) sonde__scan_word(&j->s, word[i]);
@@ -33,7 +33,7 @@ static int in_time(struct job *j)
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 /* All that is marked is looked into, and what that marks. */
-static void follow(struct job *j)
+static void heap_scan_follow(struct job *j)
 {
     struct sonde__scan *s = &j->s;
     struct iovec pieces[SONDE__SCAN_PIECES];
@@ -51,11 +51,11 @@ static void follow(struct job *j)
             bytes += end - start;
         }
         if (n) {
-            sonde__scan_read_pieces(j->r, pieces, n, words, j);
+            sonde__scan_read_pieces(j->r, pieces, n, heap_scan_words, j);
         } else if (s->pending_count) { /* a large one */
             const struct sonde__scan_block *b = &s->block[s->pending[--s->pending_count]];
             sonde__scan_read(j->r, sonde__scan_start(b), sonde__scan_start(b) + sonde__scan_size(b),
-                             words, j);
+                             heap_scan_words, j);
         }
     }
 }
@@ -63,13 +63,13 @@ static void follow(struct job *j)
 /* ---- Roots ----------------------------------------------------------------------------------- */
 
 /* Between them, by parts, so that the time is looked at. */
-static void root(struct job *j, uint64_t start, uint64_t end)
+static void heap_scan_root(struct job *j, uint64_t start, uint64_t end)
 {
     const uint64_t part = 64ull << 20;
     while (start < end && in_time(j)) {
         const uint64_t stop = end - start < part ? end : start + part;
-        sonde__scan_read(j->r, start, stop, words, j);
-        follow(j);
+        sonde__scan_read(j->r, start, stop, heap_scan_words, j);
+        heap_scan_follow(j);
         start = stop;
     }
 }
@@ -83,11 +83,11 @@ static void root_without_blocks(struct job *j, uint64_t start, uint64_t end)
     for (uint32_t i = first; i < s->count && sonde__scan_start(&s->block[i]) < end; i++) {
         const struct sonde__scan_block *b = &s->block[i];
         if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED || i == first) {
-            root(j, at, sonde__scan_start(b));
+            heap_scan_root(j, at, sonde__scan_start(b));
         }
         at = sonde__scan_start(b) + sonde__scan_size(b);
     }
-    if (at < end) root(j, at, end);
+    if (at < end) heap_scan_root(j, at, end);
 }
 
 /* Without our own pages, beginning with the ith. They may lie in the middle of a mapping. */
@@ -103,7 +103,7 @@ static void root_without_own(struct job *j, uint64_t start, uint64_t end, uint32
     root_without_blocks(j, start, end);
 }
 
-static void roots(struct job *j)
+static void heap_scan_roots(struct job *j)
 {
     struct sonde__scan_map m;
     const uint64_t segment = (uint64_t)(uintptr_t)sonde__g.base;
@@ -116,7 +116,7 @@ static void roots(struct job *j)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static void count_lost(const struct sonde__scan *s)
+static void heap_scan_count_lost(const struct sonde__scan *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const struct sonde__scan_block *b = &s->block[i];
@@ -131,14 +131,14 @@ static void count_lost(const struct sonde__scan *s)
     }
 }
 
-__attribute__((noinline)) static void scan(struct job *j)
+__attribute__((noinline)) static void heap_scan_all(struct job *j)
 {
     struct sonde__heap *m = sonde__heap_state.area;
     j->s.until_ns = sonde__mono_ns() + TIME_NS;
     j->r = sonde__scan_reader_open();
     j->late = !j->r || sonde__scan_collect(&j->s);
-    if (!j->late) roots(j);
-    if (!j->late) count_lost(&j->s);
+    if (!j->late) heap_scan_roots(j);
+    if (!j->late) heap_scan_count_lost(&j->s);
     __atomic_store_n(&m->scanned, j->late ? GIVEN_UP : DONE, __ATOMIC_RELEASE);
     sonde__scan_release(&j->s);
     sonde__scan_reader_close(j->r);
@@ -151,7 +151,7 @@ void sonde__heap_scan(void)
     if (!j) return;
     sonde__arch_spill();
     j->sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
-    scan(j);
+    heap_scan_all(j);
     sonde__heap_pages_give(j, sizeof(*j));
     errno = saved;
 }

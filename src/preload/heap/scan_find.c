@@ -12,14 +12,14 @@
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
 
-static void collect(void *arg, const struct sonde__heap_block *b)
+static void heap_scan_find_collect(void *arg, const struct sonde__heap_block *b)
 {
     struct sonde__scan *s = arg;
     if (s->count == s->room) return; /* came up meanwhile: not judged */
     s->block[s->count++] = (struct sonde__scan_block){ b->addr << 17 | b->site, b->size << 1 };
 }
 
-static void swap(struct sonde__scan_block *a, struct sonde__scan_block *b)
+static void heap_scan_find_swap(struct sonde__scan_block *a, struct sonde__scan_block *b)
 {
     const struct sonde__scan_block t = *a;
     *a = *b;
@@ -37,29 +37,29 @@ static void sort_small(struct sonde__scan_block *b, uint32_t n)
 }
 
 /* Below the middle one of three in front, the others behind: where those begin. */
-static uint32_t divide(struct sonde__scan_block *b, uint32_t n)
+static uint32_t heap_scan_find_divide(struct sonde__scan_block *b, uint32_t n)
 {
-    if (b[n / 2].start_site < b[0].start_site) swap(&b[n / 2], &b[0]);
-    if (b[n - 1].start_site < b[0].start_site) swap(&b[n - 1], &b[0]);
-    if (b[n - 1].start_site < b[n / 2].start_site) swap(&b[n - 1], &b[n / 2]);
+    if (b[n / 2].start_site < b[0].start_site) heap_scan_find_swap(&b[n / 2], &b[0]);
+    if (b[n - 1].start_site < b[0].start_site) heap_scan_find_swap(&b[n - 1], &b[0]);
+    if (b[n - 1].start_site < b[n / 2].start_site) heap_scan_find_swap(&b[n - 1], &b[n / 2]);
     const uint64_t pivot = b[n / 2].start_site;
     uint32_t i = 0, k = n - 1;
     for (;;) {
         while (b[i].start_site < pivot) i++;
         while (b[k].start_site > pivot) k--;
         if (i >= k) return i ? i : 1;
-        swap(&b[i++], &b[k--]);
+        heap_scan_find_swap(&b[i++], &b[k--]);
     }
 }
 
 /* Quicksort, the larger part put off: the stack need not be deep. libc's would allocate. */
-static void sort(struct sonde__scan_block *b, uint32_t n)
+static void heap_scan_find_sort(struct sonde__scan_block *b, uint32_t n)
 {
     struct { uint32_t at, n; } later[DEPTH];
     uint32_t depth = 0, at = 0;
     for (;;) {
         while (n > SMALL) {
-            const uint32_t front = divide(b + at, n), behind = n - front;
+            const uint32_t front = heap_scan_find_divide(b + at, n), behind = n - front;
             const int front_first = front < behind;
             later[depth].at = front_first ? at + front : at;
             later[depth++].n = front_first ? behind : front;
@@ -156,9 +156,9 @@ int sonde__scan_collect(struct sonde__scan *s)
     s->block = sonde__heap_pages(room * sizeof(*s->block));
     s->pending = sonde__heap_pages(room * sizeof(*s->pending));
     if (!s->block || !s->pending) return -1;
-    sonde__live_each(collect, s);
-    sonde__heap_maps_each(collect, s);
-    sort(s->block, s->count);
+    sonde__live_each(heap_scan_find_collect, s);
+    sonde__heap_maps_each(heap_scan_find_collect, s);
+    heap_scan_find_sort(s->block, s->count);
     if (!s->count) return 0;
     const struct sonde__scan_block *last = &s->block[s->count - 1];
     s->low = sonde__scan_start(s->block);

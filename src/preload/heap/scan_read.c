@@ -30,16 +30,16 @@ static int open_read(const char *path)
     return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-static long read_at(int fd, void *to, uint64_t n, uint64_t at)
+static long heap_scan_read_at(int fd, void *to, uint64_t n, uint64_t at)
 {
     return syscall(SYS_pread64, fd, to, n, at);
 }
 
-static long copy(struct sonde__scan_reader *r, uint64_t from, uint64_t n)
+static long heap_scan_read_copy(struct sonde__scan_reader *r, uint64_t from, uint64_t n)
 {
     const struct iovec local = { r->buffer, n }, remote = { (void *)(uintptr_t)from, n };
     if (r->by_call) return syscall(SYS_process_vm_readv, r->pid, &local, 1, &remote, 1, 0);
-    return read_at(r->mem, r->buffer, n, from);
+    return heap_scan_read_at(r->mem, r->buffer, n, from);
 }
 
 /* ---- The table of mappings ------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static int table_read(struct sonde__scan_reader *r)
     return -1;
 }
 
-static uint64_t hex(const char **p)
+static uint64_t heap_scan_read_hex(const char **p)
 {
     uint64_t v = 0;
     for (;; ++*p) {
@@ -85,9 +85,9 @@ int sonde__scan_map(struct sonde__scan_reader *r, struct sonde__scan_map *out)
         const char *end = memchr(p, '\n', r->table_len - r->table_at);
         if (!end) return 0;
         r->table_at += (uint64_t)(end - p) + 1;
-        out->start = hex(&p);
+        out->start = heap_scan_read_hex(&p);
         p++;
-        out->end = hex(&p);
+        out->end = heap_scan_read_hex(&p);
         if (end - p < 5 || p[1] != 'r' || p[2] != 'w') continue;
         const char *path = memchr(p, '/', (size_t)(end - p));
         out->device = path && end - path > 5 && !memcmp(path, "/dev/", 5) &&
@@ -101,12 +101,13 @@ int sonde__scan_map(struct sonde__scan_reader *r, struct sonde__scan_map *out)
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* How many pages from start on, up to n, are there (*there) or are not. */
-static uint64_t stretch(struct sonde__scan_reader *r, uint64_t start, uint64_t n, int *there)
+static uint64_t heap_scan_read_stretch(struct sonde__scan_reader *r, uint64_t start, uint64_t n,
+                                       int *there)
 {
     const uint64_t some = n < PAGES ? n : PAGES;
     *there = 1;
-    if (r->pagemap < 0 || read_at(r->pagemap, r->pages, some * sizeof(r->pages[0]),
-                                  start / SONDE__PAGE * sizeof(r->pages[0])) !=
+    if (r->pagemap < 0 || heap_scan_read_at(r->pagemap, r->pages, some * sizeof(r->pages[0]),
+                                            start / SONDE__PAGE * sizeof(r->pages[0])) !=
                               (long)(some * sizeof(r->pages[0]))) {
         return n;
     }
@@ -121,7 +122,7 @@ static void read_there(struct sonde__scan_reader *r, uint64_t start, uint64_t en
 {
     while (start < end) {
         const uint64_t n = end - start < SONDE__SCAN_BUFFER ? end - start : SONDE__SCAN_BUFFER;
-        const long got = copy(r, start, n);
+        const long got = heap_scan_read_copy(r, start, n);
         if (got >= 8) call(arg, (const uint64_t *)(void *)r->buffer, (uint64_t)got / 8);
         /* Behind what can be read comes a page that cannot. */
         start = got == (long)n ? start + n
@@ -137,7 +138,8 @@ void sonde__scan_read(struct sonde__scan_reader *r, uint64_t start, uint64_t end
     while (start < end) {
         const uint64_t first = start & ~(uint64_t)(SONDE__PAGE - 1);
         int there;
-        const uint64_t n = stretch(r, first, (end - first + SONDE__PAGE - 1) / SONDE__PAGE, &there);
+        const uint64_t n =
+            heap_scan_read_stretch(r, first, (end - first + SONDE__PAGE - 1) / SONDE__PAGE, &there);
         const uint64_t stop = first + n * SONDE__PAGE < end ? first + n * SONDE__PAGE : end;
         if (there) read_there(r, start, stop, call, arg);
         start = stop;
@@ -149,9 +151,9 @@ void sonde__scan_read_pieces(struct sonde__scan_reader *r, struct iovec *pieces,
 {
     while (count) {
         const struct iovec local = { r->buffer, sizeof(r->buffer) };
-        long got = r->by_call
-                       ? syscall(SYS_process_vm_readv, r->pid, &local, 1, pieces, count, 0)
-                       : copy(r, (uint64_t)(uintptr_t)pieces[0].iov_base, pieces[0].iov_len);
+        long got = r->by_call ? syscall(SYS_process_vm_readv, r->pid, &local, 1, pieces, count, 0)
+                              : heap_scan_read_copy(r, (uint64_t)(uintptr_t)pieces[0].iov_base,
+                                                    pieces[0].iov_len);
         const char *at = r->buffer;
         if (got < 0) got = 0;
         while (count && got >= (long)pieces[0].iov_len) {
@@ -183,11 +185,11 @@ struct sonde__scan_reader *sonde__scan_reader_open(void)
     r->pagemap = open_read("/proc/self/pagemap");
     r->mem = -1;
     r->by_call = 1;
-    if (copy(r, (uint64_t)(uintptr_t)&sample, sizeof(sample)) != sizeof(sample)) {
+    if (heap_scan_read_copy(r, (uint64_t)(uintptr_t)&sample, sizeof(sample)) != sizeof(sample)) {
         r->by_call = 0;
         r->mem = open_read("/proc/self/mem");
     }
-    if (copy(r, (uint64_t)(uintptr_t)&sample, sizeof(sample)) != sizeof(sample) ||
+    if (heap_scan_read_copy(r, (uint64_t)(uintptr_t)&sample, sizeof(sample)) != sizeof(sample) ||
         table_read(r)) {
         sonde__scan_reader_close(r);
         return NULL;

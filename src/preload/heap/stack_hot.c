@@ -14,7 +14,7 @@ enum {
     EXACT = 8       /* ra is where the frame was interrupted */
 };
 
-struct walk {
+struct heap_walk_state {
     struct sonde__heap_thread *t;
     struct sonde__walker w;
     uint32_t n;             /* frames in t->fresh */
@@ -25,7 +25,7 @@ struct walk {
     uint32_t broken;        /* shadow frame that does not stand any more: none further in will do */
 };
 
-static uint64_t at(uint64_t base, int32_t off) { return base + (uint64_t)(int64_t)off; }
+static uint64_t heap_walk_at(uint64_t base, int32_t off) { return base + (uint64_t)(int64_t)off; }
 
 /* ---- What a walk hangs on -------------------------------------------------------------------- */
 
@@ -37,27 +37,27 @@ static void use_bp(struct sonde__heap_frame *frames, uint32_t i)
     }
 }
 
-static int fits(int64_t off) { return off >= INT32_MIN && off <= INT32_MAX; }
+static int heap_walk_fits(int64_t off) { return off >= INT32_MIN && off <= INT32_MAX; }
 
-static void load_bp(struct walk *k, struct sonde__heap_frame *next, uint64_t slot)
+static void load_bp(struct heap_walk_state *k, struct sonde__heap_frame *next, uint64_t slot)
 {
     const int64_t off = (int64_t)(slot - next->sp);
-    if (!fits(off)) k->remember = 0;
+    if (!heap_walk_fits(off)) k->remember = 0;
     next->bp_at = (int32_t)off;
     next->flags |= BP_LOADED;
 }
 
-static void load_sp(struct walk *k, struct sonde__heap_frame *next, uint64_t slot, int off2)
+static void load_sp(struct heap_walk_state *k, struct sonde__heap_frame *next, uint64_t slot, int off2)
 {
     const int64_t off = (int64_t)(slot - next->sp);
-    if (!fits(off)) k->remember = 0;
+    if (!heap_walk_fits(off)) k->remember = 0;
     next->via_at = (int32_t)off;
     next->via_off = (int16_t)off2;
     next->flags |= VIA;
 }
 
 /* By row, from frame i with sp and bp, next was reached. */
-static void note_row(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
+static void note_row(struct heap_walk_state *k, uint32_t i, uint64_t sp, uint64_t bp,
                      struct sonde__heap_frame *next)
 {
     const struct sonde__unwind_row *row = &k->w.row;
@@ -66,18 +66,20 @@ static void note_row(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
     switch (row->cfa) {
     case SONDE__CFA_SP: break;
     case SONDE__CFA_BP: use_bp(k->t->fresh, i); break;
-    case SONDE__CFA_SP_DEREF: load_sp(k, next, at(sp, row->cfa_off), row->cfa_off2); break;
+    case SONDE__CFA_SP_DEREF:
+        load_sp(k, next, heap_walk_at(sp, row->cfa_off), row->cfa_off2);
+        break;
     case SONDE__CFA_BP_DEREF:
         use_bp(k->t->fresh, i);
-        load_sp(k, next, at(bp, row->cfa_off), row->cfa_off2);
+        load_sp(k, next, heap_walk_at(bp, row->cfa_off), row->cfa_off2);
         break;
     default: k->remember = 0;
     }
     if (saved == SONDE__SAVED_AT_CFA) {
-        const uint64_t slot = at(next->sp, row->bp_off);
+        const uint64_t slot = heap_walk_at(next->sp, row->bp_off);
         if (slot >= sp) load_bp(k, next, slot);
     } else if (saved == SONDE__SAVED_AT_BP) {
-        const uint64_t slot = at(bp, row->bp_off);
+        const uint64_t slot = heap_walk_at(bp, row->bp_off);
         use_bp(k->t->fresh, i);
         if (slot >= sp) load_bp(k, next, slot);
     } else if (saved == SONDE__SAVED_IN_REG) {
@@ -86,7 +88,7 @@ static void note_row(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
 }
 
 /* There is no way on by row: that would be so again. */
-static void note_last(struct walk *k, uint32_t i)
+static void note_last(struct heap_walk_state *k, uint32_t i)
 {
     switch (k->w.row.cfa) {
     case SONDE__CFA_END: case SONDE__CFA_SP: break;
@@ -96,8 +98,8 @@ static void note_last(struct walk *k, uint32_t i)
 }
 
 /* How the step from frame i was made; next was reached by it, if it was. */
-static void note(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
-                 struct sonde__heap_frame *next, int reached)
+static void heap_walk_note(struct heap_walk_state *k, uint32_t i, uint64_t sp, uint64_t bp,
+                           struct sonde__heap_frame *next, int reached)
 {
     if (k->w.rule == SONDE__RULE_ROW) {
         if (reached) note_row(k, i, sp, bp, next);
@@ -112,21 +114,22 @@ static void note(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
 
 /* ---- Walking --------------------------------------------------------------------------------- */
 
-static inline int stands(const struct sonde__heap_frame *f)
+static inline int heap_walk_stands(const struct sonde__heap_frame *f)
 {
     if (sonde__walk_load(f->sp - 8) != f->ra) return 0;
     if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED) &&
-        sonde__walk_load(at(f->sp, f->bp_at)) != f->bp) {
+        sonde__walk_load(heap_walk_at(f->sp, f->bp_at)) != f->bp) {
         return 0;
     }
-    return !(f->flags & VIA) || at(sonde__walk_load(at(f->sp, f->via_at)), f->via_off) == f->sp;
+    return !(f->flags & VIA) ||
+           heap_walk_at(sonde__walk_load(heap_walk_at(f->sp, f->via_at)), f->via_off) == f->sp;
 }
 
 /* Do frames further out than m still stand? */
-static int all_stand(struct walk *k, uint32_t m)
+static int all_stand(struct heap_walk_state *k, uint32_t m)
 {
     while (m--) {
-        if (stands(&k->t->shadow[m])) continue;
+        if (heap_walk_stands(&k->t->shadow[m])) continue;
         k->broken = m;
         return 0;
     }
@@ -134,7 +137,7 @@ static int all_stand(struct walk *k, uint32_t m)
 }
 
 /* Frame i is one of the shadow's: the walk is over. *m: shadow frames not yet passed. */
-static inline int join(struct walk *k, uint32_t i, uint32_t *m)
+static inline int heap_walk_join(struct heap_walk_state *k, uint32_t i, uint32_t *m)
 {
     const struct sonde__heap_frame *shadow = k->t->shadow;
     struct sonde__heap_frame *f = &k->t->fresh[i];
@@ -158,7 +161,7 @@ static int in_own_code(uint64_t ip)
 }
 
 /* Out of our own functions. */
-static int leave(struct sonde__walker *w)
+static int heap_walk_leave(struct sonde__walker *w)
 {
     uint64_t ip;
     while (in_own_code(w->regs.ip)) {
@@ -168,18 +171,18 @@ static int leave(struct sonde__walker *w)
 }
 
 /* The same for a step by a rule that is a word: sp is that of frame i. */
-static inline void note_fast(struct walk *k, uint32_t i, uint64_t sp, uint64_t rule,
+static inline void note_fast(struct heap_walk_state *k, uint32_t i, uint64_t sp, uint64_t rule,
                              struct sonde__heap_frame *next)
 {
     const int off = sonde__fast_bp_off(rule);
     if ((rule & SONDE__FAST_KIND) == SONDE__FAST_BP) use_bp(k->t->fresh, i);
-    if (rule & SONDE__FAST_BP_SAVED && at(next->sp, off) >= sp) {
+    if (rule & SONDE__FAST_BP_SAVED && heap_walk_at(next->sp, off) >= sp) {
         next->bp_at = off;
         next->flags |= BP_LOADED;
     }
 }
 
-static void walk(struct walk *k)
+static void heap_walk_frames(struct heap_walk_state *k)
 {
     struct sonde__heap_thread *t = k->t;
     const struct sonde__regs *r = &k->w.regs;
@@ -197,7 +200,7 @@ static void walk(struct walk *k)
         }
         next.flags |= k->w.exact ? EXACT : 0;
         t->fresh[i] = next;
-        if (k->remember && join(k, i, &m)) {
+        if (k->remember && heap_walk_join(k, i, &m)) {
             k->truncated = 0;
             k->n++;
             return;
@@ -222,7 +225,7 @@ static void walk(struct walk *k)
             t->fresh[i].flags |= EXACT;
         }
         next = (struct sonde__heap_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
-        note(k, i, sp, bp, &next, step == SONDE__STEP_OK);
+        heap_walk_note(k, i, sp, bp, &next, step == SONDE__STEP_OK);
         if (step == SONDE__STEP_END) k->truncated = 0;
         if (step != SONDE__STEP_OK) return;
     }
@@ -244,7 +247,7 @@ static inline uint32_t node_of(struct sonde__heap_thread *t, uint32_t parent,
 }
 
 /* Nodes from the outside in; the innermost one's number. */
-static uint32_t name(struct walk *k)
+static uint32_t heap_walk_name(struct heap_walk_state *k)
 {
     struct sonde__heap_frame *fresh = k->t->fresh;
     uint32_t i = k->n, node = k->truncated ? SONDE__HEAP_NODE_TRUNCATED : 0;
@@ -257,7 +260,7 @@ static uint32_t name(struct walk *k)
     return node;
 }
 
-static void shadow_set(const struct walk *k)
+static void shadow_set(const struct heap_walk_state *k)
 {
     struct sonde__heap_thread *t = k->t;
     uint32_t depth = k->joined ? k->joined - 1 : 0;
@@ -310,14 +313,17 @@ static int check_frame(struct sonde__heap_stack *s, uint32_t *n, const struct so
 {
     int rc = check_add(s, n, f->sp - 8, f->ra);
     if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED)) {
-        rc |= check_add(s, n, at(f->sp, f->bp_at), f->bp);
+        rc |= check_add(s, n, heap_walk_at(f->sp, f->bp_at), f->bp);
     }
-    if (f->flags & VIA) rc |= check_add(s, n, at(f->sp, f->via_at), at(f->sp, -f->via_off));
+    if (f->flags & VIA) {
+        rc |= check_add(s, n, heap_walk_at(f->sp, f->via_at), heap_walk_at(f->sp, -f->via_off));
+    }
     return rc;
 }
 
 /* Are the words before the one that tells s from other the same? Then comparing can go on there. */
-static uint16_t first_of(const struct sonde__heap_stack *s, const struct sonde__heap_stack *other)
+static uint16_t heap_walk_first_of(const struct sonde__heap_stack *s,
+                                   const struct sonde__heap_stack *other)
 {
     const uint32_t n = s->at;
     const uint32_t *where = sonde__stack_where(s), *others = sonde__stack_where(other);
@@ -340,14 +346,14 @@ static void stack_enter(struct sonde__heap_thread *t, uint32_t index, struct son
     s->from = told ? (uint16_t)t->miss.from : 0;
     s->at = told ? (uint16_t)t->miss.at : 0;
     s->branch = told ? t->miss.branch : sonde__caller_key(&c);
-    s->first = told ? first_of(s, other) : 0;
+    s->first = told ? heap_walk_first_of(s, other) : 0;
     uint16_t *slot = sonde__stack_slots(t, s->from, s->at, s->branch);
     slot[1] = slot[0];
     slot[0] = (uint16_t)index;
 }
 
-static struct sonde__heap_stack *remember(struct sonde__heap_thread *t,
-                                         const struct sonde__caller *c)
+static struct sonde__heap_stack *heap_walk_remember(struct sonde__heap_thread *t,
+                                                   const struct sonde__caller *c)
 {
     const uint32_t depth = t->shadow_depth;
     const struct sonde__heap_frame *caller = &t->shadow[depth - 1];
@@ -373,7 +379,7 @@ static struct sonde__heap_stack *remember(struct sonde__heap_thread *t,
 
 /* Whether memory can be read, if it is not the thread's own stack, is remembered as well, for as long
  * as the thread stays there and no mapping is taken away. */
-static void memory_begin(struct walk *k, uint64_t sp, uint32_t unmaps)
+static void memory_begin(struct heap_walk_state *k, uint64_t sp, uint32_t unmaps)
 {
     const struct sonde__heap_thread *t = k->t;
     uint64_t unused;
@@ -385,19 +391,19 @@ static void memory_begin(struct walk *k, uint64_t sp, uint32_t unmaps)
 
 /* A walk from here, out of our own functions, with all the registers that there are: should a rule
  * want one that the caller's do not include. */
-__attribute__((noinline)) static void walk_here(struct walk *k)
+__attribute__((noinline)) static void walk_here(struct heap_walk_state *k)
 {
     k->n = 0;
     k->remember = 1;
     k->w.jumps = 0;
     sonde__arch_here(&k->w.regs);
     k->w.exact = 1;
-    if (leave(&k->w)) k->remember = 0;
-    else walk(k);
+    if (heap_walk_leave(&k->w)) k->remember = 0;
+    else heap_walk_frames(k);
 }
 
-static uint32_t walk_from(struct sonde__heap_thread *t, const struct sonde__caller *c,
-                          struct walk *k)
+static uint32_t heap_walk_from(struct sonde__heap_thread *t, const struct sonde__caller *c,
+                               struct heap_walk_state *k)
 {
     const uint32_t unmaps = __atomic_load_n(&sonde__heap_unmaps, __ATOMIC_RELAXED);
     memset(k, 0, sizeof(*k));
@@ -408,13 +414,13 @@ static uint32_t walk_from(struct sonde__heap_thread *t, const struct sonde__call
     k->w.regs.sp = c->sp;
     k->w.regs.bp = c->bp;
     memory_begin(k, c->sp, unmaps);
-    if (!in_own_code(c->ra)) walk(k);
+    if (!in_own_code(c->ra)) heap_walk_frames(k);
     else k->truncated = 1;
     if (k->truncated && !k->deep) walk_here(k);
     if (k->w.begun) sonde__walk_end();
     t->memory = k->w.memory;
     t->unmaps = unmaps;
-    return k->n ? name(k) : 0;
+    return k->n ? heap_walk_name(k) : 0;
 }
 
 /* Where there is no memory for rows of its own, a thread adds to everybody's from then on. */
@@ -430,7 +436,7 @@ static struct sonde__heap_row *row_in_lane(struct sonde__heap_thread *t, uint32_
 uint32_t sonde__heap_walk(struct sonde__heap_thread *t, const struct sonde__caller *c,
                          struct sonde__heap_row **row)
 {
-    struct walk k;
+    struct heap_walk_state k;
     const int saved = errno;
     if (t->unloads != sonde__unloads()) {
         forget_all(t);
@@ -438,13 +444,13 @@ uint32_t sonde__heap_walk(struct sonde__heap_thread *t, const struct sonde__call
         t->shadow_depth = 0;
         t->unloads = sonde__unloads();
     }
-    const uint32_t node = walk_from(t, c, &k);
+    const uint32_t node = heap_walk_from(t, c, &k);
     if (k.truncated || !node) sonde__heap_count(&sonde__heap_state.area->truncated);
     const uint32_t site = node ? sonde__heap_site(node) : SONDE__HEAP_SITE_REST;
     shadow_set(&k);
     *row = row_in_lane(t, site);
     struct sonde__heap_stack *s =
-        k.remember && sonde__heap_gate.mode == SONDE__HEAP_FULL ? remember(t, c) : NULL;
+        k.remember && sonde__heap_gate.mode == SONDE__HEAP_FULL ? heap_walk_remember(t, c) : NULL;
     if (s) {
         s->site = site;
         s->row = *row;

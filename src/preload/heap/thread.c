@@ -42,7 +42,7 @@ static struct sonde__heap_thread *block_make(void)
 /* In sampled mode a block is had for one sample only. The one that this thread had last knows its
  * stack: a walk goes up to where both are the same. If there is none, the one that was not used
  * longest. */
-static struct sonde__heap_thread *block_take(uint32_t tid)
+static struct sonde__heap_thread *heap_thread_block_take(uint32_t tid)
 {
     struct sonde__heap_thread **take = NULL;
     if (sonde__heap_lock(&sonde__heap_gate.thread_lock)) return NULL;
@@ -92,7 +92,7 @@ struct sonde__heap_thread *sonde__heap_thread_take(void)
     struct sonde__heap_thread *t = sonde__heap_tls.self;
     if (t) return t;
     if (!sonde__heap_tls.rng) sonde__heap_thread_enter();
-    t = block_take(sonde__heap_tls.tid);
+    t = heap_thread_block_take(sonde__heap_tls.tid);
     if (!t) return NULL;
     lane_set(t, 0);
     if (sonde__heap_gate.mode != SONDE__HEAP_FULL) return t;
@@ -139,7 +139,7 @@ void sonde__heap_thread_tell(void)
     sonde__heap_tell(SONDE__HEAP_THREAD, w, 5);
 }
 
-static void thread_end(void *arg)
+static void heap_thread_end(void *arg)
 {
     struct sonde__heap_tls *tls = &sonde__heap_tls;
     struct sonde__heap_thread *t = tls->self;
@@ -165,5 +165,5 @@ void sonde__heap_threads_init(void)
 {
     free_list = NULL;
     blocks = 0;
-    if (!have_key) have_key = !pthread_key_create(&key, thread_end);
+    if (!have_key) have_key = !pthread_key_create(&key, heap_thread_end);
 }

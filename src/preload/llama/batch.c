@@ -25,7 +25,7 @@ struct batch {
 };
 _Static_assert(sizeof(struct batch) == 56, "as in llama.h");
 
-struct parts {
+struct llama_hook_batch_parts {
     struct sonde__span_rec rec;
     uint64_t key;
     uint32_t waiting, count, dropped;
@@ -52,7 +52,7 @@ static int same_sequences(const struct batch *b, int32_t i, int32_t j)
     return 1;
 }
 
-static void flush(struct parts *p)
+static void llama_hook_batch_flush(struct llama_hook_batch_parts *p)
 {
     if (!p->waiting) return;
     p->rec.start = p->key;
@@ -61,7 +61,7 @@ static void flush(struct parts *p)
     p->waiting = 0;
 }
 
-static void put(struct parts *p, uint64_t where, uint64_t what, uint64_t tail)
+static void llama_hook_batch_put(struct llama_hook_batch_parts *p, uint64_t where, uint64_t what, uint64_t tail)
 {
     if (p->count == PARTS_MAX) {
         p->dropped++;
@@ -76,13 +76,13 @@ static void put(struct parts *p, uint64_t where, uint64_t what, uint64_t tail)
         p->rec.id = where;
         p->rec.parent = what;
         p->rec.name_tid = tail;
-        flush(p);
+        llama_hook_batch_flush(p);
     }
 }
 
 /* Tokens from .. to of the same sequences. */
-static void put_run(struct parts *p, const struct batch *b, int32_t from, int32_t to,
-                    uint32_t outputs)
+static void llama_hook_batch_put_run(struct llama_hook_batch_parts *p, const struct batch *b, int32_t from,
+                                     int32_t to, uint32_t outputs)
 {
     const uint32_t tokens = (uint32_t)(to - from);
     const int32_t pos = b->pos ? b->pos[from] : -1;
@@ -94,7 +94,7 @@ static void put_run(struct parts *p, const struct batch *b, int32_t from, int32_
     for (int32_t k = 0; k < seq_count(b, from); k++) {
         const uint32_t seq = (uint32_t)seq_at(b, from, k) & 0x3fffffffu;
         const uint64_t flags = (k ? 1ull << 63 : 0) | (b->logits ? 0 : 1ull << 62);
-        put(p, flags | (uint64_t)seq << 32 | (uint32_t)pos, what, tail);
+        llama_hook_batch_put(p, flags | (uint64_t)seq << 32 | (uint32_t)pos, what, tail);
     }
 }
 
@@ -103,7 +103,7 @@ int32_t sonde__llama_batch_tokens(const void *batch) { return ((const struct bat
 uint32_t sonde__llama_parts(const void *batch, uint64_t key, uint32_t *dropped)
 {
     const struct batch *b = batch;
-    struct parts p = { .key = key };
+    struct llama_hook_batch_parts p = { .key = key };
     uint32_t outputs = 0;
     int32_t from = 0;
     for (int32_t i = 0; i < b->n_tokens; i++) {
@@ -111,14 +111,14 @@ uint32_t sonde__llama_parts(const void *batch, uint64_t key, uint32_t *dropped)
                             (!b->pos || b->pos[i] == b->pos[i - 1] + 1) &&
                             (uint32_t)(i - from) < TOKENS_MAX;
         if (i > from && !goes_on) {
-            put_run(&p, b, from, i, outputs);
+            llama_hook_batch_put_run(&p, b, from, i, outputs);
             from = i;
             outputs = 0;
         }
         outputs += b->logits ? b->logits[i] != 0 : i == b->n_tokens - 1;
     }
-    if (b->n_tokens > 0) put_run(&p, b, from, b->n_tokens, outputs);
-    flush(&p);
+    if (b->n_tokens > 0) llama_hook_batch_put_run(&p, b, from, b->n_tokens, outputs);
+    llama_hook_batch_flush(&p);
     *dropped = p.dropped;
     return p.count;
 }
@@ -295,17 +295,18 @@ int32_t sonde__llama_made_tokens(uint64_t batch)
 uint32_t sonde__llama_made_parts(uint64_t batch, uint64_t key, uint32_t *dropped)
 {
     const struct made *m = made_find(batch);
-    struct parts out = { .key = key };
+    struct llama_hook_batch_parts out = { .key = key };
     *dropped = 0;
     if (!m || m->lost) return 0;
     for (uint32_t i = 0; i < m->count; i++) {
         const struct made_part *p = &m->part[i];
         const uint64_t flags = p->shared ? 1ull << 63 : 0;
-        put(&out, flags | (uint64_t)((uint32_t)p->seq & 0x3fffffffu) << 32 | (uint32_t)p->pos,
+        llama_hook_batch_put(
+            &out, flags | (uint64_t)((uint32_t)p->seq & 0x3fffffffu) << 32 | (uint32_t)p->pos,
             (uint64_t)(p->row & 0xffffffu) << 40 | (uint64_t)p->tokens << 20 | p->outputs,
             SONDE__LLAMA_TAIL(p->before, p->last));
     }
-    flush(&out);
+    llama_hook_batch_flush(&out);
     *dropped = m->dropped;
     return out.count;
 }

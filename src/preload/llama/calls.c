@@ -56,20 +56,20 @@ static __thread struct {
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-static int ready(void)
+static int llama_hook_ready(void)
 {
     const uint32_t state = SONDE__GATE();
     if (state == SONDE__GATE_OFF) return 0;
     return state == SONDE__GATE_ON && sonde__tls.ring ? 1 : sonde__span_begin_slow();
 }
 
-static uint64_t key_of(uint32_t fn, uint64_t begin, uint64_t object)
+static uint64_t llama_hook_key_of(uint32_t fn, uint64_t begin, uint64_t object)
 {
     return sonde__phase_id(begin, object, sonde__tls.tid, fn);
 }
 
-static void put_call(uint32_t fn, uint64_t begin, uint64_t end, uint64_t object, uint64_t result,
-                     uint64_t a, uint64_t b, uint32_t parts)
+static void llama_hook_put_call(uint32_t fn, uint64_t begin, uint64_t end, uint64_t object,
+                                uint64_t result, uint64_t a, uint64_t b, uint32_t parts)
 {
     const struct sonde__span_rec r = {
         0, begin, end, object, result, a, b,
@@ -78,7 +78,7 @@ static void put_call(uint32_t fn, uint64_t begin, uint64_t end, uint64_t object,
     sonde__ring_put(&r, SONDE__REC_LLAMA_CALL);
 }
 
-static void put_text(uint64_t key, const char *text)
+static void llama_hook_put_text(uint64_t key, const char *text)
 {
     const size_t len = strnlen(text, 2 * TEXT_BYTES);
     for (size_t at = 0; at < len; at += TEXT_BYTES) {
@@ -110,8 +110,8 @@ static void put_pass(struct sonde__thunk *c)
     const uint32_t fn = forward_of(c);
     uint32_t dropped = 0, parts = 0;
     if (c->fn == SONDE__LLAMA_PROCESS) {
-        parts = sonde__llama_made_parts(sonde__thunk_arg(c, 2), key_of(fn, c->begin, context),
-                                        &dropped);
+        parts = sonde__llama_made_parts(sonde__thunk_arg(c, 2),
+                                        llama_hook_key_of(fn, c->begin, context), &dropped);
     }
     c->kept[0] = parts;
     c->kept[1] = dropped;
@@ -172,7 +172,7 @@ static void known_free(uint64_t object)
     known_unlock();
 }
 
-static void put_known(uint32_t at)
+static void llama_hook_put_known(uint32_t at)
 {
     const uint64_t now = sonde_ticks(), context = known.context[at].object;
     struct sonde__span_rec r = { .start = now, .trace_hi = context,
@@ -181,7 +181,7 @@ static void put_known(uint32_t at)
                                  .name_tid = (uint64_t)sonde__tls.tid << 32 };
     for (uint32_t i = 0; i < KNOWN_MAX; i++) {
         if (known.model[i].object != known.context[at].model) continue;
-        put_text(key_of(0, now, context), known.model[i].name);
+        llama_hook_put_text(llama_hook_key_of(0, now, context), known.model[i].name);
         break;
     }
     sonde__ring_put(&r, SONDE__REC_LLAMA_KNOWN);
@@ -198,7 +198,7 @@ static void known_again(uint64_t context)
         if (known.context[i].ring == ring && reserve - known.context[i].at < KNOWN_EVERY) break;
         known.context[i].ring = ring;
         known.context[i].at = reserve;
-        put_known(i);
+        llama_hook_put_known(i);
         break;
     }
     known_unlock();
@@ -244,15 +244,15 @@ static void put_perf(const struct sonde__thunk *c, uint64_t context)
 {
     struct perf (*perf)(uint64_t) =
         (struct perf(*)(uint64_t))sonde__llama_use(SONDE__LLAMA_USE_PERF, c->fn, c->caller);
-    if (!perf || !context || !ready()) return;
+    if (!perf || !context || !llama_hook_ready()) return;
     tls.inside++;
     const struct perf p = perf(context);
     tls.inside--;
     const uint64_t now = sonde_ticks();
     const uint32_t prompt = p.prompt_tokens > 0 ? (uint32_t)p.prompt_tokens : 0;
     const uint32_t eval = p.eval_tokens > 0 ? (uint32_t)p.eval_tokens : 0;
-    put_call(SONDE__LLAMA_PERF, now, now, context, (uint64_t)prompt << 32 | eval,
-             ms_ns(p.prompt_ms), ms_ns(p.eval_ms), 0);
+    llama_hook_put_call(SONDE__LLAMA_PERF, now, now, context, (uint64_t)prompt << 32 | eval,
+                        ms_ns(p.prompt_ms), ms_ns(p.eval_ms), 0);
 }
 
 /* ---- Before ---------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ static int memory_known(uint64_t context, uint64_t memory)
     return 0;
 }
 
-static int wanted(struct sonde__thunk *c)
+static int llama_hook_wanted(struct sonde__thunk *c)
 {
     const int sampling = inside_sampling(c); /* also forgets what was left without a return */
     switch (c->fn) {
@@ -328,7 +328,7 @@ void *sonde__thunk_enter(struct sonde__thunk *c)
     const int error = errno;
     void *real = sonde__llama_real(c->fn, c->caller);
     if (SONDE__LIKELY(__atomic_load_n(&llama.on, __ATOMIC_RELAXED)) && !tls.inside &&
-        ready() && wanted(c)) {
+        llama_hook_ready() && llama_hook_wanted(c)) {
         c->stack_bytes = stack_bytes(c->stack);
         if (tls.depth < OPEN_MAX) {
             tls.open[tls.depth].frame = (uintptr_t)c;
@@ -345,13 +345,13 @@ void *sonde__thunk_enter(struct sonde__thunk *c)
 
 /* ---- After ----------------------------------------------------------------------------------- */
 
-static const char *base_name(const char *path)
+static const char *llama_hook_base_name(const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path ? path : "";
 }
 
-static uint64_t tail_of(const struct sonde__thunk *c)
+static uint64_t llama_hook_tail_of(const struct sonde__thunk *c)
 {
     const int32_t *tokens = (const int32_t *)(uintptr_t)sonde__thunk_arg(c, 3);
     const int32_t n = (int32_t)c->result[0];
@@ -366,28 +366,29 @@ static void put_forward(const struct sonde__thunk *c, uint64_t end)
     uint32_t dropped = 0, parts = 0;
     /* -1: llama.cpp found that there is something wrong with it. */
     if ((int32_t)c->result[0] != -1) {
-        parts = sonde__llama_parts(batch, key_of(c->fn, c->begin, context), &dropped);
+        parts = sonde__llama_parts(batch, llama_hook_key_of(c->fn, c->begin, context), &dropped);
     }
-    put_call(c->fn, c->begin, end, context, c->result[0],
-             (uint64_t)(int64_t)sonde__llama_batch_tokens(batch), dropped, parts);
+    llama_hook_put_call(c->fn, c->begin, end, context, c->result[0],
+                        (uint64_t)(int64_t)sonde__llama_batch_tokens(batch), dropped, parts);
 }
 
 /* Its parts were told when it began. Batches that nobody knows keep their tokens for themselves. */
-static void put_process(const struct sonde__thunk *c, uint64_t end)
+static void llama_hook_put_process(const struct sonde__thunk *c, uint64_t end)
 {
     const uint64_t context = sonde__thunk_arg(c, 0), batch = sonde__thunk_arg(c, 2);
     const int32_t tokens = sonde__llama_made_tokens(batch);
     const int wrong = (int32_t)c->result[0] == -1;
-    put_call(forward_of(c), c->begin, end, context, c->result[0], tokens > 0 ? (uint64_t)tokens : 0,
-             wrong ? 0 : c->kept[1], wrong ? 0 : (uint32_t)c->kept[0]);
+    llama_hook_put_call(forward_of(c), c->begin, end, context, c->result[0],
+                        tokens > 0 ? (uint64_t)tokens : 0, wrong ? 0 : c->kept[1],
+                        wrong ? 0 : (uint32_t)c->kept[0]);
 }
 
 static void put_load(const struct sonde__thunk *c, uint64_t end)
 {
     const char *path = (const char *)(uintptr_t)sonde__thunk_arg(c, 0);
-    put_text(key_of(c->fn, c->begin, 0), base_name(path));
-    known_model(c->result[0], base_name(path));
-    put_call(c->fn, c->begin, end, 0, c->result[0], 0, 0, 0);
+    llama_hook_put_text(llama_hook_key_of(c->fn, c->begin, 0), llama_hook_base_name(path));
+    known_model(c->result[0], llama_hook_base_name(path));
+    llama_hook_put_call(c->fn, c->begin, end, 0, c->result[0], 0, 0, 0);
 }
 
 static void put_buffer(const struct sonde__thunk *c, uint64_t end)
@@ -395,11 +396,14 @@ static void put_buffer(const struct sonde__thunk *c, uint64_t end)
     const uint64_t context = sonde__thunk_arg(c, 0), buffer = c->result[0];
     const uint64_t bytes = buffer_bytes(c, buffer);
     if (!bytes) return;
-    put_text(key_of(c->fn, c->begin, context), first_tensor(c));
-    put_call(c->fn, c->begin, end, context, buffer, 0, bytes, 0);
+    llama_hook_put_text(llama_hook_key_of(c->fn, c->begin, context), first_tensor(c));
+    llama_hook_put_call(c->fn, c->begin, end, context, buffer, 0, bytes, 0);
 }
 
-static uint64_t pair(int32_t a, int32_t b) { return (uint64_t)(uint32_t)a << 32 | (uint32_t)b; }
+static uint64_t llama_hook_pair(int32_t a, int32_t b)
+{
+    return (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
+}
 
 static void put_return(const struct sonde__thunk *c, uint64_t end)
 {
@@ -408,7 +412,7 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
     switch (c->fn) {
     case SONDE__LLAMA_DECODE:
     case SONDE__LLAMA_ENCODE: put_forward(c, end); return;
-    case SONDE__LLAMA_PROCESS: put_process(c, end); return;
+    case SONDE__LLAMA_PROCESS: llama_hook_put_process(c, end); return;
     case SONDE__LLAMA_BATCH_FREE:
     case SONDE__LLAMA_BATCH_CLEAR:
     case SONDE__LLAMA_BATCH_ADD:
@@ -428,8 +432,8 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
     case SONDE__LLAMA_CONTEXT_FREE:
     case SONDE__LLAMA_MODEL_FREE: known_free(object); break;
     case SONDE__LLAMA_TOKENIZE:
-        a = pair(sonde__thunk_int(c, 2), sonde__thunk_int(c, 4));
-        b = tail_of(c);
+        a = llama_hook_pair(sonde__thunk_int(c, 2), sonde__thunk_int(c, 4));
+        b = llama_hook_tail_of(c);
         break;
     case SONDE__LLAMA_DETOKENIZE: a = (uint64_t)(int64_t)sonde__thunk_int(c, 2); break;
     case SONDE__LLAMA_SAMPLE:
@@ -438,7 +442,7 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
         break;
     case SONDE__LLAMA_SEQ_RM:
         a = (uint64_t)(int64_t)sonde__thunk_int(c, 1);
-        b = pair(sonde__thunk_int(c, 2), sonde__thunk_int(c, 3));
+        b = llama_hook_pair(sonde__thunk_int(c, 2), sonde__thunk_int(c, 3));
         break;
     case SONDE__LLAMA_STATE_SET:
         a = sonde__thunk_arg(c, 2);
@@ -452,7 +456,7 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
     case SONDE__LLAMA_WARMUP: a = sonde__thunk_arg(c, 1) & 0xff; break;
     default: a = (uint64_t)(int64_t)sonde__thunk_int(c, 1); break;
     }
-    put_call(c->fn, c->begin, end, object, c->result[0], a, b, 0);
+    llama_hook_put_call(c->fn, c->begin, end, object, c->result[0], a, b, 0);
 }
 
 void sonde__thunk_leave(struct sonde__thunk *c)
@@ -467,7 +471,7 @@ void sonde__thunk_leave(struct sonde__thunk *c)
     if (c->fn == SONDE__LLAMA_LOGITS_ITH || c->fn == SONDE__LLAMA_SAMPLE) {
         tls.texts = tls.texts < TEXTS ? tls.texts + TEXTS_A_TOKEN : TEXTS;
     }
-    if (ready()) put_return(c, end);
+    if (llama_hook_ready()) put_return(c, end);
     errno = error;
 }
 

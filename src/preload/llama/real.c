@@ -17,15 +17,15 @@
 
 #define SLOTS 4u
 
-struct slot {
+struct llama_real_slot {
     uint32_t seq;            /* odd: being written */
     uint32_t unloads;
     uint64_t low, high;      /* where the caller is */
     void *real;
 };
 
-static struct slot slots[SONDE__LLAMA_COUNT][SLOTS];
-static struct slot used_slots[SONDE__LLAMA_USED_COUNT][SLOTS];
+static struct llama_real_slot slots[SONDE__LLAMA_COUNT][SLOTS];
+static struct llama_real_slot used_slots[SONDE__LLAMA_USED_COUNT][SLOTS];
 static uint32_t writing;
 
 static const char *const names[] = {
@@ -42,7 +42,7 @@ static const char *const used_names[] = {
 
 /* ---- What is remembered ---------------------------------------------------------------------- */
 
-static int recall(const struct slot *s, uint64_t caller, void **real)
+static int llama_real_recall(const struct llama_real_slot *s, uint64_t caller, void **real)
 {
     for (uint32_t i = 0; i < SLOTS; i++, s++) {
         const uint32_t seq = __atomic_load_n(&s->seq, __ATOMIC_ACQUIRE);
@@ -60,14 +60,15 @@ static int recall(const struct slot *s, uint64_t caller, void **real)
 }
 
 /* The place of one that is void, or of any. If somebody else writes, it is not remembered. */
-static void remember(struct slot *s, uint64_t low, uint64_t high, uint32_t unloads, void *real)
+static void llama_real_remember(struct llama_real_slot *s, uint64_t low, uint64_t high, uint32_t unloads,
+                                void *real)
 {
     static uint32_t turn;
     uint32_t free = 0;
     if (__atomic_exchange_n(&writing, 1, __ATOMIC_ACQUIRE)) return;
     /* From now on it matters when code is unloaded. */
     __atomic_store_n(&sonde__walks.wanted, 1, __ATOMIC_SEQ_CST);
-    struct slot *to = &s[turn++ % SLOTS];
+    struct llama_real_slot *to = &s[turn++ % SLOTS];
     for (; free < SLOTS; free++) {
         if (!s[free].seq || s[free].unloads != sonde__unloads()) {
             to = &s[free];
@@ -87,10 +88,10 @@ static void remember(struct slot *s, uint64_t low, uint64_t high, uint32_t unloa
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static int is_ours(const void *f)
+static int llama_real_is_ours(const void *f)
 {
     struct dl_find_object here, there;
-    return !_dl_find_object((void *)(uintptr_t)is_ours, &here) &&
+    return !_dl_find_object((void *)(uintptr_t)llama_real_is_ours, &here) &&
            !_dl_find_object((void *)(uintptr_t)f, &there) &&
            here.dlfo_link_map == there.dlfo_link_map;
 }
@@ -103,29 +104,29 @@ static void *find_from(const struct dl_find_object *o, const char *name)
     void *handle = path[0] ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     void *real = handle ? dlsym(handle, name) : NULL;
     if (handle) SONDE__REAL(dlclose)(handle);
-    return real && !is_ours(real) ? real : NULL;
+    return real && !llama_real_is_ours(real) ? real : NULL;
 }
 
-static void *find(struct slot *s, const char *name, uint64_t caller)
+static void *llama_real_find(struct llama_real_slot *s, const char *name, uint64_t caller)
 {
     struct dl_find_object o;
     const uint32_t unloads = sonde__unloads();
     void *real = dlsym(RTLD_NEXT, name);
     if (real) {
-        remember(s, 0, UINT64_MAX, unloads, real);
+        llama_real_remember(s, 0, UINT64_MAX, unloads, real);
         return real;
     }
     if (_dl_find_object((void *)(uintptr_t)caller, &o)) return NULL;
     real = find_from(&o, name);
     if (real) {
-        remember(s, (uint64_t)(uintptr_t)o.dlfo_map_start, (uint64_t)(uintptr_t)o.dlfo_map_end,
-                 unloads, real);
+        llama_real_remember(s, (uint64_t)(uintptr_t)o.dlfo_map_start,
+                            (uint64_t)(uintptr_t)o.dlfo_map_end, unloads, real);
     }
     return real;
 }
 
 /* As the loader does. */
-static void give_up(const char *name)
+static void llama_real_give_up(const char *name)
 {
     static const char text[] = "symbol lookup error: undefined symbol: ";
     char line[128];
@@ -140,17 +141,17 @@ static void give_up(const char *name)
 void *sonde__llama_real(uint32_t fn, uint64_t caller)
 {
     void *real;
-    if (recall(slots[fn], caller, &real)) return real;
-    real = find(slots[fn], names[fn], caller);
-    if (!real) give_up(names[fn]);
+    if (llama_real_recall(slots[fn], caller, &real)) return real;
+    real = llama_real_find(slots[fn], names[fn], caller);
+    if (!real) llama_real_give_up(names[fn]);
     return real;
 }
 
 void *sonde__llama_use(enum sonde__llama_used id, uint32_t fn, uint64_t caller)
 {
     void *real;
-    if (recall(used_slots[id], caller, &real)) return real;
-    real = find(used_slots[id], used_names[id], caller);
+    if (llama_real_recall(used_slots[id], caller, &real)) return real;
+    real = llama_real_find(used_slots[id], used_names[id], caller);
     if (real) return real;
 
     /* A plugin's library has it, or nobody: remember that too. */
@@ -159,8 +160,8 @@ void *sonde__llama_use(enum sonde__llama_used id, uint32_t fn, uint64_t caller)
     void *beside = sonde__llama_real(fn, caller);
     if (!_dl_find_object(beside, &o)) real = find_from(&o, used_names[id]);
     if (!_dl_find_object((void *)(uintptr_t)caller, &o)) {
-        remember(used_slots[id], (uint64_t)(uintptr_t)o.dlfo_map_start,
-                 (uint64_t)(uintptr_t)o.dlfo_map_end, unloads, real);
+        llama_real_remember(used_slots[id], (uint64_t)(uintptr_t)o.dlfo_map_start,
+                            (uint64_t)(uintptr_t)o.dlfo_map_end, unloads, real);
     }
     return real;
 }

@@ -23,8 +23,8 @@ struct walked {
     int unknown; /* it ended where no rule is remembered, and it was not to look for one */
 };
 
-static uint32_t walk(struct sonde__thread *t, const void *context, int known_only,
-                     enum sonde__landing landing, struct walked *out)
+static uint32_t timer_handler_walk(struct sonde__thread *t, const void *context, int known_only,
+                                   enum sonde__landing landing, struct walked *out)
 {
     static const struct sonde__unwind_row interrupted = { .cfa = SONDE__CFA_SIGNAL };
     const uint64_t salt = sonde__fast_salt();
@@ -62,7 +62,7 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
 
 /* What is left of the stack, at least: of the alternate signal stack, if that is where we are; else
  * of the thread's own, which may be down to its last bytes. */
-static size_t room(const ucontext_t *c)
+static size_t timer_handler_room(const ucontext_t *c)
 {
     const uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
     const uint64_t low = (uint64_t)(uintptr_t)c->uc_stack.ss_sp;
@@ -75,20 +75,21 @@ static size_t room(const ucontext_t *c)
 }
 
 /* final: also if it has to end early. 0 = it would, and nothing was done. */
-__attribute__((noinline)) static int sample(struct sonde__thread *t, uint32_t overrun,
-                                            uint32_t owed, const ucontext_t *context,
-                                            size_t room_left, int final)
+__attribute__((noinline)) static int timer_handler_sample(struct sonde__thread *t, uint32_t overrun,
+                                                          uint32_t owed, const ucontext_t *context,
+                                                          size_t room_left, int final)
 {
     struct walked w;
     const int modules_go = sonde__walk_begin();
     const int known_only = room_left < SONDE__ROOM_TO_FIND || modules_go;
-    uint32_t frames = walk(t, context, known_only, SONDE__LANDING_CALLER, &w);
+    uint32_t frames = timer_handler_walk(t, context, known_only, SONDE__LANDING_CALLER, &w);
     if (w.unknown && !final) {
         sonde__walk_end();
         return 0;
     }
     for (int i = 1; i <= SONDE__LANDINGS && w.flags && w.jumps; i++) { /* in the end as it was */
-        frames = walk(t, context, known_only, (enum sonde__landing)(i % SONDE__LANDINGS), &w);
+        frames = timer_handler_walk(t, context, known_only,
+                                    (enum sonde__landing)(i % SONDE__LANDINGS), &w);
     }
     if (w.unknown) __atomic_fetch_add(&sonde__timer.area->cut, 1, __ATOMIC_RELAXED);
     if (overrun * sonde__timer.period_ns > LATE_NS) {
@@ -115,20 +116,23 @@ struct sample_call {
 static void sample_on_spare(void *arg)
 {
     const struct sample_call *c = arg;
-    sample(c->t, c->overrun, c->owed, c->context, SONDE__ROOM_TO_FIND, 1);
+    timer_handler_sample(c->t, c->overrun, c->owed, c->context, SONDE__ROOM_TO_FIND, 1);
 }
 
 static void sample_with(struct sonde__thread *t, uint32_t overrun, uint32_t owed,
                         const ucontext_t *context, size_t room_left)
 {
     struct sample_call c = { t, overrun, owed, context };
-    if (sample(t, overrun, owed, context, room_left, room_left >= SONDE__ROOM_TO_FIND)) return;
+    if (timer_handler_sample(t, overrun, owed, context, room_left,
+                             room_left >= SONDE__ROOM_TO_FIND)) {
+        return;
+    }
     /* Threads are often sampled in the same tick; another is through within microseconds. */
     uint32_t looks = 0;
     while (__atomic_exchange_n(&sonde__walks.spare_taken, 1, __ATOMIC_ACQUIRE)) {
         sonde__arch_pause();
         if (++looks < SPARE_LOOKS) continue;
-        sample(t, overrun, owed, context, room_left, 1);
+        timer_handler_sample(t, overrun, owed, context, room_left, 1);
         return;
     }
     sonde__arch_call_on(spare + sizeof(spare), sample_on_spare, &c);
@@ -145,7 +149,7 @@ void sonde__timer_handler(int number, siginfo_t *info, void *context)
     /* Was on its way when the thread or sampling ended. */
     if (!t || !sonde__timer.area || sonde__timer.state != SONDE__SAMPLER_RUNNING) return;
     const int saved = errno;
-    const size_t left = room(context);
+    const size_t left = timer_handler_room(context);
     const uint32_t overrun = info->si_overrun > 0 ? (uint32_t)info->si_overrun : 0;
     const uint32_t owed = t->owed;
     t->owed = 0;

@@ -6,18 +6,20 @@
 
 #include "base/hot_banned.h"
 
-static uint64_t reserve(struct sonde__sampler *s, uint32_t chunks)
+static uint64_t timer_ring_reserve(struct sonde__sampler *s, uint32_t chunks)
 {
     return sonde__ring_reserve(&s->reserve, chunks);
 }
 
-static void put(struct sonde__sampler *s, uint64_t index, uint32_t type, const uint64_t word[7])
+static void timer_ring_put(struct sonde__sampler *s, uint64_t index, uint32_t type,
+                           const uint64_t word[7])
 {
     sonde__ring_put(s->chunk, s->chunk_count, index, type, word);
 }
 
 /* The ith address of those that are kept. */
-static uint64_t kept(const struct sonde__thread *t, uint32_t i, uint32_t inner, uint32_t left_out)
+static uint64_t timer_ring_kept(const struct sonde__thread *t, uint32_t i, uint32_t inner,
+                                uint32_t left_out)
 {
     const uint32_t frame = left_out && i >= inner ? i + left_out : i;
     return t->ips[sonde__frame_slot(sonde__timer.depth_max, frame)];
@@ -30,45 +32,45 @@ void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t
     const uint32_t max = sonde__timer.depth_max;
     const uint32_t depth = frames < max ? frames : max;
     const uint32_t left_out = frames - depth, inner = depth - depth / 4;
-    const uint64_t at = reserve(s, sonde__sample_chunks(depth));
+    const uint64_t at = timer_ring_reserve(s, sonde__sample_chunks(depth));
     uint64_t w[7];
     uint64_t index = at;
     for (uint32_t done = SONDE__SAMPLE_FIRST; done < depth; done += 7) {
         for (uint32_t i = 0; i < 7; i++) {
-            w[i] = done + i < depth ? kept(t, done + i, inner, left_out) : 0;
+            w[i] = done + i < depth ? timer_ring_kept(t, done + i, inner, left_out) : 0;
         }
-        put(s, ++index, SONDE__CHUNK_MORE, w);
+        timer_ring_put(s, ++index, SONDE__CHUNK_MORE, w);
     }
     w[0] = sonde_ticks();
     w[1] = (uint64_t)t->tid << 32 | overrun;
     w[2] = (uint64_t)left_out << 32 | (uint64_t)flags << 16 | depth;
     for (uint32_t i = 0; i < SONDE__SAMPLE_FIRST; i++) {
-        w[3 + i] = i < depth ? kept(t, i, inner, left_out) : 0;
+        w[3 + i] = i < depth ? timer_ring_kept(t, i, inner, left_out) : 0;
     }
-    put(s, at, SONDE__CHUNK_SAMPLE, w);
+    timer_ring_put(s, at, SONDE__CHUNK_SAMPLE, w);
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t timer_ring_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 void sonde__ring_map(uint64_t start, uint64_t end, uint64_t offset, const char *path,
                      uint32_t path_len)
 {
     struct sonde__sampler *s = sonde__timer.area;
-    const uint64_t at = reserve(s, sonde__map_chunks(path_len));
+    const uint64_t at = timer_ring_reserve(s, sonde__map_chunks(path_len));
     uint64_t w[7];
     uint64_t index = at;
     for (uint32_t done = SONDE__MAP_FIRST; done < path_len; done += sizeof(w)) {
         memset(w, 0, sizeof(w));
-        memcpy(w, path + done, smaller(path_len - done, sizeof(w)));
-        put(s, ++index, SONDE__CHUNK_MORE, w);
+        memcpy(w, path + done, timer_ring_smaller(path_len - done, sizeof(w)));
+        timer_ring_put(s, ++index, SONDE__CHUNK_MORE, w);
     }
     memset(w, 0, sizeof(w));
     w[0] = start;
     w[1] = end;
     w[2] = offset;
     w[3] = path_len;
-    memcpy(&w[4], path, smaller(path_len, SONDE__MAP_FIRST));
-    put(s, at, SONDE__CHUNK_MAP, w);
+    memcpy(&w[4], path, timer_ring_smaller(path_len, SONDE__MAP_FIRST));
+    timer_ring_put(s, at, SONDE__CHUNK_MAP, w);
 }
 
 void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16])
@@ -76,5 +78,5 @@ void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16])
     struct sonde__sampler *s = sonde__timer.area;
     uint64_t w[7] = { tid, cpu_ns };
     memcpy(&w[2], name, 16);
-    put(s, reserve(s, 1), SONDE__CHUNK_THREAD, w);
+    timer_ring_put(s, timer_ring_reserve(s, 1), SONDE__CHUNK_THREAD, w);
 }

@@ -81,7 +81,7 @@ void sonde__signal_foreign(int number)
     syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number); /* blocked until we return */
 }
 
-static int is_ours(int number)
+static int signal_is_ours(int number)
 {
     return number == sonde__timer.signal && number != 0 && sonde__timer_running();
 }
@@ -101,9 +101,9 @@ static void give_way(int number)
 
 #define EXPORT __attribute__((visibility("default")))
 
-static int action(int number, const struct sigaction *set, struct sigaction *old)
+static int signal_action(int number, const struct sigaction *set, struct sigaction *old)
 {
-    if (!is_ours(number)) return SONDE__REAL(sigaction)(number, set, old);
+    if (!signal_is_ours(number)) return SONDE__REAL(sigaction)(number, set, old);
     if (set && (set->sa_flags & SA_SIGINFO || set->sa_handler != SIG_DFL)) {
         give_way(number);
         return SONDE__REAL(sigaction)(number, set, old);
@@ -114,21 +114,21 @@ static int action(int number, const struct sigaction *set, struct sigaction *old
 
 EXPORT int sigaction(int number, const struct sigaction *set, struct sigaction *old)
 {
-    return action(number, set, old);
+    return signal_action(number, set, old);
 }
 
 int __sigaction(int number, const struct sigaction *set, struct sigaction *old);
 EXPORT int __sigaction(int number, const struct sigaction *set, struct sigaction *old)
 {
-    return action(number, set, old);
+    return signal_action(number, set, old);
 }
 
 typedef void handler_fn(int);
 typedef handler_fn *signal_fn(int, handler_fn *);
 
-static handler_fn *simple(signal_fn *real, int number, handler_fn *handler)
+static handler_fn *signal_simple(signal_fn *real, int number, handler_fn *handler)
 {
-    if (is_ours(number)) {
+    if (signal_is_ours(number)) {
         if (handler == SIG_DFL) return SIG_DFL;
         if (handler != SIG_ERR) give_way(number);
     }
@@ -139,7 +139,7 @@ static handler_fn *simple(signal_fn *real, int number, handler_fn *handler)
     handler_fn *name(int number, handler_fn *handler);                                         \
     EXPORT handler_fn *name(int number, handler_fn *handler)                                   \
     {                                                                                          \
-        return simple((signal_fn *)sonde__real(SONDE__REAL_##name), number, handler);          \
+        return signal_simple((signal_fn *)sonde__real(SONDE__REAL_##name), number, handler);   \
     }
 
 SIMPLE(signal)
@@ -152,7 +152,7 @@ SIMPLE(sigset)
 int sigignore(int number);
 EXPORT int sigignore(int number)
 {
-    if (is_ours(number)) give_way(number);
+    if (signal_is_ours(number)) give_way(number);
     return ((int (*)(int))sonde__real(SONDE__REAL_sigignore))(number);
 }
 
@@ -161,7 +161,7 @@ EXPORT int sigignore(int number)
 /* A thread that waits for all signals must not be told of ours. */
 static const sigset_t *without_ours(const sigset_t *set, sigset_t *copy)
 {
-    if (!set || !is_ours(sonde__timer.signal)) return set;
+    if (!set || !signal_is_ours(sonde__timer.signal)) return set;
     *copy = *set;
     sigdelset(copy, sonde__timer.signal);
     return copy;
@@ -195,7 +195,7 @@ EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 EXPORT int sigpending(sigset_t *set)
 {
     const int rc = SONDE__REAL(sigpending)(set);
-    if (!rc && is_ours(sonde__timer.signal)) sigdelset(set, sonde__timer.signal);
+    if (!rc && signal_is_ours(sonde__timer.signal)) sigdelset(set, sonde__timer.signal);
     return rc;
 }
 
@@ -208,7 +208,7 @@ static const sigset_t *with_ours(const sigset_t *set, sigset_t *copy)
 {
     const int saved = errno;
     uint64_t pending = 0;
-    if (!set || !is_ours(sonde__timer.signal)) return set;
+    if (!set || !signal_is_ours(sonde__timer.signal)) return set;
     syscall(SYS_rt_sigpending, &pending, sizeof(pending));
     if (pending >> (sonde__timer.signal - 1) & 1 && sonde__signal_block(0)) sonde__signal_block(1);
     errno = saved;

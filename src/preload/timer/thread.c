@@ -40,7 +40,7 @@ static uint32_t lock;                  /* of the above; for an instant, never in
 
 /* ---- Slots ---------------------------------------------------------------------------------- */
 
-static void take_lock(void)
+static void timer_thread_take_lock(void)
 {
     while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
 }
@@ -75,7 +75,7 @@ static struct sonde__thread *slot_new(void)
 
 struct sonde__thread *sonde__thread_take(void)
 {
-    take_lock();
+    timer_thread_take_lock();
     struct sonde__thread *t = free_list;
     if (t) free_list = t->next;
     else t = slot_new();
@@ -86,7 +86,7 @@ struct sonde__thread *sonde__thread_take(void)
 
 static void slot_give(struct sonde__thread *t)
 {
-    take_lock();
+    timer_thread_take_lock();
     t->next = free_list;
     free_list = t;
     give_lock();
@@ -105,7 +105,7 @@ static int timer_make(struct sonde__thread *t)
     return syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &e, &t->timer) ? -1 : 0;
 }
 
-static struct timespec span(uint64_t ns)
+static struct timespec timer_thread_span(uint64_t ns)
 {
     return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
 }
@@ -162,8 +162,8 @@ void sonde__thread_arm(struct sonde__thread *t)
     const int at_once = t->had_ns >= period && period > sonde__timer.tick_ns;
     t->owed = (uint32_t)(t->had_ns / period - (at_once ? 1 : 0));
     const struct itimerspec when = {
-        .it_interval = span(period),
-        .it_value = span(at_once ? 1 : period - t->had_ns % period),
+        .it_interval = timer_thread_span(period),
+        .it_value = timer_thread_span(at_once ? 1 : period - t->had_ns % period),
     };
     if (timer_make(t)) {
         __atomic_fetch_add(&sonde__timer.area->threads_refused, 1, __ATOMIC_RELAXED);
@@ -192,7 +192,7 @@ static void each_slot(void (*call)(struct sonde__thread *t))
 void sonde__threads_disarm(void) { each_slot(sonde__thread_disarm); }
 
 /* The numbers of our timers may be those of timers that the child makes. */
-static void forget(struct sonde__thread *t)
+static void timer_thread_forget(struct sonde__thread *t)
 {
     t->armed = 0;
     if (t == sonde__thread_self) return;
@@ -205,7 +205,7 @@ void sonde__threads_forked(void)
     lock = 0;
     left_ns = 0;
     free_list = NULL;
-    each_slot(forget); /* all are in the list now, also those that were never used */
+    each_slot(timer_thread_forget); /* all are in the list now, also those that were never used */
     slab_used = slab_slots();
     if (sonde__thread_self) {
         pthread_setspecific(key, NULL);
@@ -233,7 +233,7 @@ void sonde__thread_begin(struct sonde__thread *t)
     }
 }
 
-static void thread_end(void *arg)
+static void timer_thread_end(void *arg)
 {
     struct sonde__thread *t = arg;
     char name[16] = "";
@@ -253,7 +253,7 @@ static void thread_end(void *arg)
 
 int sonde__threads_init(void)
 {
-    if (!have_key) have_key = !pthread_key_create(&key, thread_end);
+    if (!have_key) have_key = !pthread_key_create(&key, timer_thread_end);
     return have_key ? 0 : -1;
 }
 

@@ -41,7 +41,7 @@ static uint32_t chunks_wanted(void)
 }
 
 /* The sampler in the segment; NULL = recording is off or there is no room for it. */
-static struct sonde__sampler *area_make(void)
+static struct sonde__sampler *timer_area_make(void)
 {
     if (sonde__ensure_open()) return NULL;
     const uint32_t chunks = chunks_wanted();
@@ -73,7 +73,7 @@ void sonde__timer_start(void)
     t->period_ns = sonde__config.period_ns;
     t->tick_ns = tick_ns();
     sonde__walks_start();
-    struct sonde__sampler *area = area_make();
+    struct sonde__sampler *area = timer_area_make();
     if (!area) return;
     t->state = SONDE__SAMPLER_RUNNING;
     if (sonde__threads_init()) t->state = SONDE__SAMPLER_NO_KEYS;

@@ -25,14 +25,14 @@ int sonde__module_find(uint64_t pc, struct dl_find_object *out)
     return 0;
 }
 
-struct program {                /* of the module */
+struct modules_program {                /* of the module */
     const ElfW(Phdr) *phdr;
     uint32_t count;
     uint64_t first;             /* lowest address, as linked */
 };
 
 /* The loader maps the headers with the first bytes of the module. */
-static int headers(const struct dl_find_object *o, struct program *out)
+static int modules_headers(const struct dl_find_object *o, struct modules_program *out)
 {
     const uint64_t start = (uint64_t)(uintptr_t)o->dlfo_map_start;
     const uint64_t bytes = (uint64_t)(uintptr_t)o->dlfo_map_end - start;
@@ -56,7 +56,7 @@ static int headers(const struct dl_find_object *o, struct program *out)
 }
 
 /* The path as the agent can use it: in out, or where it is. */
-static const char *path_of(const char *name, char *out, size_t out_size, uint32_t *len)
+static const char *modules_path_of(const char *name, char *out, size_t out_size, uint32_t *len)
 {
     if (!name[0]) name = sonde__paths.exe;
     if (!strncmp(name, "linux-vdso", 10) || !strncmp(name, "linux-gate", 10)) name = "[vdso]";
@@ -78,9 +78,9 @@ __attribute__((noinline)) void sonde__module_texts(const struct dl_find_object *
 {
     char absolute[512];
     uint32_t len;
-    struct program program;
-    const char *path = path_of(o->dlfo_link_map->l_name, absolute, sizeof(absolute), &len);
-    if (len > SONDE__MAP_PATH_MAX || headers(o, &program)) return;
+    struct modules_program program;
+    const char *path = modules_path_of(o->dlfo_link_map->l_name, absolute, sizeof(absolute), &len);
+    if (len > SONDE__MAP_PATH_MAX || modules_headers(o, &program)) return;
     const uint64_t start = (uint64_t)(uintptr_t)o->dlfo_map_start;
     for (uint32_t i = 0; i < program.count; i++) {
         const ElfW(Phdr) *p = &program.phdr[i];

@@ -20,7 +20,7 @@
 #define CALL_LEN 7u        /* of the longest call without a prefix */
 #define PAGE 4096u
 
-static struct entry { uint64_t key, row[2], check; } rules[RULES];
+static struct walk_rules_entry { uint64_t key, row[2], check; } rules[RULES];
 struct sonde__fast_rule sonde__fast_rules[SONDE__FAST_RULES];
 
 /* 0: it takes more than a word. What is saved lies below the CFA. */
@@ -57,7 +57,7 @@ static uint64_t check_of(uint64_t key, const uint64_t row[2])
 }
 
 /* Where there is no rule the code may show one. Within a page: the next may not be there. */
-static int guess(uint64_t ip, int exact, struct sonde__unwind_row *row)
+static int walk_rules_guess(uint64_t ip, int exact, struct sonde__unwind_row *row)
 {
     const uint64_t in_page = ip % PAGE;
     const uint64_t before = in_page < CODE_BEFORE ? in_page : CODE_BEFORE;
@@ -149,7 +149,7 @@ int sonde__rule_is_leaf(struct sonde__memory *m, uint64_t pc, uint64_t sp)
            may_return_to(word, pc, !sonde__module_find(pc, &o));
 }
 
-static enum sonde__rule look(uint64_t pc, int exact, struct sonde__unwind_row *row)
+static enum sonde__rule walk_rules_look(uint64_t pc, int exact, struct sonde__unwind_row *row)
 {
     struct dl_find_object o;
     const uint64_t ip = exact ? pc : pc + 1;
@@ -161,14 +161,14 @@ static enum sonde__rule look(uint64_t pc, int exact, struct sonde__unwind_row *r
     const int found = o.dlfo_eh_frame ? sonde__unwind_find(&object, pc, row) : 1;
     if (!found) return SONDE__RULE_ROW;
     const uint64_t from = found > 0 ? object.start + row->pc : ip;
-    return guess(ip, exact, row) ? SONDE__RULE_ROW : by_fp(from, ip);
+    return walk_rules_guess(ip, exact, row) ? SONDE__RULE_ROW : by_fp(from, ip);
 }
 
 enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
                                   struct sonde__unwind_row *row)
 {
     const uint64_t key = pc << 1 | (uint64_t)exact;
-    struct entry *e = &rules[sonde__mix(0, key) >> 52];
+    struct walk_rules_entry *e = &rules[sonde__mix(0, key) >> 52];
     _Static_assert(RULES == 1u << 12, "the hash has as many bits");
     _Static_assert(sizeof(*row) == sizeof(e->row), "a row is two words");
     uint64_t words[2] = { __atomic_load_n(&e->row[0], __ATOMIC_RELAXED),
@@ -182,7 +182,7 @@ enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
     if (known_only) return SONDE__RULE_UNKNOWN;
 
     memset(row, 0, sizeof(*row));
-    const enum sonde__rule rule = look(pc, exact, row);
+    const enum sonde__rule rule = walk_rules_look(pc, exact, row);
     row->pc = rule; /* nobody needs where the row began */
     if (rule == SONDE__RULE_NOWHERE) return rule;
     if (!exact && rule == SONDE__RULE_ROW) fast_put(pc, row);

@@ -102,7 +102,7 @@ static int count_unloads(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-static uint64_t unloads(void)
+static uint64_t walk_unloads(void)
 {
     uint64_t n = 0;
     dl_iterate_phdr(count_unloads, &n);
@@ -123,12 +123,12 @@ __attribute__((visibility("default"))) int dlclose(void *handle)
     if (!__atomic_load_n(&sonde__walks.wanted, __ATOMIC_RELAXED)) {
         return SONDE__REAL(dlclose)(handle);
     }
-    const uint64_t before = unloads();
+    const uint64_t before = walk_unloads();
     sonde__walk_closing++;
     __atomic_fetch_add(&sonde__walks.closing, 1, __ATOMIC_SEQ_CST);
     wait_for_walks();
     const int rc = SONDE__REAL(dlclose)(handle);
-    if (unloads() != before) __atomic_fetch_add(&sonde__walks.unloads, 1, __ATOMIC_SEQ_CST);
+    if (walk_unloads() != before) __atomic_fetch_add(&sonde__walks.unloads, 1, __ATOMIC_SEQ_CST);
     __atomic_fetch_sub(&sonde__walks.closing, 1, __ATOMIC_SEQ_CST);
     sonde__walk_closing--;
     return rc;

@@ -47,8 +47,8 @@ void sonde_flame_put_int(struct sonde_buf *b, uint64_t v)
 }
 
 /* Runs of bytes that need nothing are copied at once. */
-static void put_escaped(struct sonde_buf *b, const char *s, size_t len,
-                        const char *(*escape)(unsigned char c))
+static void flame_data_put_escaped(struct sonde_buf *b, const char *s, size_t len,
+                                   const char *(*escape)(unsigned char c))
 {
     size_t from = 0;
     for (size_t i = 0; i < len; i++) {
@@ -74,7 +74,7 @@ static const char *xml_escape(unsigned char c)
 }
 
 /* JSON that is also harmless inside XML and an HTML <script>. Control characters are gone. */
-static const char *json_escape(unsigned char c)
+static const char *flame_data_json_escape(unsigned char c)
 {
     switch (c) {
     case '<': return "\\u003c";
@@ -87,28 +87,32 @@ static const char *json_escape(unsigned char c)
 }
 
 /* Any bytes, made harmless on the way. */
-static void put_clean(struct sonde_buf *b, const char *s, const char *(*escape)(unsigned char c))
+static void flame_data_put_clean(struct sonde_buf *b, const char *s,
+                                 const char *(*escape)(unsigned char c))
 {
     for (size_t len = strlen(s), at = 0; at < len;) {
         struct sonde_glyph g;
         char utf8[4];
         at += sonde_text_next(s + at, len - at, 0, &g);
-        put_escaped(b, utf8, sonde_text_encode(g.code, utf8), escape);
+        flame_data_put_escaped(b, utf8, sonde_text_encode(g.code, utf8), escape);
     }
 }
 
-void sonde_flame_put_xml(struct sonde_buf *b, const char *s) { put_clean(b, s, xml_escape); }
+void sonde_flame_put_xml(struct sonde_buf *b, const char *s)
+{
+    flame_data_put_clean(b, s, xml_escape);
+}
 
-static void put_json(struct sonde_buf *b, const char *s)
+static void flame_data_put_json(struct sonde_buf *b, const char *s)
 {
     sonde_buf_putc(b, '"');
-    put_clean(b, s, json_escape);
+    flame_data_put_clean(b, s, flame_data_json_escape);
     sonde_buf_putc(b, '"');
 }
 
 /* ---- The tables ----------------------------------------------------------------------------- */
 
-static uint64_t divisor(uint64_t a, uint64_t b)
+static uint64_t flame_data_divisor(uint64_t a, uint64_t b)
 {
     while (b) {
         const uint64_t rest = a % b;
@@ -126,28 +130,31 @@ static uint64_t common_scale(const struct sonde_flame *f, const struct sonde_fla
     uint64_t scale = 0;
     for (uint32_t i = 0; i < f->node_count && scale != 1; i++) {
         const struct sonde_flame_node *n = &f->nodes[i];
-        scale = divisor(n->self, divisor(n->dropped, scale));
-        scale = divisor(n->base_self, divisor(n->base_dropped, scale));
+        scale = flame_data_divisor(n->self, flame_data_divisor(n->dropped, scale));
+        scale = flame_data_divisor(n->base_self, flame_data_divisor(n->base_dropped, scale));
     }
     for (size_t i = 0; i < count && scale != 1; i++) {
-        scale = divisor(functions[i].self, divisor(functions[i].total, scale));
-        scale = divisor(functions[i].base_self, divisor(functions[i].base_total, scale));
+        scale =
+            flame_data_divisor(functions[i].self, flame_data_divisor(functions[i].total, scale));
+        scale = flame_data_divisor(functions[i].base_self,
+                                   flame_data_divisor(functions[i].base_total, scale));
     }
     return scale ? scale : 1;
 }
 
-static void put_strings(const struct sonde_flame *f, struct sonde_buf *out)
+static void flame_data_put_strings(const struct sonde_flame *f, struct sonde_buf *out)
 {
     sonde_buf_puts(out, ",\"strings\":[");
     for (uint32_t i = 0; i < f->string_count; i++) {
         sonde_buf_puts(out, i ? ",\"" : "\"");
-        put_escaped(out, sonde_flame_text(f, i), f->strings[i].len, json_escape);
+        flame_data_put_escaped(out, sonde_flame_text(f, i), f->strings[i].len,
+                               flame_data_json_escape);
         sonde_buf_putc(out, '"');
     }
     sonde_buf_putc(out, ']');
 }
 
-static void put_frames(const struct sonde_flame *f, struct sonde_buf *out)
+static void flame_data_put_frames(const struct sonde_flame *f, struct sonde_buf *out)
 {
     sonde_buf_puts(out, ",\"frames\":\"");
     for (uint32_t i = 0; i < f->frame_count; i++) {
@@ -180,8 +187,8 @@ static void put_nodes(const struct sonde_flame *f, struct sonde_buf *out)
     sonde_buf_putc(out, '"');
 }
 
-static int put_functions(struct sonde_flame *f, const struct sonde_flat *functions, size_t count,
-                         struct sonde_buf *out)
+static int flame_data_put_functions(struct sonde_flame *f, const struct sonde_flat *functions,
+                                    size_t count, struct sonde_buf *out)
 {
     sonde_buf_puts(out, ",\"functionCount\":");
     sonde_buf_u64(out, count);
@@ -233,13 +240,13 @@ static void put_palettes(struct sonde_buf *out)
     sonde_buf_putc(out, '}');
 }
 
-static void put_head(const struct sonde_flame *f, const struct sonde_flamegraph_options *o,
-                     struct sonde_buf *out)
+static void flame_data_put_head(const struct sonde_flame *f,
+                                const struct sonde_flamegraph_options *o, struct sonde_buf *out)
 {
     sonde_buf_puts(out, "{\"version\":1,\"title\":");
-    put_json(out, sonde_flame_title(f->tree, o));
+    flame_data_put_json(out, sonde_flame_title(f->tree, o));
     sonde_buf_puts(out, ",\"subtitle\":");
-    put_json(out, o->subtitle ? o->subtitle : "");
+    flame_data_put_json(out, o->subtitle ? o->subtitle : "");
     sonde_buf_printf(out, ",\"kind\":\"%s\",\"unit\":\"%s\",\"colors\":\"%s\",\"icicle\":%s",
                      sonde_sample_kind_name(f->tree->kind), sonde_sample_kind_unit(f->tree->kind),
                      f->tree->base_total ? "diff" : sonde_flamegraph_colors_name(o->colors),
@@ -252,7 +259,7 @@ static void put_head(const struct sonde_flame *f, const struct sonde_flamegraph_
     sonde_buf_u64(out, f->tree->base_total);
 }
 
-static int by_total(const void *a, const void *b)
+static int flame_data_by_total(const void *a, const void *b)
 {
     const struct sonde_flat *x = a, *y = b;
     const uint64_t left = x->total > x->base_total ? x->total : x->base_total;
@@ -268,16 +275,16 @@ int sonde_flame_put_data(struct sonde_flame *f, const struct sonde_flamegraph_op
     size_t count = 0;
     int rc = functions_of ? sonde_tree_flat(functions_of, &functions, &count) : 0;
     if (rc != 0) return rc;
-    if (count) qsort(functions, count, sizeof(*functions), by_total);
+    if (count) qsort(functions, count, sizeof(*functions), flame_data_by_total);
     f->scale = common_scale(f, functions, count);
-    put_head(f, o, out);
-    put_frames(f, out);
+    flame_data_put_head(f, o, out);
+    flame_data_put_frames(f, out);
     put_nodes(f, out);
     if (functions_of) {
         put_palettes(out);
-        rc = put_functions(f, functions, count, out); /* adds strings */
+        rc = flame_data_put_functions(f, functions, count, out); /* adds strings */
     }
-    put_strings(f, out);
+    flame_data_put_strings(f, out);
     sonde_buf_putc(out, '}');
     sonde__free(functions);
     return rc;

@@ -17,7 +17,7 @@
 
 /* ---- Interning ------------------------------------------------------------------------------ */
 
-static uint32_t hash_text(const char *s)
+static uint32_t flame_hash_text(const char *s)
 {
     uint32_t h = 2166136261u;
     for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
@@ -43,7 +43,7 @@ static int same_frame(const struct sonde_tree_node *a, const struct sonde_tree_n
 }
 
 /* Room for one more of count things of `size` bytes. 0 or SONDE_ENOMEM. */
-static int room(void **table, uint32_t *cap, uint32_t count, size_t size)
+static int flame_room(void **table, uint32_t *cap, uint32_t count, size_t size)
 {
     if (count < *cap) return 0;
     if (*cap > UINT32_MAX / 4) return SONDE_ENOMEM;
@@ -69,7 +69,7 @@ static int index_room(uint32_t **index, uint32_t *slots, uint32_t count)
     return 1;
 }
 
-static void index_add(uint32_t *index, uint32_t slots, uint32_t hash, uint32_t id)
+static void flame_index_add(uint32_t *index, uint32_t slots, uint32_t hash, uint32_t id)
 {
     uint32_t at = hash & (slots - 1);
     while (index[at]) at = (at + 1) & (slots - 1);
@@ -77,7 +77,7 @@ static void index_add(uint32_t *index, uint32_t slots, uint32_t hash, uint32_t i
 }
 
 /* The text as everything after this sees it: valid, without control characters. */
-static void add_text(struct sonde_flame *f, const char *s)
+static void flame_add_text(struct sonde_flame *f, const char *s)
 {
     for (size_t len = strlen(s), at = 0; at < len;) {
         struct sonde_glyph g;
@@ -93,23 +93,24 @@ uint32_t sonde_flame_intern(struct sonde_flame *f, const char *s)
     const int new_index = index_room(&f->string_index, &f->string_slots, f->string_count);
     if (new_index < 0) return UINT32_MAX;
     for (uint32_t i = 0; new_index && i < f->string_count; i++) {
-        index_add(f->string_index, f->string_slots, f->strings[i].hash, i);
+        flame_index_add(f->string_index, f->string_slots, f->strings[i].hash, i);
     }
-    const uint32_t hash = hash_text(s), mask = f->string_slots - 1;
+    const uint32_t hash = flame_hash_text(s), mask = f->string_slots - 1;
     for (uint32_t at = hash & mask; f->string_index[at]; at = (at + 1) & mask) {
         const uint32_t id = f->string_index[at] - 1;
         if (f->strings[id].hash == hash && strcmp(f->strings[id].raw, s) == 0) return id;
     }
-    if (room((void **)&f->strings, &f->string_cap, f->string_count, sizeof(*f->strings)) != 0) {
+    if (flame_room((void **)&f->strings, &f->string_cap, f->string_count, sizeof(*f->strings)) !=
+        0) {
         return UINT32_MAX;
     }
     const size_t start = f->texts.len;
-    add_text(f, s);
+    flame_add_text(f, s);
     if (f->texts.error) return UINT32_MAX;
     const uint32_t id = f->string_count++;
     f->strings[id] = (struct sonde_flame_string){ .raw = s, .hash = hash, .at = start,
                                                   .len = f->texts.len - start - 1 };
-    index_add(f->string_index, f->string_slots, hash, id);
+    flame_index_add(f->string_index, f->string_slots, hash, id);
     return id;
 }
 
@@ -123,7 +124,7 @@ static uint32_t intern_frame(struct sonde_flame *f, const struct sonde_tree_node
     const int new_index = index_room(&f->frame_index, &f->frame_slots, f->frame_count);
     if (new_index < 0) return UINT32_MAX;
     for (uint32_t i = 0; new_index && i < f->frame_count; i++) {
-        index_add(f->frame_index, f->frame_slots, hash_frame(f->frames[i].node), i);
+        flame_index_add(f->frame_index, f->frame_slots, hash_frame(f->frames[i].node), i);
     }
     const uint32_t hash = hash_frame(n), mask = f->frame_slots - 1;
     for (uint32_t at = hash & mask; f->frame_index[at]; at = (at + 1) & mask) {
@@ -134,7 +135,7 @@ static uint32_t intern_frame(struct sonde_flame *f, const struct sonde_tree_node
                                        .module = sonde_flame_intern(f, n->module),
                                        .file = sonde_flame_intern(f, n->file) };
     if (frame.name == UINT32_MAX || frame.module == UINT32_MAX || frame.file == UINT32_MAX ||
-        room((void **)&f->frames, &f->frame_cap, f->frame_count, sizeof(*f->frames)) != 0) {
+        flame_room((void **)&f->frames, &f->frame_cap, f->frame_count, sizeof(*f->frames)) != 0) {
         return UINT32_MAX;
     }
     const int plain = root || n->flags & SONDE_NODE_THREAD;
@@ -144,14 +145,14 @@ static uint32_t intern_frame(struct sonde_flame *f, const struct sonde_tree_node
         plain ? SONDE_FLAME_ROOT
               : sonde_flame_color_index(n->module, n->flags & (uint32_t)~SONDE_NODE_UNKNOWN);
     f->frames[f->frame_count] = frame;
-    index_add(f->frame_index, f->frame_slots, hash, f->frame_count);
+    flame_index_add(f->frame_index, f->frame_slots, hash, f->frame_count);
     return f->frame_count++;
 }
 
 /* ---- Choosing frames ------------------------------------------------------------------------ */
 
 /* Share of the total; in a difference of the larger of both, so that what is gone is kept too. */
-static double width(const struct sonde_tree *t, const struct sonde_tree_node *n)
+static double flame_width(const struct sonde_tree *t, const struct sonde_tree_node *n)
 {
     const double now = t->nodes[0].total ? (double)n->total / (double)t->nodes[0].total : 0;
     const double before = t->base_total ? (double)n->base_total / (double)t->base_total : 0;
@@ -159,10 +160,10 @@ static double width(const struct sonde_tree *t, const struct sonde_tree_node *n)
 }
 
 /* Add node n of the tree below `parent`, which has already been added. */
-static int add_node(struct sonde_flame *f, uint32_t n, uint32_t parent)
+static int flame_add_node(struct sonde_flame *f, uint32_t n, uint32_t parent)
 {
     const struct sonde_tree_node *from = &f->tree->nodes[n];
-    if (room((void **)&f->nodes, &f->node_cap, f->node_count, sizeof(*f->nodes)) != 0) {
+    if (flame_room((void **)&f->nodes, &f->node_cap, f->node_count, sizeof(*f->nodes)) != 0) {
         return SONDE_ENOMEM;
     }
     const uint32_t frame = intern_frame(f, from, n == 0);
@@ -194,14 +195,14 @@ static int add_top(struct sonde_flame *f)
 {
     const struct sonde_tree_node *nodes = f->tree->nodes;
     uint32_t *way = sonde__calloc(nodes[f->under].depth + 1u, sizeof(*way)), count = 0;
-    int rc = way ? add_node(f, 0, 0) : SONDE_ENOMEM;
+    int rc = way ? flame_add_node(f, 0, 0) : SONDE_ENOMEM;
     for (uint32_t n = f->under; rc == 0 && n; n = nodes[n].parent) way[count++] = n;
-    while (rc == 0 && count) rc = add_node(f, way[--count], f->node_count - 1);
+    while (rc == 0 && count) rc = flame_add_node(f, way[--count], f->node_count - 1);
     sonde__free(way);
     return rc;
 }
 
-static int choose(struct sonde_flame *f)
+static int flame_nodes_choose(struct sonde_flame *f)
 {
     const struct sonde_tree *t = f->tree;
     int rc = add_top(f);
@@ -209,10 +210,10 @@ static int choose(struct sonde_flame *f)
     uint32_t parent = top;
     uint32_t n = t->nodes[f->under].first_child;
     while (rc == 0) {
-        while (n && width(t, &t->nodes[n]) < f->min_width) n = t->nodes[n].next;
+        while (n && flame_width(t, &t->nodes[n]) < f->min_width) n = t->nodes[n].next;
         if (n) {
             const uint32_t added = f->node_count;
-            rc = add_node(f, n, parent);
+            rc = flame_add_node(f, n, parent);
             if (rc == 0 && f->nodes[added].depth < SONDE_FLAME_DEPTH_MAX) {
                 parent = added;
                 n = t->nodes[n].first_child;
@@ -261,7 +262,7 @@ int sonde_flame_init_under(struct sonde_flame *f, const struct sonde_tree *t, do
         f->min_width = fmax(f->min_width, share);
     }
     if (sonde_flame_intern(f, "") != 0) return SONDE_ENOMEM;
-    const int rc = choose(f);
+    const int rc = flame_nodes_choose(f);
     if (rc != 0) return rc;
     for (uint32_t i = 0; i < f->node_count; i++) f->dropped += f->nodes[i].dropped;
     if (t->base_total) color_changes(f);

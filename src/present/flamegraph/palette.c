@@ -45,7 +45,7 @@ uint8_t sonde_flame_color_index(const char *text, uint32_t flags)
 
 /* ---- OKLCH to sRGB (B. Ottosson, "A perceptual color space for image processing") ----------- */
 
-static uint32_t channel(double linear)
+static uint32_t flame_palette_channel(double linear)
 {
     if (linear <= 0) return 0;
     if (linear >= 1) return 255;
@@ -53,16 +53,16 @@ static uint32_t channel(double linear)
     return (uint32_t)lrint(s * 255);
 }
 
-static uint32_t oklch(double lightness, double chroma, double hue_degrees)
+static uint32_t flame_palette_oklch(double lightness, double chroma, double hue_degrees)
 {
     const double hue = hue_degrees * 3.14159265358979323846 / 180;
     const double a = chroma * cos(hue), b = chroma * sin(hue);
     const double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
     const double m = pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
     const double s = pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
-    return channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s) << 16 |
-           channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s) << 8 |
-           channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s);
+    return flame_palette_channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s) << 16 |
+           flame_palette_channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s) << 8 |
+           flame_palette_channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s);
 }
 
 /* Where a scheme's colours begin and how far they go, in steps from 0 to 1. */
@@ -83,8 +83,12 @@ static const struct { struct ramp names, kernel; } schemes[SONDE_FLAMEGRAPH_COLO
 
 uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int dark)
 {
-    if (index == SONDE_FLAME_UNKNOWN) return dark ? oklch(0.36, 0, 0) : oklch(0.83, 0, 0);
-    if (index == SONDE_FLAME_ROOT) return dark ? oklch(0.33, 0.012, 260) : oklch(0.90, 0.008, 260);
+    if (index == SONDE_FLAME_UNKNOWN) {
+        return dark ? flame_palette_oklch(0.36, 0, 0) : flame_palette_oklch(0.83, 0, 0);
+    }
+    if (index == SONDE_FLAME_ROOT) {
+        return dark ? flame_palette_oklch(0.33, 0.012, 260) : flame_palette_oklch(0.90, 0.008, 260);
+    }
     const struct ramp *r = &schemes[scheme].names;
     double at = (double)index / (SONDE_FLAME_HUES - 1);
     if (index >= SONDE_FLAME_KERNEL) {
@@ -92,7 +96,8 @@ uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int d
         at = (double)(index - SONDE_FLAME_KERNEL) / (SONDE_FLAME_KERNEL_HUES - 1);
     }
     const double lightness = dark ? r->dark + at * r->dark_by : r->light + at * r->light_by;
-    return oklch(lightness, dark ? r->chroma * 0.8 : r->chroma, r->hue + at * r->hue_by);
+    return flame_palette_oklch(lightness, dark ? r->chroma * 0.8 : r->chroma,
+                               r->hue + at * r->hue_by);
 }
 
 uint32_t sonde_flame_diff_color(int level, int dark)
@@ -101,7 +106,8 @@ uint32_t sonde_flame_diff_color(int level, int dark)
     const double hue = level > 0 ? 25 : 252;
     /* The least change that is shown is still a colour and not grey. */
     const double chroma = level ? 0.03 + (dark ? 0.12 : 0.135) * by : 0;
-    return dark ? oklch(0.34 + 0.14 * by, chroma, hue) : oklch(0.93 - 0.21 * by, chroma, hue);
+    return dark ? flame_palette_oklch(0.34 + 0.14 * by, chroma, hue)
+                : flame_palette_oklch(0.93 - 0.21 * by, chroma, hue);
 }
 
 /* ---- Differences ---------------------------------------------------------------------------- */

@@ -23,14 +23,14 @@ struct picture {
 
 /* The place of a weight, in hundredths of a pixel. Both edges of a frame, and the edge of the
  * one beside it, come from here: they meet exactly. */
-static uint64_t place(const struct picture *p, uint64_t weight)
+static uint64_t flame_svg_place(const struct picture *p, uint64_t weight)
 {
     const uint64_t total = p->flame->nodes[0].total;
     if (!total) return 0;
     return (uint64_t)(((unsigned __int128)weight * (INNER * FINE * 2) + total) / total / 2);
 }
 
-static void put_place(struct sonde_buf *b, uint64_t hundredths)
+static void flame_svg_put_place(struct sonde_buf *b, uint64_t hundredths)
 {
     sonde_buf_u64(b, hundredths / FINE);
     const unsigned rest = (unsigned)(hundredths % FINE);
@@ -61,7 +61,7 @@ static void put_colors(const struct picture *p, int dark)
     }
 }
 
-static void put_style(const struct picture *p)
+static void flame_svg_put_style(const struct picture *p)
 {
     sonde_buf_puts(p->out,
                    "<style>"
@@ -90,7 +90,7 @@ static void put_heading(const struct picture *p)
     sonde_buf_puts(p->out, "</text>\n");
 }
 
-static void put_value(struct sonde_buf *b, const struct sonde_tree *t, uint64_t weight)
+static void flame_svg_put_value(struct sonde_buf *b, const struct sonde_tree *t, uint64_t weight)
 {
     char text[SONDE_VALUE_BYTES];
     const char *unit = sonde_sample_kind_unit(t->kind);
@@ -102,21 +102,21 @@ static void put_value(struct sonde_buf *b, const struct sonde_tree *t, uint64_t 
 }
 
 /* What the picture is of: as the last line of it, and as its description. */
-static void put_summary(const struct picture *p)
+static void flame_svg_put_summary(const struct picture *p)
 {
     const struct sonde_tree *t = p->flame->tree;
     const unsigned long long samples = t->nodes[0].samples;
     if (t->kind == SONDE_SAMPLE_OTHER) {
-        put_value(p->out, t, t->nodes[0].total);
+        flame_svg_put_value(p->out, t, t->nodes[0].total);
         sonde_buf_puts(p->out, t->nodes[0].total == 1 ? " sample" : " samples");
     } else {
-        put_value(p->out, t, t->nodes[0].total);
+        flame_svg_put_value(p->out, t, t->nodes[0].total);
         sonde_buf_printf(p->out, " of %s", sonde_sample_kind_title(t->kind));
         if (samples) sonde_buf_printf(p->out, " in %llu sample%s", samples, samples == 1 ? "" : "s");
     }
     if (t->base_total) {
         sonde_buf_puts(p->out, "; before: ");
-        put_value(p->out, t, t->base_total);
+        flame_svg_put_value(p->out, t, t->base_total);
         sonde_buf_puts(p->out, "; red: a larger share than before, blue: a smaller one");
     }
     if (p->flame->dropped) {
@@ -136,11 +136,11 @@ static void put_rects(const struct picture *p)
             if (!any) sonde_buf_printf(p->out, "<path class=\"c%d\" d=\"", color);
             any = 1;
             sonde_buf_putc(p->out, 'M');
-            put_place(p->out, place(p, n->start));
+            flame_svg_put_place(p->out, flame_svg_place(p, n->start));
             sonde_buf_printf(p->out, " %uH", row_y(p, n->depth));
-            put_place(p->out, place(p, n->start + n->total));
+            flame_svg_put_place(p->out, flame_svg_place(p, n->start + n->total));
             sonde_buf_printf(p->out, "v%dH", FRAME);
-            put_place(p->out, place(p, n->start));
+            flame_svg_put_place(p->out, flame_svg_place(p, n->start));
             sonde_buf_putc(p->out, 'z');
         }
         if (any) sonde_buf_puts(p->out, "\"/>\n");
@@ -148,13 +148,14 @@ static void put_rects(const struct picture *p)
     sonde_buf_puts(p->out, "</g>\n");
 }
 
-static void put_labels(const struct picture *p)
+static void flame_svg_put_labels(const struct picture *p)
 {
     enum { INSET = 4, LEAST = 3 };
     sonde_buf_puts(p->out, "<g class=\"t\">\n");
     for (uint32_t i = 0; i < p->flame->node_count; i++) {
         const struct sonde_flame_node *n = &p->flame->nodes[i];
-        const uint64_t from = place(p, n->start), to = place(p, n->start + n->total);
+        const uint64_t from = flame_svg_place(p, n->start),
+                       to = flame_svg_place(p, n->start + n->total);
         const int cells = (int)(((double)(to - from) / FINE - 2 * INSET) / CHARACTER_PX);
         if (cells < LEAST) continue;
         const char *name = sonde_flame_text(p->flame, p->flame->frames[n->frame].name);
@@ -164,7 +165,7 @@ static void put_labels(const struct picture *p)
             name = cut;
         }
         sonde_buf_puts(p->out, "<text x=\"");
-        put_place(p->out, from + (PAD + INSET) * FINE);
+        flame_svg_put_place(p->out, from + (PAD + INSET) * FINE);
         sonde_buf_printf(p->out, "\" y=\"%u\">", row_y(p, n->depth) + 13);
         sonde_flame_put_xml(p->out, name);
         sonde_buf_puts(p->out, "</text>\n");
@@ -172,7 +173,7 @@ static void put_labels(const struct picture *p)
     sonde_buf_puts(p->out, "</g>\n");
 }
 
-static void put_picture(const struct picture *p)
+static void flame_svg_put_picture(const struct picture *p)
 {
     const uint32_t height = HEAD + (p->flame->depth_max + 1) * ROW + FOOT;
     sonde_buf_printf(p->out,
@@ -181,16 +182,16 @@ static void put_picture(const struct picture *p)
                      WIDTH, height, WIDTH, height);
     sonde_flame_put_xml(p->out, sonde_flame_title(p->flame->tree, p->options));
     sonde_buf_puts(p->out, "</title>\n<desc>");
-    put_summary(p);
+    flame_svg_put_summary(p);
     sonde_buf_puts(p->out, "</desc>\n");
-    put_style(p);
+    flame_svg_put_style(p);
     sonde_buf_puts(p->out, "<g class=\"still\">\n"
                            "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n");
     put_heading(p);
     put_rects(p);
-    put_labels(p);
+    flame_svg_put_labels(p);
     sonde_buf_printf(p->out, "<text class=\"s\" x=\"%d\" y=\"%u\">", PAD, height - 12);
-    put_summary(p);
+    flame_svg_put_summary(p);
     sonde_buf_puts(p->out, "</text>\n</g>\n");
 }
 
@@ -203,7 +204,7 @@ int sonde_flamegraph_svg(const struct sonde_tree *t,
     const struct sonde_tree_options kept = sonde_flamegraph_tree(options, 0);
     int rc = sonde_flame_init(&flame, t, kept.min_share, kept.nodes_max);
     if (rc == 0) {
-        put_picture(&(struct picture){ .flame = &flame, .options = options, .out = out });
+        flame_svg_put_picture(&(struct picture){ .flame = &flame, .options = options, .out = out });
         sonde_buf_puts(out, "<metadata class=\"sonde-data\">");
         rc = sonde_flame_put_data(&flame, options, NULL, out);
         sonde_buf_puts(out, "</metadata>\n<script><![CDATA[");

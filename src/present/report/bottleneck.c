@@ -7,7 +7,7 @@
 
 /* The same members of all kinds, whatever is not known null, so that readers need not tell kinds
  * apart; "function" is the name of what it is about, be it a function or a span. */
-static void put_finding(const struct sonde_finding *f, struct sonde_buf *out)
+static void findings_put_one(const struct sonde_finding *f, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "kind", sonde_finding_kind_name(f->kind));
@@ -27,7 +27,7 @@ static void put_finding(const struct sonde_finding *f, struct sonde_buf *out)
 void sonde_findings_json(const struct sonde_findings *f, struct sonde_buf *out)
 {
     sonde_buf_putc(out, '[');
-    for (size_t i = 0; i < f->count; i++) put_finding(&f->rows[i], out);
+    for (size_t i = 0; i < f->count; i++) findings_put_one(&f->rows[i], out);
     sonde_json_close(out, ']');
 }
 

@@ -35,7 +35,8 @@ const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double v
 }
 
 /* A relative change, without a sign on nothing. */
-static const char *percent(char out[SONDE_MEASURE_BYTES], double relative, const char *format)
+static const char *compare_text_percent(char out[SONDE_MEASURE_BYTES], double relative,
+                                        const char *format)
 {
     double v = relative * 100;
     if (fabs(v) < 0.05) v = 0;
@@ -54,8 +55,8 @@ const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES], const 
     *out = '\0';
     if (!is_bound(low) && !is_bound(high)) return out;
     snprintf(out, SONDE_MEASURE_BYTES, "%.12s%s%.12s %%",
-             is_bound(low) ? percent(a, low, "%+.1f") : "", ascii ? ".." : "…",
-             is_bound(high) ? percent(b, high, "%+.1f") : "");
+             is_bound(low) ? compare_text_percent(a, low, "%+.1f") : "", ascii ? ".." : "…",
+             is_bound(high) ? compare_text_percent(b, high, "%+.1f") : "");
     return out;
 }
 
@@ -65,7 +66,7 @@ static const char *plus_minus(char out[SONDE_MEASURE_BYTES * 2], const struct so
 {
     char a[SONDE_MEASURE_BYTES];
     const double half = (f->d.relative_high - f->d.relative_low) / 2;
-    percent(a, fabs(f->d.relative), "%.1f %%");
+    compare_text_percent(a, fabs(f->d.relative), "%.1f %%");
     if (isnan(f->d.relative)) snprintf(out, SONDE_MEASURE_BYTES * 2, "%s", "");
     else if (is_bound(half)) {
         snprintf(out, SONDE_MEASURE_BYTES * 2, "%.20s %s %.1f %% ", a, ascii ? "+-" : "±",
@@ -88,7 +89,8 @@ static const char *basis_words(const struct sonde_comparison *c)
 
 /* ---- The sentence on top --------------------------------------------------------------------- */
 
-static void put_name(const struct sonde_compare_view *v, struct sonde_buf *out, const char *name)
+static void compare_text_put_name(const struct sonde_compare_view *v, struct sonde_buf *out,
+                                  const char *name)
 {
     const struct sonde_report_options o = { .style = v->style, .ascii = v->ascii };
     char cut[NAME_BYTES];
@@ -103,11 +105,11 @@ static void put_figure_name(const struct sonde_compare_view *v, const struct son
                             struct sonde_buf *out)
 {
     const int function = f->group == SONDE_MEASURE_FUNCTIONS;
-    if (function) put_name(v, out, f->subject);
+    if (function) compare_text_put_name(v, out, f->subject);
     sonde_buf_printf(out, "%s%s", function ? " " : "", f->title);
     if (function || !*f->subject) return;
     sonde_buf_puts(out, " of ");
-    put_name(v, out, f->subject);
+    compare_text_put_name(v, out, f->subject);
 }
 
 static void put_function_change(const struct sonde_comparison *c,
@@ -115,7 +117,7 @@ static void put_function_change(const struct sonde_comparison *c,
                                 struct sonde_buf *out)
 {
     char change[SONDE_MEASURE_BYTES * 2], a[SONDE_MEASURE_BYTES], b[SONDE_MEASURE_BYTES];
-    put_name(v, out, f->subject);
+    compare_text_put_name(v, out, f->subject);
     sonde_buf_printf(out, " %s%s (%s %s %s %s)", plus_minus(change, f, v->ascii),
                      sonde_verdict_name(f->verdict),
                      sonde_compare_measure_format(a, f->before, f->unit, v->ascii), v->ascii ? "->" : "→",
@@ -124,7 +126,7 @@ static void put_function_change(const struct sonde_comparison *c,
                          ? sonde_sample_kind_title((enum sonde_sample_kind)c->kind) : basis_words(c));
 }
 
-static int by_change(const void *a, const void *b)
+static int compare_text_by_change(const void *a, const void *b)
 {
     const struct sonde_compare_measure *x = *(const struct sonde_compare_measure *const *)a;
     const struct sonde_compare_measure *y = *(const struct sonde_compare_measure *const *)b;
@@ -149,7 +151,7 @@ static void put_contributors(const struct sonde_comparison *c, const struct sond
             continue;
         }
         best[n++] = f;
-        qsort(best, n, sizeof(best[0]), by_change);
+        qsort(best, n, sizeof(best[0]), compare_text_by_change);
         if (n > CONTRIBUTORS) n = CONTRIBUTORS;
     }
     if (!n) return;
@@ -174,7 +176,8 @@ static void put_sensitivity(const struct sonde_comparison *c, const struct sonde
             continue;
         }
         char text[SONDE_MEASURE_BYTES];
-        sonde_buf_printf(out, "; less than about %s in ", percent(text, fmax(half, 0.01), "%.1f %%"));
+        sonde_buf_printf(out, "; less than about %s in ",
+                         compare_text_percent(text, fmax(half, 0.01), "%.1f %%"));
         put_figure_name(v, f, out);
         sonde_buf_puts(out, " could not have been seen");
         return;
@@ -199,17 +202,17 @@ static void put_unchanged(const struct sonde_comparison *c, const struct sonde_c
     }
     if (c->verdict == SONDE_VERDICT_UNKNOWN) {
         sonde_buf_puts(out, "it cannot be said whether ");
-        put_name(v, out, v->after);
+        compare_text_put_name(v, out, v->after);
         sonde_buf_puts(out, " is different from ");
-        put_name(v, out, v->before);
+        compare_text_put_name(v, out, v->before);
         sonde_buf_puts(out, c->by_runs || c->timed
                                 ? ": there is too little in them"
                                 : ": they do not know when samples were taken. Compare two or more "
                                   "runs of each: sonde diff A1 A2 --with B1 B2");
     } else {
-        put_name(v, out, v->after);
+        compare_text_put_name(v, out, v->after);
         sonde_buf_puts(out, " is not different from ");
-        put_name(v, out, v->before);
+        compare_text_put_name(v, out, v->before);
         sonde_buf_printf(out, ": %zu figures differ by no more than noise", known);
         put_sensitivity(c, v, out);
     }
@@ -226,16 +229,16 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
     const struct sonde_compare_measure *f = &c->figures[c->headline];
     char change[SONDE_MEASURE_BYTES * 2];
     if (c->requests_unknown) put_requests_unknown(c, out);
-    put_name(v, out, v->after);
+    compare_text_put_name(v, out, v->after);
     if (f->group == SONDE_MEASURE_FUNCTIONS) {
         sonde_buf_puts(out, " differs from ");
-        put_name(v, out, v->before);
+        compare_text_put_name(v, out, v->before);
         sonde_buf_puts(out, ": ");
         put_function_change(c, v, f, out);
     } else {
         sonde_buf_printf(out, " is %s%s than ", plus_minus(change, f, v->ascii),
                          sonde_verdict_name(f->verdict));
-        put_name(v, out, v->before);
+        compare_text_put_name(v, out, v->before);
         sonde_buf_puts(out, " in ");
         put_figure_name(v, f, out);
     }
@@ -244,7 +247,7 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
 }
 
 /* What the intervals rest on, and what they do not know. */
-static void put_method(const struct sonde_comparison *c, struct sonde_buf *out)
+static void compare_text_put_method(const struct sonde_comparison *c, struct sonde_buf *out)
 {
     if (c->by_runs) {
         sonde_buf_printf(out, "95 %% intervals from %zu and %zu runs\n", c->runs[0], c->runs[1]);
@@ -256,8 +259,8 @@ static void put_method(const struct sonde_comparison *c, struct sonde_buf *out)
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
-static void put_figures(const struct sonde_comparison *c, const struct sonde_report_options *o,
-                        struct sonde_buf *out)
+static void compare_text_put_figures(const struct sonde_comparison *c,
+                                     const struct sonde_report_options *o, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "FIGURE", .min = 20 },
@@ -285,7 +288,7 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
         sonde_table_cell(&t, 1, "%s", sonde_compare_measure_format(text, f->before, f->unit, o->ascii));
         sonde_table_cell(&t, 2, "%s", sonde_compare_measure_format(text, f->after, f->unit, o->ascii));
         if (!isnan(f->d.relative)) {
-            sonde_table_cell(&t, 3, "%s", percent(text, f->d.relative, "%+.1f %%"));
+            sonde_table_cell(&t, 3, "%s", compare_text_percent(text, f->d.relative, "%+.1f %%"));
         }
         sonde_table_cell(&t, 4, "%s", sonde_compare_measure_interval(text, f, o->ascii));
         sonde_table_cell(&t, 5, "%s", sonde_verdict_name(f->verdict));
@@ -338,8 +341,8 @@ int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_co
         if (v->style == SONDE_REPORT_MARKDOWN) sonde_buf_puts(out, "# Comparison\n\n");
         sonde_compare_headline(c, v, out);
         if (v->style == SONDE_REPORT_MARKDOWN) sonde_buf_putc(out, '\n');
-        put_method(c, out);
-        put_figures(c, &o, out);
+        compare_text_put_method(c, out);
+        compare_text_put_figures(c, &o, out);
         put_unbounded(c, v, out);
         sonde_buf_putc(out, '\n');
         if (v->diff) rc = sonde_profile_diff(v->diff, &o, out, err);

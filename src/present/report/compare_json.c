@@ -10,7 +10,7 @@
 enum { FUNCTIONS_DEFAULT = 30 };
 
 /* What is not known or has no bound is null. */
-static void put_number(struct sonde_buf *out, const char *key, double v)
+static void compare_json_put_number(struct sonde_buf *out, const char *key, double v)
 {
     sonde_json_num(out, key, isfinite(v) ? v : NAN);
 }
@@ -23,16 +23,16 @@ static void put_figure(struct sonde_buf *out, const struct sonde_compare_measure
     if (*f->subject) sonde_json_str(out, "subject", f->subject);
     sonde_json_str(out, "title", f->title);
     sonde_json_str(out, "unit", f->unit);
-    put_number(out, "before", f->before);
-    put_number(out, "after", f->after);
-    put_number(out, "change", f->d.change);
-    put_number(out, "change_low", f->d.low);
-    put_number(out, "change_high", f->d.high);
-    put_number(out, "relative", f->d.relative);
-    put_number(out, "relative_low", f->d.relative_low);
-    put_number(out, "relative_high", f->d.relative_high);
-    put_number(out, "p", f->d.p);
-    put_number(out, "p_adjusted", f->adjusted);
+    compare_json_put_number(out, "before", f->before);
+    compare_json_put_number(out, "after", f->after);
+    compare_json_put_number(out, "change", f->d.change);
+    compare_json_put_number(out, "change_low", f->d.low);
+    compare_json_put_number(out, "change_high", f->d.high);
+    compare_json_put_number(out, "relative", f->d.relative);
+    compare_json_put_number(out, "relative_low", f->d.relative_low);
+    compare_json_put_number(out, "relative_high", f->d.relative_high);
+    compare_json_put_number(out, "p", f->d.p);
+    compare_json_put_number(out, "p_adjusted", f->adjusted);
     sonde_json_str(out, "better", f->better < 0 ? "less" : f->better > 0 ? "more" : NULL);
     sonde_json_str(out, "verdict", sonde_verdict_name(f->verdict));
     sonde_json_close(out, '}');

@@ -79,7 +79,7 @@ void heap_report_release(struct heap_report *r)
 /* ---- Classes --------------------------------------------------------------------------------- */
 
 /* Leaves out empty classes at either end. */
-static size_t trim(struct heap_class *c, size_t count)
+static size_t heap_report_trim(struct heap_class *c, size_t count)
 {
     size_t first = 0;
     while (count && !(c[count - 1].count > 0)) count--;
@@ -100,7 +100,7 @@ size_t heap_size_classes(const struct sonde_heap *h, struct heap_class out[HEAP_
                                       .to = high == UINT64_MAX ? INFINITY : (double)high };
         for (uint32_t k = 0; k < PER; k++) out[i].count += h->size_class[PER * i + k];
     }
-    return trim(out, COUNT);
+    return heap_report_trim(out, COUNT);
 }
 
 /* Class 0 is below a microsecond, class c from 2^(c-1) on: two make one, the first has three. */
@@ -115,5 +115,5 @@ size_t heap_lifetime_classes(const struct sonde_heap *h, struct heap_class out[H
         if (!i) out[i].count += h->lifetime[0];
         if (2 * i + 2 < SONDE_HEAP_LIFETIMES) out[i].count += h->lifetime[2 * i + 2];
     }
-    return trim(out, COUNT);
+    return heap_report_trim(out, COUNT);
 }

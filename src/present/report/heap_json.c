@@ -7,7 +7,8 @@
 
 enum { FRAMES_MAX = 64 };
 
-static void put_amount(struct sonde_buf *out, const char *key, const struct sonde_heap_amount *a)
+static void heap_report_json_put_amount(struct sonde_buf *out, const char *key,
+                                        const struct sonde_heap_amount *a)
 {
     sonde_json_key_open(out, key, '{');
     sonde_json_num(out, "value", round(a->value));
@@ -17,36 +18,36 @@ static void put_amount(struct sonde_buf *out, const char *key, const struct sond
 }
 
 /* 0 = unknown */
-static void put_known(struct sonde_buf *out, const char *key, uint64_t v)
+static void heap_report_json_put_known(struct sonde_buf *out, const char *key, uint64_t v)
 {
     sonde_json_num(out, key, v ? (double)v : NAN);
 }
 
-static void put_time(struct sonde_buf *out, const char *key, uint64_t ns)
+static void heap_report_json_put_time(struct sonde_buf *out, const char *key, uint64_t ns)
 {
     sonde_json_time(out, key, (double)ns * 1e-9);
 }
 
-static void put_totals(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_json_put_totals(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     sonde_json_str(out, "mode", h->full ? "full" : "sampled");
     sonde_json_num(out, "mean_bytes", h->full ? NAN : (double)h->mean);
     sonde_json_num(out, "seconds", r->seconds > 0 ? r->seconds : NAN);
-    put_amount(out, "in_use_bytes", &h->live_bytes);
-    put_amount(out, "in_use_count", &h->live_count);
-    put_amount(out, "allocated_bytes", &h->alloc_bytes);
-    put_amount(out, "allocated_count", &h->alloc_count);
+    heap_report_json_put_amount(out, "in_use_bytes", &h->live_bytes);
+    heap_report_json_put_amount(out, "in_use_count", &h->live_count);
+    heap_report_json_put_amount(out, "allocated_bytes", &h->alloc_bytes);
+    heap_report_json_put_amount(out, "allocated_count", &h->alloc_count);
     sonde_json_num(out, "allocated_bytes_per_second", r->alloc_rate);
     sonde_json_num(out, "allocations_per_second", r->count_rate);
     sonde_json_num(out, "temporary_bytes", round(r->temp_bytes));
     sonde_json_num(out, "temporary_count", round(r->temp_count));
     sonde_json_u64(out, "peak_bytes", h->peak_bytes);
-    put_time(out, "peak_time", h->peak_ns);
-    put_known(out, "rss_bytes", h->rss_bytes);
-    put_known(out, "rss_peak_bytes", h->rss_peak_bytes);
-    put_known(out, "pss_bytes", h->pss_bytes);
-    put_time(out, "mark_time", h->mark_ns);
+    heap_report_json_put_time(out, "peak_time", h->peak_ns);
+    heap_report_json_put_known(out, "rss_bytes", h->rss_bytes);
+    heap_report_json_put_known(out, "rss_peak_bytes", h->rss_peak_bytes);
+    heap_report_json_put_known(out, "pss_bytes", h->pss_bytes);
+    heap_report_json_put_time(out, "mark_time", h->mark_ns);
     sonde_json_bool(out, "mark_automatic", h->mark_automatic);
     sonde_json_bool(out, "ended", h->ended);
 }
@@ -75,7 +76,8 @@ static void put_allocator(const struct heap_report *r, struct sonde_buf *out)
     sonde_json_u64(out, "failed", h->failed);
 }
 
-static void put_frames(const struct heap_report *r, uint32_t stack, struct sonde_buf *out)
+static void heap_report_json_put_frames(const struct heap_report *r, uint32_t stack,
+                                        struct sonde_buf *out)
 {
     struct heap_frame frames[FRAMES_MAX];
     const size_t count = heap_frames(r->p, stack, frames, FRAMES_MAX);
@@ -101,10 +103,10 @@ static void put_site(const struct heap_report *r, const struct sonde_heap_site *
     sonde_json_num(out, "low", s->slope_low);
     sonde_json_num(out, "high", s->slope_high);
     sonde_json_close(out, '}');
-    put_amount(out, "in_use_bytes", &s->live_bytes);
-    put_amount(out, "in_use_count", &s->live_count);
-    put_amount(out, "allocated_bytes", &s->alloc_bytes);
-    put_amount(out, "allocated_count", &s->alloc_count);
+    heap_report_json_put_amount(out, "in_use_bytes", &s->live_bytes);
+    heap_report_json_put_amount(out, "in_use_count", &s->live_count);
+    heap_report_json_put_amount(out, "allocated_bytes", &s->alloc_bytes);
+    heap_report_json_put_amount(out, "allocated_count", &s->alloc_count);
     sonde_json_num(out, "peak_bytes", round(s->peak_bytes));
     sonde_json_num(out, "grown_bytes", round(s->grown_bytes));
     sonde_json_num(out, "temporary_bytes", round(s->temp_bytes));
@@ -115,11 +117,11 @@ static void put_site(const struct heap_report *r, const struct sonde_heap_site *
         sonde_json_num(out, "lost_bytes", s->lost_bytes > 0 ? s->lost_bytes : 0);
         sonde_json_num(out, "lost_count", s->lost_count > 0 ? s->lost_count : 0);
     }
-    put_frames(r, s->stack, out);
+    heap_report_json_put_frames(r, s->stack, out);
     sonde_json_close(out, '}');
 }
 
-static void put_sites(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_json_put_sites(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     sonde_json_u64(out, "leaks", r->leak_count);
@@ -149,7 +151,7 @@ static void put_classes(const char *key, const char *from, const char *to,
     sonde_json_close(out, ']');
 }
 
-static void put_threads(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_json_put_threads(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     sonde_json_key_open(out, "threads", '[');
@@ -178,18 +180,18 @@ static void put_threads(const struct heap_report *r, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static void put_curve(const struct sonde_heap *h, struct sonde_buf *out)
+static void heap_report_json_put_curve(const struct sonde_heap *h, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "curve", '[');
     for (uint32_t i = 0; i < h->point_count; i++) {
         const struct sonde_heap_point *p = &h->points[i];
         sonde_json_open(out, '{');
-        put_time(out, "time", p->time_ns);
+        heap_report_json_put_time(out, "time", p->time_ns);
         sonde_json_u64(out, "in_use_bytes", p->live_bytes);
         sonde_json_u64(out, "in_use_count", p->live_count);
         sonde_json_u64(out, "allocated_bytes", p->alloc_bytes);
         sonde_json_u64(out, "allocated_count", p->alloc_count);
-        put_known(out, "rss_bytes", p->rss_bytes);
+        heap_report_json_put_known(out, "rss_bytes", p->rss_bytes);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');
@@ -200,14 +202,14 @@ void heap_report_json(const struct heap_report *r, struct sonde_buf *out)
     struct heap_class classes[HEAP_CLASSES_MAX];
     if (!r->h) return;
     sonde_json_key_open(out, "memory", '{');
-    put_totals(r, out);
+    heap_report_json_put_totals(r, out);
     put_allocator(r, out);
-    put_sites(r, out);
+    heap_report_json_put_sites(r, out);
     put_classes("sizes", "from_bytes", "below_bytes", classes, heap_size_classes(r->h, classes),
                 out);
     put_classes("lifetimes", "from_s", "below_s", classes, heap_lifetime_classes(r->h, classes),
                 out);
-    put_threads(r, out);
-    put_curve(r->h, out);
+    heap_report_json_put_threads(r, out);
+    heap_report_json_put_curve(r->h, out);
     sonde_json_close(out, '}');
 }

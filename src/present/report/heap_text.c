@@ -14,17 +14,17 @@ enum { FRAMES_MAX = 8, BAR_CELLS = 32, CURVE_CELLS = 60 };
 enum { AMOUNT_BYTES = 3 * SONDE_VALUE_BYTES + 16 };
 enum { VAGUE = 4 }; /* an upper bound this many times the estimate: no range worth printing */
 
-static const char *bytes_text(char out[SONDE_VALUE_BYTES], double v, int ascii)
+static const char *heap_report_text_bytes(char out[SONDE_VALUE_BYTES], double v, int ascii)
 {
     return sonde_value_format(out, v, SONDE_UNIT_BYTES, ascii);
 }
 
-static const char *count_text(char out[SONDE_VALUE_BYTES], double v, int ascii)
+static const char *heap_report_text_count(char out[SONDE_VALUE_BYTES], double v, int ascii)
 {
     return sonde_value_format(out, v, SONDE_UNIT_COUNT, ascii);
 }
 
-static const char *seconds_text(char out[SONDE_VALUE_BYTES], double v, int ascii)
+static const char *heap_report_text_seconds(char out[SONDE_VALUE_BYTES], double v, int ascii)
 {
     return sonde_value_format(out, v, SONDE_UNIT_SECONDS, ascii);
 }
@@ -61,12 +61,13 @@ static const char *since_start(const struct heap_report *r, uint64_t time_ns,
     const uint64_t start = r->p->start_ns ? r->p->start_ns : r->h->tick0_ns;
     out[0] = '\0';
     if (!time_ns || !start) return out;
-    return seconds_text(out, time_ns > start ? (double)(time_ns - start) * 1e-9 : 0, r->o->ascii);
+    return heap_report_text_seconds(out, time_ns > start ? (double)(time_ns - start) * 1e-9 : 0,
+                                    r->o->ascii);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static void put_totals(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_text_put_totals(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     const int ascii = r->o->ascii;
@@ -76,15 +77,16 @@ static void put_totals(const struct heap_report *r, struct sonde_buf *out)
                     amount_text(b, &h->live_count, SONDE_UNIT_COUNT, ascii),
                     h->ended ? "when the process ended" : "when last seen");
     since_start(r, h->peak_ns, when);
-    report_put_fact(r->o, out, "peak", "%s%s%s%s", bytes_text(a, (double)h->peak_bytes, ascii),
-                    when[0] ? ", " : "", when, when[0] ? " after the start" : "");
+    report_put_fact(r->o, out, "peak", "%s%s%s%s",
+                    heap_report_text_bytes(a, (double)h->peak_bytes, ascii), when[0] ? ", " : "",
+                    when, when[0] ? " after the start" : "");
     if (r->alloc_rate >= 0) {
         char counts[SONDE_VALUE_BYTES];
         report_put_fact(r->o, out, "allocated", "%s in %s calls: %s and %s calls a second",
                         amount_text(a, &h->alloc_bytes, SONDE_UNIT_BYTES, ascii),
                         amount_text(b, &h->alloc_count, SONDE_UNIT_COUNT, ascii),
-                        bytes_text(rate, r->alloc_rate, ascii),
-                        count_text(counts, r->count_rate, ascii));
+                        heap_report_text_bytes(rate, r->alloc_rate, ascii),
+                        heap_report_text_count(counts, r->count_rate, ascii));
     } else {
         report_put_fact(r->o, out, "allocated", "%s in %s calls",
                         amount_text(a, &h->alloc_bytes, SONDE_UNIT_BYTES, ascii),
@@ -100,7 +102,7 @@ static void put_totals(const struct heap_report *r, struct sonde_buf *out)
 }
 
 /* What the process has of the system's memory, against what the program uses. */
-static void put_process(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_text_put_process(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     const int ascii = r->o->ascii;
@@ -109,13 +111,13 @@ static void put_process(const struct heap_report *r, struct sonde_buf *out)
     if (!h->rss_bytes) {
         report_put_fact(r->o, out, "process", "its resident memory was not seen");
     } else {
-        report_put_fact(r->o, out, "process", "%s resident%s%s%s%s%s; in use is %.0f %% of that",
-                        bytes_text(rss, (double)h->rss_bytes, ascii),
-                        h->rss_peak_bytes ? ", " : "",
-                        h->rss_peak_bytes ? bytes_text(peak, (double)h->rss_peak_bytes, ascii) : "",
-                        h->rss_peak_bytes ? " at its peak" : "", h->pss_bytes ? ", PSS " : "",
-                        h->pss_bytes ? bytes_text(pss, (double)h->pss_bytes, ascii) : "",
-                        100 * h->live_bytes.value / (double)h->rss_bytes);
+        report_put_fact(
+            r->o, out, "process", "%s resident%s%s%s%s%s; in use is %.0f %% of that",
+            heap_report_text_bytes(rss, (double)h->rss_bytes, ascii), h->rss_peak_bytes ? ", " : "",
+            h->rss_peak_bytes ? heap_report_text_bytes(peak, (double)h->rss_peak_bytes, ascii) : "",
+            h->rss_peak_bytes ? " at its peak" : "", h->pss_bytes ? ", PSS " : "",
+            h->pss_bytes ? heap_report_text_bytes(pss, (double)h->pss_bytes, ascii) : "",
+            100 * h->live_bytes.value / (double)h->rss_bytes);
     }
     const char *allocator = sonde_profile_str(r->p, h->allocator);
     if (!h->arena_known) {
@@ -132,14 +134,15 @@ static void put_process(const struct heap_report *r, struct sonde_buf *out)
     report_put_fact(r->o, out, "allocator",
                     "%.400s%s%s%s from the system, %s of it free (%.0f %% fragmentation), %s in "
                     "large blocks; a trim would return %s",
-                    allocator, *allocator ? ": " : "", arenas, bytes_text(v[0], held, ascii),
-                    bytes_text(v[1], (double)h->arena_free, ascii),
+                    allocator, *allocator ? ": " : "", arenas,
+                    heap_report_text_bytes(v[0], held, ascii),
+                    heap_report_text_bytes(v[1], (double)h->arena_free, ascii),
                     held > 0 ? 100 * (double)h->arena_free / held : 0,
-                    bytes_text(v[2], (double)h->arena_mapped, ascii),
-                    bytes_text(v[3], (double)h->arena_trim, ascii));
+                    heap_report_text_bytes(v[2], (double)h->arena_mapped, ascii),
+                    heap_report_text_bytes(v[3], (double)h->arena_trim, ascii));
 }
 
-static void put_method(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_text_put_method(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     char mean[SONDE_VALUE_BYTES], when[SONDE_VALUE_BYTES];
@@ -149,7 +152,7 @@ static void put_method(const struct heap_report *r, struct sonde_buf *out)
         report_put_fact(r->o, out, "method",
                         "sampled, one allocation in %s: figures are estimates, with their 95 %% "
                         "intervals",
-                        bytes_text(mean, (double)h->mean, r->o->ascii));
+                        heap_report_text_bytes(mean, (double)h->mean, r->o->ascii));
     }
     since_start(r, h->mark_ns, when);
     if (!h->mark_ns) {
@@ -187,7 +190,7 @@ static void put_unseen(const struct heap_report *r, struct sonde_buf *out)
 }
 
 /* Bytes in use over the time, as a line. */
-static void put_curve(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_text_put_curve(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_curve *s = &r->h->growth;
     double value[SONDE_CURVE_POINTS], most = 0;
@@ -202,13 +205,14 @@ static void put_curve(const struct heap_report *r, struct sonde_buf *out)
     sonde_sparkline(line, sizeof(line), value, s->count, cells, SONDE_SPARK_ZERO, r->o->ascii);
     const double ticks = (double)s->count * (s->per_point ? s->per_point : 1);
     report_put_fact(r->o, out, "curve", "%s  up to %s, %s", line,
-                    bytes_text(text, most, r->o->ascii),
-                    seconds_text(length, ticks * r->h->tick_s, r->o->ascii));
+                    heap_report_text_bytes(text, most, r->o->ascii),
+                    heap_report_text_seconds(length, ticks * r->h->tick_s, r->o->ascii));
 }
 
 /* ---- Leaks ----------------------------------------------------------------------------------- */
 
-static void put_stack(const struct heap_report *r, uint32_t stack, struct sonde_buf *out)
+static void heap_report_text_put_stack(const struct heap_report *r, uint32_t stack,
+                                       struct sonde_buf *out)
 {
     struct heap_frame frames[FRAMES_MAX + 1];
     const size_t count = heap_frames(r->p, stack, frames, FRAMES_MAX + 1);
@@ -234,20 +238,20 @@ static void put_stack(const struct heap_report *r, uint32_t stack, struct sonde_
     if (count > FRAMES_MAX) sonde_buf_puts(out, r->o->ascii ? "      ...\n" : "      …\n");
 }
 
-static void put_leak(const struct heap_report *r, const struct sonde_heap_site *s,
-                     struct sonde_buf *out)
+static void heap_report_text_put_leak(const struct heap_report *r, const struct sonde_heap_site *s,
+                                      struct sonde_buf *out)
 {
     const int ascii = r->o->ascii;
     const struct sonde_heap_amount slope = { s->slope, s->slope_low, s->slope_high };
     char rate[AMOUNT_BYTES], grown[SONDE_VALUE_BYTES], bytes[AMOUNT_BYTES], count[AMOUNT_BYTES];
     sonde_buf_printf(out, "  grows by %s a second, by %s since the %s\n",
                      amount_text(rate, &slope, SONDE_UNIT_BYTES, ascii),
-                     bytes_text(grown, s->grown_bytes > 0 ? s->grown_bytes : 0, ascii),
+                     heap_report_text_bytes(grown, s->grown_bytes > 0 ? s->grown_bytes : 0, ascii),
                      !r->h->mark_ns ? "start" : r->h->mark_automatic ? "end of warm-up" : "mark");
     sonde_buf_printf(out, "  in use %s in %s allocations\n",
                      amount_text(bytes, &s->live_bytes, SONDE_UNIT_BYTES, ascii),
                      amount_text(count, &s->live_count, SONDE_UNIT_COUNT, ascii));
-    put_stack(r, s->stack, out);
+    heap_report_text_put_stack(r, s->stack, out);
 }
 
 /* Stacks are laid out by blanks: a block of code in Markdown. */
@@ -262,12 +266,13 @@ static void put_leaks(const struct heap_report *r, struct sonde_buf *out)
     char rate[SONDE_VALUE_BYTES], title[160];
     if (!r->leak_count) return;
     snprintf(title, sizeof(title), "Leaks: %u place%s, %s a second in all", r->leak_count,
-             r->leak_count == 1 ? "" : "s", bytes_text(rate, r->leak_slope, r->o->ascii));
+             r->leak_count == 1 ? "" : "s",
+             heap_report_text_bytes(rate, r->leak_slope, r->o->ascii));
     report_put_heading(r->o, 3, title, out);
     open_block(r, out);
     for (uint32_t i = 0; i < r->leak_count && i < r->limit; i++) {
         if (i) sonde_buf_putc(out, '\n');
-        put_leak(r, &h->sites[r->order[i]], out);
+        heap_report_text_put_leak(r, &h->sites[r->order[i]], out);
     }
     if (r->leak_count > r->limit) {
         sonde_buf_printf(out, "  and %zu more\n", (size_t)r->leak_count - r->limit);
@@ -293,10 +298,10 @@ static void put_lost_sites(const struct heap_report *r, struct sonde_buf *out)
         after = (uint32_t)(best - h->sites) + 1;
         char bytes[SONDE_VALUE_BYTES], count[SONDE_VALUE_BYTES];
         sonde_buf_printf(out, "%s  %s in %s allocation%s\n", shown ? "\n" : "",
-                         bytes_text(bytes, best->lost_bytes, r->o->ascii),
-                         count_text(count, best->lost_count, r->o->ascii),
+                         heap_report_text_bytes(bytes, best->lost_bytes, r->o->ascii),
+                         heap_report_text_count(count, best->lost_count, r->o->ascii),
                          best->lost_count < 1.5 ? "" : "s");
-        put_stack(r, best->stack, out);
+        heap_report_text_put_stack(r, best->stack, out);
     }
 }
 
@@ -310,8 +315,8 @@ static void put_lost(const struct heap_report *r, struct sonde_buf *out)
         return;
     }
     snprintf(title, sizeof(title), "Lost: %s in %s allocations that nothing pointed to at exit",
-             bytes_text(bytes, r->lost_bytes, r->o->ascii),
-             count_text(count, r->lost_count, r->o->ascii));
+             heap_report_text_bytes(bytes, r->lost_bytes, r->o->ascii),
+             heap_report_text_count(count, r->lost_count, r->o->ascii));
     report_put_heading(r->o, 3, title, out);
     open_block(r, out);
     put_lost_sites(r, out);
@@ -341,24 +346,26 @@ static void site_row(const struct heap_report *r, const struct sonde_heap_site *
     struct heap_frame frames[2];
     const size_t count = heap_frames(r->p, s->stack, frames, 2);
     sonde_table_row(t);
-    sonde_table_cell(t, 0, "%s", bytes_text(text, s->live_bytes.value, ascii));
+    sonde_table_cell(t, 0, "%s", heap_report_text_bytes(text, s->live_bytes.value, ascii));
     error_cell(t, 1, &s->live_bytes, ascii);
     if (all > 0) report_percent_cell(t, 2, s->live_bytes.value / all);
-    sonde_table_cell(t, 3, "%s", count_text(text, s->live_count.value, ascii));
+    sonde_table_cell(t, 3, "%s", heap_report_text_count(text, s->live_count.value, ascii));
     sonde_table_cell(t, 4, "%s", sonde_heap_verdict_name((enum sonde_heap_verdict)s->verdict));
     if (s->verdict != SONDE_HEAP_UNKNOWN && s->verdict != SONDE_HEAP_STABLE) {
-        sonde_table_cell(t, 5, "%s", bytes_text(text, s->slope, ascii));
+        sonde_table_cell(t, 5, "%s", heap_report_text_bytes(text, s->slope, ascii));
     }
-    if (s->lifetime_s >= 0) sonde_table_cell(t, 6, "%s", seconds_text(text, s->lifetime_s, ascii));
-    sonde_table_cell(t, 7, "%s", bytes_text(text, s->alloc_bytes.value, ascii));
-    sonde_table_cell(t, 8, "%s", count_text(text, s->alloc_count.value, ascii));
+    if (s->lifetime_s >= 0) {
+        sonde_table_cell(t, 6, "%s", heap_report_text_seconds(text, s->lifetime_s, ascii));
+    }
+    sonde_table_cell(t, 7, "%s", heap_report_text_bytes(text, s->alloc_bytes.value, ascii));
+    sonde_table_cell(t, 8, "%s", heap_report_text_count(text, s->alloc_count.value, ascii));
     if (!count) return;
     sonde_table_cell(t, 9, "%s", heap_frame_name(&frames[0]));
     report_where_cell(t, 10, short_path(frames[0].file), frames[0].line, frames[0].module);
     if (count > 1) sonde_table_cell(t, 11, "%s", heap_frame_name(&frames[1]));
 }
 
-static void put_sites(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_text_put_sites(const struct heap_report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "IN USE", .align = SONDE_RIGHT },
@@ -404,8 +411,9 @@ static void bar_cell(struct sonde_table *t, size_t column, double share, int asc
     sonde_table_cell(t, column, "%s", bar);
 }
 
-static void put_histogram(const struct heap_report *r, const char *title, enum sonde_unit unit,
-                          const struct heap_class *c, size_t count, struct sonde_buf *out)
+static void heap_report_text_put_histogram(const struct heap_report *r, const char *title,
+                                           enum sonde_unit unit, const struct heap_class *c,
+                                           size_t count, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "FROM", .align = SONDE_RIGHT }, { .title = "BELOW", .align = SONDE_RIGHT },
@@ -427,7 +435,7 @@ static void put_histogram(const struct heap_report *r, const char *title, enum s
         if (isfinite(c[i].to)) {
             sonde_table_cell(&t, 1, "%s", sonde_value_format(text, c[i].to, unit, r->o->ascii));
         }
-        sonde_table_cell(&t, 2, "%s", count_text(text, c[i].count, r->o->ascii));
+        sonde_table_cell(&t, 2, "%s", heap_report_text_count(text, c[i].count, r->o->ascii));
         report_percent_cell(&t, 3, c[i].count / sum);
         bar_cell(&t, 4, c[i].count / most, r->o->ascii);
     }
@@ -435,7 +443,7 @@ static void put_histogram(const struct heap_report *r, const char *title, enum s
     report_put_rows(r->o, &t, out);
 }
 
-static void put_threads(const struct heap_report *r, struct sonde_buf *out)
+static void heap_report_text_put_threads(const struct heap_report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "THREAD", .min = 8 }, { .title = "TID", .align = SONDE_RIGHT },
@@ -456,9 +464,11 @@ static void put_threads(const struct heap_report *r, struct sonde_buf *out)
         sonde_table_cell(&t, 0, "%s",
                          row->thread ? sonde_profile_str(r->p, thread->name) : "others");
         if (thread->tid) sonde_table_cell(&t, 1, "%u", thread->tid);
-        sonde_table_cell(&t, 2, "%s", bytes_text(text, (double)row->alloc_bytes, r->o->ascii));
+        sonde_table_cell(&t, 2, "%s",
+                         heap_report_text_bytes(text, (double)row->alloc_bytes, r->o->ascii));
         if (all > 0) report_percent_cell(&t, 3, (double)row->alloc_bytes / all);
-        sonde_table_cell(&t, 4, "%s", count_text(text, (double)row->alloc_count, r->o->ascii));
+        sonde_table_cell(&t, 4, "%s",
+                         heap_report_text_count(text, (double)row->alloc_count, r->o->ascii));
     }
     report_put_heading(r->o, 3, "Threads that allocate", out);
     report_put_rows(r->o, &t, out);
@@ -494,9 +504,11 @@ static void put_pools(const struct heap_report *r, const char *title, const char
         if (!shown(r, pool)) continue;
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", sonde_profile_str(r->p, pool->name));
-        sonde_table_cell(&t, 1, "%s", bytes_text(text, (double)pool->bytes, r->o->ascii));
+        sonde_table_cell(&t, 1, "%s",
+                         heap_report_text_bytes(text, (double)pool->bytes, r->o->ascii));
         if (pool->mapped) {
-            sonde_table_cell(&t, 2, "%s", bytes_text(text, (double)pool->rss_bytes, r->o->ascii));
+            sonde_table_cell(&t, 2, "%s",
+                             heap_report_text_bytes(text, (double)pool->rss_bytes, r->o->ascii));
         }
     }
     if (t.row_count) {
@@ -512,18 +524,19 @@ void heap_report_text(const struct heap_report *r, struct sonde_buf *out)
     struct heap_class classes[HEAP_CLASSES_MAX];
     if (!r->h) return;
     report_put_heading(r->o, 2, "Memory", out);
-    put_totals(r, out);
-    put_process(r, out);
-    put_method(r, out);
+    heap_report_text_put_totals(r, out);
+    heap_report_text_put_process(r, out);
+    heap_report_text_put_method(r, out);
     put_unseen(r, out);
-    put_curve(r, out);
+    heap_report_text_put_curve(r, out);
     put_leaks(r, out);
     put_lost(r, out);
-    put_sites(r, out);
-    put_histogram(r, "Sizes", SONDE_UNIT_BYTES, classes, heap_size_classes(r->h, classes), out);
-    put_histogram(r, "Lifetimes", SONDE_UNIT_SECONDS, classes,
-                  heap_lifetime_classes(r->h, classes), out);
-    put_threads(r, out);
+    heap_report_text_put_sites(r, out);
+    heap_report_text_put_histogram(r, "Sizes", SONDE_UNIT_BYTES, classes,
+                                   heap_size_classes(r->h, classes), out);
+    heap_report_text_put_histogram(r, "Lifetimes", SONDE_UNIT_SECONDS, classes,
+                                   heap_lifetime_classes(r->h, classes), out);
+    heap_report_text_put_threads(r, out);
     put_pools(r, "Pools", "POOL", is_pool, out);
     put_pools(r, "Mappings with a part of the resident memory", "MAPPING", is_large, out);
 }

@@ -30,7 +30,7 @@ const char *infer_phase_title(size_t kind)
 }
 
 /* NaN: it has none. */
-static double measure(const struct sonde_infer_request *r, enum infer_measure m)
+static double infer_report_measure(const struct sonde_infer_request *r, enum infer_measure m)
 {
     const int well = r->outcome == SONDE_OK && !(r->flags & SONDE_INFER_INCOMPLETE);
     if (*r->invalid || r->outcome == SONDE_INFER_LOST) return NAN;
@@ -45,14 +45,14 @@ static double measure(const struct sonde_infer_request *r, enum infer_measure m)
     }
 }
 
-static int upwards(const void *a, const void *b)
+static int infer_report_upwards(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
 /* The smallest value that at least q of all do not exceed. */
-static double rank(const double *sorted, size_t n, double q)
+static double infer_report_rank(const double *sorted, size_t n, double q)
 {
     const double at = ceil(q * (double)n);
     return sorted[at < 1 ? 0 : (size_t)at - 1];
@@ -64,17 +64,17 @@ static struct infer_dist dist_of(double *values, size_t n)
                             .max = NAN };
     if (!n) return d;
     double sum = 0;
-    qsort(values, n, sizeof(*values), upwards);
+    qsort(values, n, sizeof(*values), infer_report_upwards);
     for (size_t i = 0; i < n; i++) sum += values[i];
     d.mean = sum / (double)n;
-    d.p50 = rank(values, n, 0.5);
-    d.p95 = rank(values, n, 0.95);
-    d.p99 = rank(values, n, 0.99);
+    d.p50 = infer_report_rank(values, n, 0.5);
+    d.p95 = infer_report_rank(values, n, 0.95);
+    d.p99 = infer_report_rank(values, n, 0.99);
     d.max = values[n - 1];
     return d;
 }
 
-static int is_of(const struct infer_part *part, const struct sonde_infer_request *r)
+static int infer_report_is_of(const struct infer_part *part, const struct sonde_infer_request *r)
 {
     /* Texts of one profile are stored once. */
     return !part->model || (part->model == r->model && part->route == r->route);
@@ -85,7 +85,7 @@ static void sum_part(const struct infer_report *r, struct infer_part *part, doub
     const struct sonde_infer_run *run = r->run;
     for (size_t i = 0; i < run->request_count; i++) {
         const struct sonde_infer_request *q = &run->requests[i];
-        if (!is_of(part, q)) continue;
+        if (!infer_report_is_of(part, q)) continue;
         part->count++;
         part->requests[q->outcome]++;
         part->invalid += *q->invalid != 0;
@@ -96,14 +96,15 @@ static void sum_part(const struct infer_report *r, struct infer_part *part, doub
         size_t n = 0;
         for (size_t i = 0; i < run->request_count; i++) {
             const struct sonde_infer_request *q = &run->requests[i];
-            const double v = is_of(part, q) ? measure(q, (enum infer_measure)m) : NAN;
+            const double v =
+                infer_report_is_of(part, q) ? infer_report_measure(q, (enum infer_measure)m) : NAN;
             if (!isnan(v)) room[n++] = v;
         }
         part->dist[m] = dist_of(room, n);
     }
 }
 
-static int by_count(const void *a, const void *b)
+static int infer_report_by_count(const void *a, const void *b)
 {
     const struct infer_part *x = a, *y = b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
@@ -111,13 +112,13 @@ static int by_count(const void *a, const void *b)
     return order ? order : strcmp(x->route, y->route);
 }
 
-static int find_parts(struct infer_report *r)
+static int infer_report_find_parts(struct infer_report *r)
 {
     size_t cap = 0;
     for (size_t i = 0; i < r->run->request_count; i++) {
         const struct sonde_infer_request *q = &r->run->requests[i];
         size_t k = 0;
-        while (k < r->part_count && !is_of(&r->parts[k], q)) k++;
+        while (k < r->part_count && !infer_report_is_of(&r->parts[k], q)) k++;
         if (k < r->part_count || r->part_count == PARTS_MAX) continue;
         if (r->part_count == cap) {
             cap = cap ? cap * 2 : 16;
@@ -172,14 +173,16 @@ int infer_report_init(struct infer_report *r, const struct sonde_profile *p,
 {
     *r = (struct infer_report){ .p = p, .o = o, .run = p->infer, .limit = limit };
     double *room = sonde__calloc(p->infer->request_count + 1, sizeof(*room));
-    int rc = room ? find_parts(r) : SONDE_ENOMEM;
+    int rc = room ? infer_report_find_parts(r) : SONDE_ENOMEM;
     if (!rc) {
         sum_all(r);
         sum_part(r, &r->all, room);
         for (size_t i = 0; i < r->part_count; i++) {
             sum_part(r, &r->parts[i], room);
         }
-        if (r->part_count > 1) qsort(r->parts, r->part_count, sizeof(*r->parts), by_count);
+        if (r->part_count > 1) {
+            qsort(r->parts, r->part_count, sizeof(*r->parts), infer_report_by_count);
+        }
         rc = find_slowest(r);
     }
     sonde__free(room);

@@ -10,26 +10,27 @@
 #include "base/json.h"
 #include "present/report/requests.h"
 
-struct run {
+struct infer_answer_run {
     const struct sonde_infer_run *of;
     double from_s, to_s;         /* first arrival to last end */
     double *values;              /* owned; room for one of each request */
 };
 
 /* g: one request of a group stands for it; NULL = all. */
-static int is_of(const struct sonde_infer_request *r, const struct sonde_infer_request *g)
+static int infer_answer_is_of(const struct sonde_infer_request *r,
+                              const struct sonde_infer_request *g)
 {
     return !g || (r->pid == g->pid && r->source == g->source && strcmp(r->model, g->model) == 0 &&
                   strcmp(r->route, g->route) == 0);
 }
 
-static int upwards(const void *a, const void *b)
+static int infer_answer_upwards(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double rank_of(const double *sorted, size_t n, double share)
+static double infer_answer_rank_of(const double *sorted, size_t n, double share)
 {
     const size_t at = (size_t)ceil(share * (double)n);
     return sorted[at ? at - 1 : 0];
@@ -56,7 +57,7 @@ static double tpot_of(const struct sonde_infer_request *r, int phase)
     (void)phase;
     return r->itl_count ? r->itl_s : NAN;
 }
-static double rate_of(const struct sonde_infer_request *r, int phase)
+static double infer_answer_rate_of(const struct sonde_infer_request *r, int phase)
 {
     (void)phase;
     return r->tokens_out ? ended_well(r, r->tokens_per_s) : NAN;
@@ -67,28 +68,29 @@ static double phase_of(const struct sonde_infer_request *r, int phase)
 }
 
 /* Values of a group, sorted, in run->values; *sum of them. */
-static size_t collect(const struct run *run, const struct sonde_infer_request *g,
-                      double (*of)(const struct sonde_infer_request *, int), int phase, double *sum)
+static size_t infer_answer_collect(const struct infer_answer_run *run, const struct sonde_infer_request *g,
+                                   double (*of)(const struct sonde_infer_request *, int), int phase,
+                                   double *sum)
 {
     size_t n = 0;
     *sum = 0;
     for (size_t i = 0; i < run->of->request_count; i++) {
         const struct sonde_infer_request *r = &run->of->requests[i];
-        const double v = is_of(r, g) && !*r->invalid ? of(r, phase) : NAN;
+        const double v = infer_answer_is_of(r, g) && !*r->invalid ? of(r, phase) : NAN;
         if (isnan(v)) continue;
         run->values[n++] = v;
         *sum += v;
     }
-    qsort(run->values, n, sizeof(*run->values), upwards);
+    qsort(run->values, n, sizeof(*run->values), infer_answer_upwards);
     return n;
 }
 
-static void put_dist(const struct run *run, const struct sonde_infer_request *g, const char *key,
+static void put_dist(const struct infer_answer_run *run, const struct sonde_infer_request *g, const char *key,
                      double (*of)(const struct sonde_infer_request *, int), int phase,
                      struct sonde_buf *out)
 {
     double sum;
-    const size_t n = collect(run, g, of, phase, &sum);
+    const size_t n = infer_answer_collect(run, g, of, phase, &sum);
     if (!n) {
         sonde_json_str(out, key, NULL);
         return;
@@ -97,17 +99,18 @@ static void put_dist(const struct run *run, const struct sonde_infer_request *g,
     sonde_json_u64(out, "count", n);
     sonde_json_num(out, "total", sum);
     sonde_json_num(out, "avg", sum / (double)n);
-    sonde_json_num(out, "p50", rank_of(run->values, n, 0.5));
-    sonde_json_num(out, "p95", rank_of(run->values, n, 0.95));
-    sonde_json_num(out, "p99", rank_of(run->values, n, 0.99));
+    sonde_json_num(out, "p50", infer_answer_rank_of(run->values, n, 0.5));
+    sonde_json_num(out, "p95", infer_answer_rank_of(run->values, n, 0.95));
+    sonde_json_num(out, "p99", infer_answer_rank_of(run->values, n, 0.99));
     sonde_json_num(out, "max", run->values[n - 1]);
     sonde_json_close(out, '}');
 }
 
-static void put_user_rate(const struct run *run, const struct sonde_infer_request *g, struct sonde_buf *out)
+static void infer_answer_put_user_rate(const struct infer_answer_run *run, const struct sonde_infer_request *g,
+                                       struct sonde_buf *out)
 {
     double sum;
-    const size_t n = collect(run, g, rate_of, 0, &sum);
+    const size_t n = infer_answer_collect(run, g, infer_answer_rate_of, 0, &sum);
     sonde_json_key_open(out, "user_tokens_per_s", '{');
     sonde_json_u64(out, "count", n);
     sonde_json_num(out, "avg", n ? sum / (double)n : NAN);
@@ -123,12 +126,12 @@ struct sums {
     uint64_t tokens_in, tokens_reused, tokens_out, slo_met, slo_missed;
 };
 
-static struct sums sums_of(const struct run *run, const struct sonde_infer_request *g)
+static struct sums sums_of(const struct infer_answer_run *run, const struct sonde_infer_request *g)
 {
     struct sums s = { 0 };
     for (size_t i = 0; i < run->of->request_count; i++) {
         const struct sonde_infer_request *r = &run->of->requests[i];
-        if (!is_of(r, g) || r->outcome >= SONDE_INFER_OUTCOMES) continue;
+        if (!infer_answer_is_of(r, g) || r->outcome >= SONDE_INFER_OUTCOMES) continue;
         s.requests[r->outcome]++;
         s.count++;
         s.tokens_in += r->tokens_in;
@@ -140,12 +143,12 @@ static struct sums sums_of(const struct run *run, const struct sonde_infer_reque
     return s;
 }
 
-static double per_s(const struct run *run, uint64_t n)
+static double per_s(const struct infer_answer_run *run, uint64_t n)
 {
     return run->to_s > run->from_s ? (double)n / (run->to_s - run->from_s) : NAN;
 }
 
-static void put_outcomes(const struct sums *s, struct sonde_buf *out)
+static void infer_answer_put_outcomes(const struct sums *s, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "requests", '{');
     for (uint32_t i = 0; i < SONDE_INFER_OUTCOMES; i++) {
@@ -154,7 +157,7 @@ static void put_outcomes(const struct sums *s, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_totals(const struct run *run, struct sonde_buf *out)
+static void infer_answer_put_totals(const struct infer_answer_run *run, struct sonde_buf *out)
 {
     const struct sums s = sums_of(run, NULL);
     uint64_t peak = 0;
@@ -162,7 +165,7 @@ static void put_totals(const struct run *run, struct sonde_buf *out)
     sonde_json_key_open(out, "totals", '{');
     sonde_json_time(out, "since", run->from_s);
     sonde_json_num(out, "uptime_s", run->to_s - run->from_s);
-    put_outcomes(&s, out);
+    infer_answer_put_outcomes(&s, out);
     sonde_json_u64(out, "tokens_in", s.tokens_in);
     sonde_json_u64(out, "tokens_reused", s.tokens_reused);
     sonde_json_u64(out, "tokens_out", s.tokens_out);
@@ -187,10 +190,10 @@ static void put_totals(const struct run *run, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static double ratio(double a, double b) { return b > 0 ? a / b : NAN; }
+static double infer_answer_ratio(double a, double b) { return b > 0 ? a / b : NAN; }
 
-static void put_model(const struct run *run, const struct sonde_infer_model *m,
-                      struct sonde_buf *out)
+static void infer_answer_put_model(const struct infer_answer_run *run, const struct sonde_infer_model *m,
+                                   struct sonde_buf *out)
 {
     uint64_t in = 0, reused = 0, tokens = 0;
     for (size_t i = 0; i < run->of->request_count; i++) {
@@ -209,11 +212,13 @@ static void put_model(const struct run *run, const struct sonde_infer_model *m,
     sonde_json_num(out, "running", NAN);
     sonde_json_num(out, "waiting", NAN);
     sonde_json_num(out, "prefill_tokens_per_s",
-                   ratio((double)m->phase_tokens[SONDE_PHASE_PREFILL], m->phase_s[SONDE_PHASE_PREFILL]));
+                   infer_answer_ratio((double)m->phase_tokens[SONDE_PHASE_PREFILL],
+                                      m->phase_s[SONDE_PHASE_PREFILL]));
     sonde_json_num(out, "decode_tokens_per_s",
-                   ratio((double)m->phase_tokens[SONDE_PHASE_DECODE], m->phase_s[SONDE_PHASE_DECODE]));
+                   infer_answer_ratio((double)m->phase_tokens[SONDE_PHASE_DECODE],
+                                      m->phase_s[SONDE_PHASE_DECODE]));
     sonde_json_num(out, "output_tokens_per_s", per_s(run, tokens));
-    sonde_json_num(out, "hit_ratio", ratio((double)reused, (double)in));
+    sonde_json_num(out, "hit_ratio", infer_answer_ratio((double)reused, (double)in));
     if (m->kv_total) {
         sonde_json_key_open(out, "kv", '{');
         sonde_json_u64(out, "used", m->kv_used);
@@ -227,12 +232,15 @@ static void put_model(const struct run *run, const struct sonde_infer_model *m,
     sonde_json_u64(out, "memory_peak_bytes", m->memory_peak);
     sonde_json_num(out, "load_s", m->load_s > 0 ? m->load_s : NAN);
     sonde_json_u64(out, "batches", m->batches);
-    sonde_json_num(out, "batch_requests_mean", ratio((double)m->batch_requests, (double)m->batches));
-    sonde_json_num(out, "batch_tokens_mean", ratio((double)m->batch_tokens, (double)m->batches));
+    sonde_json_num(out, "batch_requests_mean",
+                   infer_answer_ratio((double)m->batch_requests, (double)m->batches));
+    sonde_json_num(out, "batch_tokens_mean",
+                   infer_answer_ratio((double)m->batch_tokens, (double)m->batches));
     sonde_json_close(out, '}');
 }
 
-static void put_group(const struct run *run, const struct sonde_infer_request *g, struct sonde_buf *out)
+static void infer_answer_put_group(const struct infer_answer_run *run, const struct sonde_infer_request *g,
+                                   struct sonde_buf *out)
 {
     const struct sums s = sums_of(run, g);
     sonde_json_open(out, '{');
@@ -241,7 +249,7 @@ static void put_group(const struct run *run, const struct sonde_infer_request *g
     sonde_json_str(out, "source", sonde_infer_source_name(g->source));
     sonde_json_str(out, "model", g->model);
     sonde_json_str(out, "route", g->route);
-    put_outcomes(&s, out);
+    infer_answer_put_outcomes(&s, out);
     sonde_json_num(out, "requests_per_s", per_s(run, s.count));
     sonde_json_u64(out, "tokens_in", s.tokens_in);
     sonde_json_u64(out, "tokens_reused", s.tokens_reused);
@@ -249,7 +257,7 @@ static void put_group(const struct run *run, const struct sonde_infer_request *g
     sonde_json_num(out, "output_tokens_per_s", per_s(run, s.tokens_out));
     sonde_json_u64(out, "slo_met", s.slo_met);
     sonde_json_u64(out, "slo_missed", s.slo_missed);
-    put_user_rate(run, g, out);
+    infer_answer_put_user_rate(run, g, out);
     put_dist(run, g, "duration", duration_of, 0, out);
     put_dist(run, g, "ttft", ttft_of, 0, out);
     put_dist(run, g, "tpot", tpot_of, 0, out);
@@ -262,15 +270,15 @@ static void put_group(const struct run *run, const struct sonde_infer_request *g
     sonde_json_close(out, '}');
 }
 
-static int is_first(const struct sonde_infer_run *of, size_t index)
+static int infer_answer_is_first(const struct sonde_infer_run *of, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
-        if (is_of(&of->requests[i], &of->requests[index])) return 0;
+        if (infer_answer_is_of(&of->requests[i], &of->requests[index])) return 0;
     }
     return 1;
 }
 
-static void find_time(struct run *run)
+static void find_time(struct infer_answer_run *run)
 {
     for (size_t i = 0; i < run->of->request_count; i++) {
         const struct sonde_infer_request *r = &run->of->requests[i];
@@ -282,20 +290,24 @@ static void find_time(struct run *run)
 
 int sonde_infer_answer(const struct sonde_profile *p, struct sonde_buf *out)
 {
-    struct run run = { .of = p->infer };
+    struct infer_answer_run run = { .of = p->infer };
     run.values = sonde__calloc(run.of->request_count + 1, sizeof(*run.values));
     if (!run.values) return SONDE_ENOMEM;
     find_time(&run);
     sonde_json_open(out, '{');
     sonde_json_time(out, "time", run.to_s > 0 ? run.to_s : (double)p->end_ns * 1e-9);
     sonde_json_num(out, "window_s", run.to_s - run.from_s);
-    put_totals(&run, out);
+    infer_answer_put_totals(&run, out);
     sonde_json_key_open(out, "models", '[');
-    for (size_t i = 0; i < run.of->model_count; i++) put_model(&run, &run.of->models[i], out);
+    for (size_t i = 0; i < run.of->model_count; i++) {
+        infer_answer_put_model(&run, &run.of->models[i], out);
+    }
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "groups", '[');
     for (size_t i = 0; i < run.of->request_count && !out->error; i++) {
-        if (is_first(run.of, i)) put_group(&run, &run.of->requests[i], out);
+        if (infer_answer_is_first(run.of, i)) {
+            infer_answer_put_group(&run, &run.of->requests[i], out);
+        }
     }
     sonde_json_close(out, ']');
     sonde_json_close(out, '}');

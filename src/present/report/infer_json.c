@@ -5,7 +5,7 @@
 #include "present/report/infer.h"
 #include "present/report/requests.h"
 
-static void put_part(const struct infer_part *p, struct sonde_buf *out)
+static void infer_report_json_put_part(const struct infer_part *p, struct sonde_buf *out)
 {
     sonde_json_u64(out, "requests_total", p->count);
     sonde_json_key_open(out, "requests", '{');
@@ -31,7 +31,7 @@ static void put_part(const struct infer_part *p, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_totals(const struct infer_report *r, struct sonde_buf *out)
+static void infer_report_json_put_totals(const struct infer_report *r, struct sonde_buf *out)
 {
     const struct sonde_infer_run *run = r->run;
     sonde_json_num(out, "seconds", r->seconds);
@@ -65,7 +65,7 @@ static void put_totals(const struct infer_report *r, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_model(const struct sonde_infer_model *m, struct sonde_buf *out)
+static void infer_report_json_put_model(const struct sonde_infer_model *m, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "model", m->model);
@@ -92,20 +92,20 @@ void infer_report_json(const struct infer_report *r, struct sonde_buf *out)
 {
     if (!r->run) return;
     sonde_json_key_open(out, "inference", '{');
-    put_totals(r, out);
-    put_part(&r->all, out);
+    infer_report_json_put_totals(r, out);
+    infer_report_json_put_part(&r->all, out);
     sonde_json_key_open(out, "routes", '[');
     for (size_t i = 0; i < r->part_count && i < r->limit; i++) {
         sonde_json_open(out, '{');
         sonde_json_str(out, "model", r->parts[i].model);
         sonde_json_str(out, "route", r->parts[i].route);
-        put_part(&r->parts[i], out);
+        infer_report_json_put_part(&r->parts[i], out);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "models", '[');
     for (size_t i = 0; i < r->run->model_count && i < r->limit; i++) {
-        put_model(&r->run->models[i], out);
+        infer_report_json_put_model(&r->run->models[i], out);
     }
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "slowest", '[');

@@ -12,24 +12,24 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-static const char *seconds_text(char out[SONDE_VALUE_BYTES], double v, int ascii)
+static const char *infer_report_text_seconds(char out[SONDE_VALUE_BYTES], double v, int ascii)
 {
     return sonde_value_format(out, v, SONDE_UNIT_SECONDS, ascii);
 }
 
-static const char *count_text(char out[SONDE_VALUE_BYTES], double v, int ascii)
+static const char *infer_report_text_count(char out[SONDE_VALUE_BYTES], double v, int ascii)
 {
     return sonde_value_format(out, v, SONDE_UNIT_COUNT, ascii);
 }
 
-static const char *bytes_text(char out[SONDE_VALUE_BYTES], uint64_t v, int ascii)
+static const char *infer_report_text_bytes(char out[SONDE_VALUE_BYTES], uint64_t v, int ascii)
 {
     return sonde_value_format(out, (double)v, SONDE_UNIT_BYTES, ascii);
 }
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static void put_requests(const struct infer_report *r, struct sonde_buf *out)
+static void infer_report_text_put_requests(const struct infer_report *r, struct sonde_buf *out)
 {
     char text[256] = "", rate[SONDE_VALUE_BYTES], length[SONDE_VALUE_BYTES];
     const int ascii = r->o->ascii;
@@ -41,9 +41,9 @@ static void put_requests(const struct infer_report *r, struct sonde_buf *out)
                                  sonde_infer_outcome_name(i));
     }
     report_put_fact(r->o, out, "requests", "%" PRIu64 "%s; %s a second over %s", r->all.count, text,
-                    count_text(rate, r->seconds > 0 ? (double)r->all.count / r->seconds : NAN,
-                               ascii),
-                    seconds_text(length, r->seconds, ascii));
+                    infer_report_text_count(
+                        rate, r->seconds > 0 ? (double)r->all.count / r->seconds : NAN, ascii),
+                    infer_report_text_seconds(length, r->seconds, ascii));
     if (r->all.invalid) {
         report_put_fact(r->o, out, "invalid", "%" PRIu64 " requests have figures that cannot be; "
                         "they are part of no statistics", r->all.invalid);
@@ -64,15 +64,17 @@ static void put_tokens(const struct infer_report *r, struct sonde_buf *out)
                         100 * (double)r->tokens_reused / (double)r->tokens_in);
     }
     if (r->tokens_out) {
-        report_put_fact(r->o, out, "output", "%" PRIu64 " tokens: %s a second in all, %s as the "
-                        "median user saw it", r->tokens_out,
-                        count_text(a, r->seconds > 0 ? (double)r->tokens_out / r->seconds : NAN,
-                                   ascii),
-                        count_text(b, r->all.dist[INFER_RATE].p50, ascii));
+        report_put_fact(r->o, out, "output",
+                        "%" PRIu64 " tokens: %s a second in all, %s as the "
+                        "median user saw it",
+                        r->tokens_out,
+                        infer_report_text_count(
+                            a, r->seconds > 0 ? (double)r->tokens_out / r->seconds : NAN, ascii),
+                        infer_report_text_count(b, r->all.dist[INFER_RATE].p50, ascii));
     }
 }
 
-static void put_objectives(const struct infer_report *r, struct sonde_buf *out)
+static void infer_report_text_put_objectives(const struct infer_report *r, struct sonde_buf *out)
 {
     const struct { const char *name; double v; } slo[] = {
         { "first token", r->run->slo_ttft_s }, { "between tokens", r->run->slo_itl_s },
@@ -84,7 +86,7 @@ static void put_objectives(const struct infer_report *r, struct sonde_buf *out)
         if (!(slo[i].v > 0)) continue;
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s within %s",
                                  used ? ", " : "", slo[i].name,
-                                 seconds_text(v, slo[i].v, r->o->ascii));
+                                 infer_report_text_seconds(v, slo[i].v, r->o->ascii));
     }
     const uint64_t met = r->all.slo_met, judged = met + r->all.slo_missed;
     if (!used) return;
@@ -97,7 +99,7 @@ static void put_objectives(const struct infer_report *r, struct sonde_buf *out)
     }
 }
 
-static void put_invalid(const struct infer_report *r, struct sonde_buf *out)
+static void infer_report_text_put_invalid(const struct infer_report *r, struct sonde_buf *out)
 {
     for (uint32_t i = 0; i < r->run->invalid_count; i++) {
         const struct sonde_infer_invalid *v = &r->run->invalid[i];
@@ -140,7 +142,7 @@ static void put_measures(const struct infer_report *r, struct sonde_buf *out)
     report_put_rows(r->o, &t, out);
 }
 
-static void put_parts(const struct infer_report *r, struct sonde_buf *out)
+static void infer_report_text_put_parts(const struct infer_report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "MODEL", .min = 8 }, { .title = "ROUTE", .min = 8 },
@@ -169,14 +171,14 @@ static void put_parts(const struct infer_report *r, struct sonde_buf *out)
         sonde_table_cell(&t, 2, "%" PRIu64, p->count);
         sonde_table_cell(&t, 3, "%" PRIu64, p->count - p->requests[SONDE_OK]);
         for (size_t k = 0; k < SONDE_COUNT(v); k++) {
-            sonde_table_cell(&t, k + 4, "%s", seconds_text(text, v[k], ascii));
+            sonde_table_cell(&t, k + 4, "%s", infer_report_text_seconds(text, v[k], ascii));
         }
     }
     report_put_heading(r->o, 3, "By model and route", out);
     report_put_rows(r->o, &t, out);
 }
 
-static void put_phases(const struct infer_report *r, struct sonde_buf *out)
+static void infer_report_text_put_phases(const struct infer_report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "PHASE" }, { .title = "TIME", .align = SONDE_RIGHT },
@@ -192,18 +194,18 @@ static void put_phases(const struct infer_report *r, struct sonde_buf *out)
         if (!r->phase_requests[k]) continue;
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", infer_phase_title(k));
-        sonde_table_cell(&t, 1, "%s", seconds_text(text, r->phase_s[k], r->o->ascii));
+        sonde_table_cell(&t, 1, "%s", infer_report_text_seconds(text, r->phase_s[k], r->o->ascii));
         report_percent_cell(&t, 2, r->phase_s[k] / r->phase_all_s);
         sonde_table_cell(&t, 3, "%" PRIu64, r->phase_requests[k]);
         sonde_table_cell(&t, 4, "%s",
-                         seconds_text(text, r->phase_s[k] / (double)r->phase_requests[k],
-                                      r->o->ascii));
+                         infer_report_text_seconds(
+                             text, r->phase_s[k] / (double)r->phase_requests[k], r->o->ascii));
     }
     report_put_heading(r->o, 3, "Phases, of all requests; batches divided by tokens", out);
     report_put_rows(r->o, &t, out);
 }
 
-static double per(uint64_t tokens, double seconds)
+static double infer_report_text_per(uint64_t tokens, double seconds)
 {
     return seconds > 0 ? (double)tokens / seconds : NAN;
 }
@@ -217,28 +219,34 @@ static void add_model(const struct infer_report *r, const struct sonde_infer_mod
     for (uint32_t k = 0; k < m->memory_count && used < sizeof(memory); k++) {
         /* What has been freed by now is shown as it was. */
         const int freed = !m->memory[k].bytes && m->memory[k].peak;
-        used += (size_t)snprintf(memory + used, sizeof(memory) - used, "%s%.40s %s%s", k ? ", " : "",
-                                 m->memory[k].kind,
-                                 bytes_text(text, freed ? m->memory[k].peak : m->memory[k].bytes, ascii),
-                                 freed ? " (freed)" : "");
+        used += (size_t)snprintf(
+            memory + used, sizeof(memory) - used, "%s%.40s %s%s", k ? ", " : "", m->memory[k].kind,
+            infer_report_text_bytes(text, freed ? m->memory[k].peak : m->memory[k].bytes, ascii),
+            freed ? " (freed)" : "");
     }
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%s%s%s", *m->model ? m->model : "no name", *m->backend ? " on " : "",
                      m->backend);
     sonde_table_cell(t, 1, "%s", memory);
-    if (m->memory_peak) sonde_table_cell(t, 2, "%s", bytes_text(text, m->memory_peak, ascii));
+    if (m->memory_peak) {
+        sonde_table_cell(t, 2, "%s", infer_report_text_bytes(text, m->memory_peak, ascii));
+    }
     if (m->kv_total) {
         sonde_table_cell(t, 3, "%.1f %%", 100 * (double)m->kv_peak / (double)m->kv_total);
     }
-    if (m->load_s > 0) sonde_table_cell(t, 4, "%s", seconds_text(text, m->load_s, ascii));
+    if (m->load_s > 0) {
+        sonde_table_cell(t, 4, "%s", infer_report_text_seconds(text, m->load_s, ascii));
+    }
     if (m->batches) {
         sonde_table_cell(t, 5, "%.2f", (double)m->batch_requests / (double)m->batches);
     }
     const uint32_t phases[] = { SONDE_PHASE_PREFILL, SONDE_PHASE_DECODE };
     for (size_t k = 0; k < 2; k++) {
         sonde_table_cell(t, 6 + k, "%s",
-                         count_text(text, per(m->phase_tokens[phases[k]], m->phase_s[phases[k]]),
-                                    ascii));
+                         infer_report_text_count(text,
+                                                 infer_report_text_per(m->phase_tokens[phases[k]],
+                                                                       m->phase_s[phases[k]]),
+                                                 ascii));
     }
 }
 
@@ -280,13 +288,13 @@ void infer_report_text(const struct infer_report *r, struct sonde_buf *out)
 {
     if (!r->run) return;
     report_put_heading(r->o, 2, "Inference", out);
-    put_requests(r, out);
+    infer_report_text_put_requests(r, out);
     put_tokens(r, out);
-    put_objectives(r, out);
-    put_invalid(r, out);
+    infer_report_text_put_objectives(r, out);
+    infer_report_text_put_invalid(r, out);
     put_measures(r, out);
-    put_parts(r, out);
-    put_phases(r, out);
+    infer_report_text_put_parts(r, out);
+    infer_report_text_put_phases(r, out);
     put_models(r, out);
     put_slowest(r, out);
 }

@@ -185,7 +185,7 @@ static int weigh_span(const struct report *r, struct report_span *s)
 }
 
 /* Spans that overlap the time range; the other filters are about samples. */
-static int sum_spans(struct report *r)
+static int profile_report_sum_spans(struct report *r)
 {
     const struct sonde_profile *p = r->p;
     const struct sonde_profile_filter *f = &r->o->filter;
@@ -305,7 +305,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
     if (!rc) rc = sum_samples(&r);
     if (!rc) rc = sonde_profile_processes(p, r.match, r.kind, &r.processes, &r.process_count);
-    if (!rc) rc = sum_spans(&r);
+    if (!rc) rc = profile_report_sum_spans(&r);
     if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
     if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
     if (!rc) rc = built;

@@ -33,7 +33,7 @@ static int is_sure(const struct change *c)
     return (c->self && sonde_compare_measure_changed(c->self)) || (c->total && sonde_compare_measure_changed(c->total));
 }
 
-static int by_change(const void *a, const void *b)
+static int profile_diff_by_change(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
     if (is_sure(x) != is_sure(y)) return is_sure(y) - is_sure(x);
@@ -46,35 +46,37 @@ static int by_change(const void *a, const void *b)
     return strcmp(x->f->name, y->f->name);
 }
 
-static double share(uint64_t part, uint64_t whole)
+static double profile_diff_share(uint64_t part, uint64_t whole)
 {
     return whole ? (double)part / (double)whole : 0;
 }
 
-static int in_bytes(const struct sonde_tree *t)
+static int profile_diff_in_bytes(const struct sonde_tree *t)
 {
     return !strcmp(sonde_sample_kind_unit(t->kind), "bytes");
 }
 
-static int by_name(const void *a, const void *b)
+static int profile_diff_by_name(const void *a, const void *b)
 {
     return strcmp((*(const struct change *const *)a)->f->name,
                   (*(const struct change *const *)b)->f->name);
 }
 
 /* Gives each function its figures. */
-static int judge(struct change *c, size_t count, const struct sonde_comparison *comparison)
+static int profile_diff_judge(struct change *c, size_t count,
+                              const struct sonde_comparison *comparison)
 {
     struct change **names = sonde__calloc(count ? count : 1, sizeof(struct change *));
     if (!names) return SONDE_ENOMEM;
     for (size_t i = 0; i < count; i++) names[i] = &c[i];
-    qsort(names, count, sizeof(struct change *), by_name);
+    qsort(names, count, sizeof(struct change *), profile_diff_by_name);
     for (size_t i = 0; i < comparison->count; i++) {
         const struct sonde_compare_measure *f = &comparison->figures[i];
         if (f->group != SONDE_MEASURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;
         const struct sonde_flat named = { .name = f->subject };
         const struct change key = { .f = &named }, *at = &key;
-        struct change **found = bsearch(&at, names, count, sizeof(struct change *), by_name);
+        struct change **found =
+            bsearch(&at, names, count, sizeof(struct change *), profile_diff_by_name);
         if (!found) continue;
         if (!strcmp(f->measure, "self")) (*found)->self = f;
         else (*found)->total = f;
@@ -86,21 +88,21 @@ static int judge(struct change *c, size_t count, const struct sonde_comparison *
 static struct change *changes_create(const struct sonde_tree *t, const struct sonde_flat *flat,
                                      size_t count, const struct sonde_comparison *comparison)
 {
-    const int bytes = in_bytes(t);
+    const int bytes = profile_diff_in_bytes(t);
     const uint64_t before = bytes ? 1 : t->base_total, after = bytes ? 1 : t->nodes[0].total;
     struct change *c = sonde__calloc(count ? count : 1, sizeof(*c));
     for (size_t i = 0; c && i < count; i++) {
         c[i] = (struct change){ .f = &flat[i],
-                                .self_before = share(flat[i].base_self, before),
-                                .self_after = share(flat[i].self, after),
-                                .total_before = share(flat[i].base_total, before),
-                                .total_after = share(flat[i].total, after) };
+                                .self_before = profile_diff_share(flat[i].base_self, before),
+                                .self_after = profile_diff_share(flat[i].self, after),
+                                .total_before = profile_diff_share(flat[i].base_total, before),
+                                .total_after = profile_diff_share(flat[i].total, after) };
     }
-    if (c && comparison && judge(c, count, comparison)) {
+    if (c && comparison && profile_diff_judge(c, count, comparison)) {
         sonde__free(c);
         return NULL;
     }
-    if (c) qsort(c, count, sizeof(*c), by_change);
+    if (c) qsort(c, count, sizeof(*c), profile_diff_by_change);
     return c;
 }
 
@@ -238,8 +240,8 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
 static void json_change(struct sonde_buf *out, const char *key, uint64_t before, uint64_t after,
                         const struct sonde_tree *t)
 {
-    const double share_before = share(before, t->base_total);
-    const double share_after = share(after, t->nodes[0].total);
+    const double share_before = profile_diff_share(before, t->base_total);
+    const double share_after = profile_diff_share(after, t->nodes[0].total);
     sonde_json_key_open(out, key, '{');
     sonde_json_u64(out, "before", before);
     sonde_json_u64(out, "after", after);
@@ -275,7 +277,7 @@ static void write_diff(const struct sonde_tree *diff, const struct sonde_report_
                        const struct change *c, size_t count, struct sonde_buf *out)
 {
     if (o->style == SONDE_REPORT_JSON) write_members(diff, c, count, out);
-    else if (in_bytes(diff)) write_bytes(diff, o, c, count, out);
+    else if (profile_diff_in_bytes(diff)) write_bytes(diff, o, c, count, out);
     else write_text(diff, o, c, count, out);
 }
 

@@ -15,14 +15,15 @@ static void put_share(struct sonde_buf *out, const char *key, double share)
     sonde_json_num(out, key, round(share * 1e6) / 1e6);
 }
 
-static void put_place(struct sonde_buf *out, const char *module, const char *file, uint32_t line)
+static void profile_report_json_put_place(struct sonde_buf *out, const char *module,
+                                          const char *file, uint32_t line)
 {
     if (*module) sonde_json_str(out, "module", module);
     if (*file) sonde_json_str(out, "file", file);
     if (line) sonde_json_u64(out, "line", line);
 }
 
-static void put_head(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_head(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->p;
     const struct { const char *key; uint32_t text; } texts[] = {
@@ -56,7 +57,7 @@ static void put_head(const struct report *r, struct sonde_buf *out)
     sonde_json_u64(out, "dropped_samples", p->dropped_samples);
 }
 
-static void put_functions(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_functions(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_u64(out, "functions_total", r->flat_count);
     sonde_json_key_open(out, "functions", '[');
@@ -64,7 +65,7 @@ static void put_functions(const struct report *r, struct sonde_buf *out)
         const struct sonde_flat *f = &r->flat[i];
         sonde_json_open(out, '{');
         sonde_json_str(out, "name", f->name);
-        put_place(out, f->module, f->file, f->line);
+        profile_report_json_put_place(out, f->module, f->file, f->line);
         sonde_json_u64(out, "self", f->self);
         sonde_json_u64(out, "total", f->total);
         put_share(out, "self_share", report_share(r, f->self));
@@ -78,7 +79,7 @@ static void put_functions(const struct report *r, struct sonde_buf *out)
 
 /* A flat array with the index of the parent: no reader has trouble with deep recursion. Parents
  * come before their children in the tree, so one pass is enough. */
-static void put_tree(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_tree(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_tree *t = r->tree;
     uint32_t *row_of = sonde__calloc(t->node_count, sizeof(*row_of)); /* row + 1 */
@@ -96,7 +97,7 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
         sonde_json_open(out, '{');
         sonde_json_str(out, "name", n->name);
         if (i) sonde_json_u64(out, "parent", row_of[n->parent] - 1);
-        put_place(out, n->module, n->file, n->line);
+        profile_report_json_put_place(out, n->module, n->file, n->line);
         sonde_json_u64(out, "self", n->self);
         sonde_json_u64(out, "total", n->total);
         sonde_json_close(out, '}');
@@ -105,7 +106,7 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
     sonde__free(row_of);
 }
 
-static void put_processes(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_processes(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_u64(out, "processes_total", r->process_count);
     sonde_json_key_open(out, "processes", '[');
@@ -124,7 +125,7 @@ static void put_processes(const struct report *r, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static void put_threads(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_threads(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_u64(out, "threads_total", r->thread_count);
     sonde_json_key_open(out, "threads", '[');
@@ -144,7 +145,7 @@ static void put_threads(const struct report *r, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static void put_spans(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_spans(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_u64(out, "spans_total", r->span_count);
     sonde_json_key_open(out, "spans", '[');
@@ -163,7 +164,7 @@ static void put_spans(const struct report *r, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static void put_modules(const struct report *r, struct sonde_buf *out)
+static void profile_report_json_put_modules(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "modules_incomplete", '[');
     for (size_t i = 0; i < r->module_count && i < r->limit; i++) {
@@ -198,13 +199,13 @@ void report_facts_json(const struct report *r, struct sonde_buf *out)
 void report_write_json(const struct report *r, struct sonde_buf *out)
 {
     sonde_buf_putc(out, '{');
-    put_head(r, out);
-    put_functions(r, out);
-    put_tree(r, out);
-    put_processes(r, out);
-    put_threads(r, out);
-    put_spans(r, out);
-    put_modules(r, out);
+    profile_report_json_put_head(r, out);
+    profile_report_json_put_functions(r, out);
+    profile_report_json_put_tree(r, out);
+    profile_report_json_put_processes(r, out);
+    profile_report_json_put_threads(r, out);
+    profile_report_json_put_spans(r, out);
+    profile_report_json_put_modules(r, out);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
     sonde_engine_json(r->inside, out);

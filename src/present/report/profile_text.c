@@ -66,7 +66,7 @@ static void put_stacks(const struct report *r, struct sonde_buf *out)
     }
 }
 
-static void put_head(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_head(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->p;
     const char *program = sonde_profile_str(p, p->program);
@@ -101,7 +101,7 @@ static void put_head(const struct report *r, struct sonde_buf *out)
 
 /* ---- Functions and tree ---------------------------------------------------------------------- */
 
-static void put_functions(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_functions(const struct report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "SELF", .align = SONDE_RIGHT }, { .title = "%", .align = SONDE_RIGHT },
@@ -125,50 +125,50 @@ static void put_functions(const struct report *r, struct sonde_buf *out)
     report_put_table(r->o, "Functions", &t, out);
 }
 
-struct row {
+struct profile_report_text_row {
     uint32_t node, indent;
 };
 
-struct walk {
+struct profile_report_text_walk {
     const struct sonde_tree *tree;
-    struct row *todo;     /* still to be shown; the last is next */
+    struct profile_report_text_row *todo;     /* still to be shown; the last is next */
     size_t count, cap;
     uint64_t least;       /* lighter nodes are left out */
 };
 
-static int by_total(const void *a, const void *b, void *tree)
+static int profile_report_text_by_total(const void *a, const void *b, void *tree)
 {
     const struct sonde_tree *t = tree;
-    const struct sonde_tree_node *x = &t->nodes[((const struct row *)a)->node];
-    const struct sonde_tree_node *y = &t->nodes[((const struct row *)b)->node];
+    const struct sonde_tree_node *x = &t->nodes[((const struct profile_report_text_row *)a)->node];
+    const struct sonde_tree_node *y = &t->nodes[((const struct profile_report_text_row *)b)->node];
     if (x->total != y->total) return x->total < y->total ? -1 : 1;
     return -strcmp(x->name, y->name);
 }
 
 /* The children that are heavy enough, so that the heaviest is taken next. */
-static int push_children(struct walk *w, uint32_t node, uint32_t indent)
+static int push_children(struct profile_report_text_walk *w, uint32_t node, uint32_t indent)
 {
     const size_t first = w->count;
     for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
         if (w->tree->nodes[c].total < w->least) continue;
         if (w->count == w->cap) {
             const size_t cap = w->cap ? w->cap * 2 : 256;
-            struct row *grown = sonde__realloc(w->todo, cap * sizeof(*grown));
+            struct profile_report_text_row *grown = sonde__realloc(w->todo, cap * sizeof(*grown));
             if (!grown) return SONDE_ENOMEM;
             w->todo = grown;
             w->cap = cap;
         }
-        w->todo[w->count++] = (struct row){ c, indent };
+        w->todo[w->count++] = (struct profile_report_text_row){ c, indent };
     }
     if (w->count > first) {
-        qsort_r(w->todo + first, w->count - first, sizeof(*w->todo), by_total,
+        qsort_r(w->todo + first, w->count - first, sizeof(*w->todo), profile_report_text_by_total,
                 (void *)(uintptr_t)w->tree);
     }
     return 0;
 }
 
 /* The child of a node that calls nothing else of weight, if it is the same function again. */
-static uint32_t again(const struct walk *w, uint32_t node)
+static uint32_t profile_report_text_again(const struct profile_report_text_walk *w, uint32_t node)
 {
     uint32_t only = 0;
     for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
@@ -180,13 +180,15 @@ static uint32_t again(const struct walk *w, uint32_t node)
 }
 
 /* A recursion is one line, however deep: returns the innermost of its nodes. */
-static uint32_t put_node(const struct report *r, const struct walk *w, struct row row,
+static uint32_t put_node(const struct report *r, const struct profile_report_text_walk *w, struct profile_report_text_row row,
                          struct sonde_buf *out)
 {
     const struct sonde_tree_node *n = &w->tree->nodes[row.node];
     uint64_t self = n->self;
     uint32_t last = row.node, times = 1;
-    for (uint32_t c; (c = again(w, last)); last = c, times++) self += w->tree->nodes[c].self;
+    for (uint32_t c; (c = profile_report_text_again(w, last)); last = c, times++) {
+        self += w->tree->nodes[c].self;
+    }
 
     char line[LINE_MAX_TEXT], deep[32] = "";
     const int indent = (int)row.indent * 2, ascii = r->o->ascii;
@@ -201,9 +203,9 @@ static uint32_t put_node(const struct report *r, const struct walk *w, struct ro
     return last;
 }
 
-static void put_tree(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_tree(const struct report *r, struct sonde_buf *out)
 {
-    struct walk w = { .tree = r->tree };
+    struct profile_report_text_walk w = { .tree = r->tree };
     const int markdown = r->o->style == SONDE_REPORT_MARKDOWN;
     const double least = r->share_min * (double)r->weight;
     w.least = least < 1 ? 1 : (uint64_t)least;
@@ -213,7 +215,7 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
     int rc = push_children(&w, 0, 0);
     size_t rows = 0, left_out = 0;
     while (!rc && w.count) {
-        const struct row row = w.todo[--w.count];
+        const struct profile_report_text_row row = w.todo[--w.count];
         if (rows == TREE_ROWS_MAX || row.indent > TREE_DEPTH_MAX) {
             left_out++;
         } else {
@@ -233,7 +235,7 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
 /* ---- Processes, threads, spans, modules ------------------------------------------------------------------ */
 
 /* Of one alone the head says all there is. */
-static void put_processes(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_processes(const struct report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "PROCESS", .min = 8 }, { .title = "PID", .align = SONDE_RIGHT },
@@ -265,7 +267,7 @@ static void put_processes(const struct report *r, struct sonde_buf *out)
     report_put_table(r->o, title, &t, out);
 }
 
-static void put_threads(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_threads(const struct report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "THREAD", .min = 8 }, { .title = "TID", .align = SONDE_RIGHT },
@@ -297,7 +299,7 @@ static void put_threads(const struct report *r, struct sonde_buf *out)
     report_put_table(r->o, title, &t, out);
 }
 
-static void put_spans(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_spans(const struct report *r, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
         { .title = "SPAN", .min = 8 }, { .title = "COUNT", .align = SONDE_RIGHT },
@@ -334,7 +336,7 @@ static void put_spans(const struct report *r, struct sonde_buf *out)
     report_put_table(r->o, title, &t, out);
 }
 
-static void put_modules(const struct report *r, struct sonde_buf *out)
+static void profile_report_text_put_modules(const struct report *r, struct sonde_buf *out)
 {
     if (!r->module_count) return;
     const int markdown = r->o->style == SONDE_REPORT_MARKDOWN;
@@ -358,16 +360,16 @@ static void put_modules(const struct report *r, struct sonde_buf *out)
 void report_write_text(const struct report *r, struct sonde_buf *out)
 {
     const int first = !strcmp(sonde_sample_kind_unit(r->kind), "bytes");
-    put_head(r, out);
+    profile_report_text_put_head(r, out);
     if (first) heap_report_text(&r->heap, out);
     infer_report_text(&r->infer, out);
     sonde_engine_report(r->inside, r->o, r->limit, out);
-    put_functions(r, out);
-    put_tree(r, out);
-    put_processes(r, out);
-    put_threads(r, out);
-    put_spans(r, out);
-    put_modules(r, out);
+    profile_report_text_put_functions(r, out);
+    profile_report_text_put_tree(r, out);
+    profile_report_text_put_processes(r, out);
+    profile_report_text_put_threads(r, out);
+    profile_report_text_put_spans(r, out);
+    profile_report_text_put_modules(r, out);
     if (!first) heap_report_text(&r->heap, out);
 }
 

@@ -86,13 +86,13 @@ int sonde_request_metric(const struct sonde_infer_request *r, enum sonde_request
 /* Bounds of time come as decimal fractions in a double, which at today's times is good to a quarter
  * of a microsecond. Rounded to a whole one they are what was written, so that a request at a bound
  * is on the same side of it whoever computes. */
-static int64_t microseconds(double s) { return (int64_t)llround(s * 1e6); }
+static int64_t requests_microseconds(double s) { return (int64_t)llround(s * 1e6); }
 
 static int is_in_time(const struct sonde_requests_query *q, const struct sonde_infer_request *r)
 {
     const int64_t arrived_us = (int64_t)(r->arrived_ns / 1000);
-    if (q->from_s > 0 && arrived_us < microseconds(q->from_s)) return 0;
-    return !(q->to_s > 0) || arrived_us < microseconds(q->to_s);
+    if (q->from_s > 0 && arrived_us < requests_microseconds(q->from_s)) return 0;
+    return !(q->to_s > 0) || arrived_us < requests_microseconds(q->to_s);
 }
 
 static int is_in_bounds(const struct sonde_requests_query *q, const struct sonde_infer_request *r)
@@ -122,7 +122,7 @@ int sonde_request_passes(const struct sonde_requests_query *q,
     return !q->route || fnmatch(q->route, r->route, 0) == 0;
 }
 
-static double key_of(enum sonde_requests_sort sort, const struct sonde_infer_request *r)
+static double requests_key_of(enum sonde_requests_sort sort, const struct sonde_infer_request *r)
 {
     switch (sort) {
     case SONDE_REQUESTS_NEWEST:
@@ -138,7 +138,7 @@ static double key_of(enum sonde_requests_sort sort, const struct sonde_infer_req
 int sonde_requests_compare(enum sonde_requests_sort by, const struct sonde_infer_request *x,
                            const struct sonde_infer_request *y)
 {
-    const double v = key_of(by, x), w = key_of(by, y);
+    const double v = requests_key_of(by, x), w = requests_key_of(by, y);
     if (v != w) return v > w ? -1 : 1;
     if (x->arrived_ns != y->arrived_ns) {
         return (x->arrived_ns > y->arrived_ns) == (by != SONDE_REQUESTS_OLDEST) ? -1 : 1;
@@ -146,7 +146,7 @@ int sonde_requests_compare(enum sonde_requests_sort by, const struct sonde_infer
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int by_key(const void *a, const void *b, void *sort)
+static int requests_by_key(const void *a, const void *b, void *sort)
 {
     return sonde_requests_compare(*(const enum sonde_requests_sort *)sort,
                                   *(const struct sonde_infer_request *const *)a,
@@ -161,7 +161,7 @@ size_t sonde_requests_select(const struct sonde_requests_query *q,
     for (size_t i = 0; i < count; i++) {
         if (sonde_request_passes(q, list[i])) list[kept++] = list[i];
     }
-    if (kept > 1) qsort_r(list, kept, sizeof(*list), by_key, &sort);
+    if (kept > 1) qsort_r(list, kept, sizeof(*list), requests_by_key, &sort);
     if (total) *total = kept;
     const size_t limit = q->limit ? q->limit : LIMIT_DEFAULT;
     return kept < limit ? kept : limit;

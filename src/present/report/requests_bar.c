@@ -28,7 +28,7 @@ unsigned sonde_bar_style(enum sonde_bar cell) { return looks[cell].style; }
 
 const char *sonde_bar_name(enum sonde_bar cell) { return looks[cell].name; }
 
-static enum sonde_bar bar_of(uint32_t phase)
+static enum sonde_bar requests_bar_of(uint32_t phase)
 {
     switch (phase) {
     case SONDE_PHASE_QUEUE: return SONDE_BAR_WAIT;
@@ -44,8 +44,8 @@ static double since_arrival(const struct sonde_infer_request *r, uint64_t ns)
 }
 
 /* Seconds of [from, to) that are spent on each, and whether tokens came. */
-static void look(const struct sonde_infer_request *r, double from, double to,
-                 double spent[SONDE_BAR_KINDS], int *tokens)
+static void requests_bar_look(const struct sonde_infer_request *r, double from, double to,
+                              double spent[SONDE_BAR_KINDS], int *tokens)
 {
     *tokens = 0;
     memset(spent, 0, SONDE_BAR_KINDS * sizeof(*spent));
@@ -58,7 +58,7 @@ static void look(const struct sonde_infer_request *r, double from, double to,
             continue;
         }
         const double part = fmin(end, to) - fmax(start, from);
-        if (part > 0) spent[bar_of(item->kind)] += part;
+        if (part > 0) spent[requests_bar_of(item->kind)] += part;
     }
 }
 
@@ -67,7 +67,7 @@ static enum sonde_bar cell_of(const struct sonde_infer_request *r, double from, 
     double spent[SONDE_BAR_KINDS];
     int tokens;
     enum sonde_bar most = SONDE_BAR_WAIT;
-    look(r, from, to, spent, &tokens);
+    requests_bar_look(r, from, to, spent, &tokens);
     for (int k = SONDE_BAR_WAIT; k < SONDE_BAR_KINDS; k++) {
         if (spent[k] > spent[most]) most = (enum sonde_bar)k;
     }
@@ -75,7 +75,7 @@ static enum sonde_bar cell_of(const struct sonde_infer_request *r, double from, 
 }
 
 /* From figures alone. */
-static enum sonde_bar guess(const struct sonde_infer_request *r, double middle)
+static enum sonde_bar requests_bar_guess(const struct sonde_infer_request *r, double middle)
 {
     if (middle < sonde_infer_queue_s(r)) return SONDE_BAR_WAIT;
     return r->tokens_out && middle > r->ttft_s ? SONDE_BAR_DECODE : SONDE_BAR_FIRST;
@@ -90,7 +90,7 @@ void sonde_request_bar(const struct sonde_infer_request *r, double scale_s, unsi
         /* What is shorter than a cell has one all the same. */
         if (!(each > 0) || (i && from >= r->total_s)) cells[i] = SONDE_BAR_NONE;
         else if (r->item_count) cells[i] = (unsigned char)cell_of(r, from, to);
-        else cells[i] = (unsigned char)guess(r, (from + to) / 2);
+        else cells[i] = (unsigned char)requests_bar_guess(r, (from + to) / 2);
     }
 }
 

@@ -25,15 +25,15 @@ static const char *const phases[SONDE_PHASE_COUNT] = {
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 /* NULL for what is not known. */
-static const char *known(const char *text) { return *text ? text : NULL; }
+static const char *requests_json_known(const char *text) { return *text ? text : NULL; }
 
-static void put_count(struct sonde_buf *out, const char *key, uint64_t n)
+static void requests_json_put_count(struct sonde_buf *out, const char *key, uint64_t n)
 {
     if (n) sonde_json_u64(out, key, n);
     else sonde_json_str(out, key, NULL);
 }
 
-static void put_phases(struct sonde_buf *out, const struct sonde_infer_request *r)
+static void requests_json_put_phases(struct sonde_buf *out, const struct sonde_infer_request *r)
 {
     sonde_json_key_open(out, "phases", '{');
     for (uint32_t k = 0; k < SONDE_PHASE_COUNT; k++) {
@@ -66,7 +66,7 @@ static void put_gaps(struct sonde_buf *out, const struct sonde_infer_request *r)
     sonde_json_close(out, '}');
 }
 
-static void put_timeline(struct sonde_buf *out, const struct sonde_infer_request *r)
+static void requests_json_put_timeline(struct sonde_buf *out, const struct sonde_infer_request *r)
 {
     if (!r->item_count) {
         sonde_json_str(out, "timeline", NULL);
@@ -90,22 +90,22 @@ static void put_timeline(struct sonde_buf *out, const struct sonde_infer_request
     sonde_json_close(out, ']');
 }
 
-static void put_who(struct sonde_buf *out, const struct sonde_infer_request *r)
+static void requests_json_put_who(struct sonde_buf *out, const struct sonde_infer_request *r)
 {
     const int running = (r->flags & SONDE_INFER_RUNNING) != 0;
     sonde_json_id(out, "id", &r->id, 1);
-    sonde_json_str(out, "own_id", known(r->own_id));
+    sonde_json_str(out, "own_id", requests_json_known(r->own_id));
     sonde_json_str(out, "state", running ? "running" : "done");
     sonde_json_str(out, "outcome", running ? NULL : sonde_infer_outcome_name(r->outcome));
-    sonde_json_str(out, "error", known(r->error));
-    sonde_json_str(out, "invalid", known(r->invalid));
+    sonde_json_str(out, "error", requests_json_known(r->error));
+    sonde_json_str(out, "invalid", requests_json_known(r->invalid));
     if (r->flags & SONDE_INFER_INCOMPLETE) sonde_json_bool(out, "incomplete", 1);
     sonde_json_str(out, "source", sonde_infer_source_name(r->source));
-    put_count(out, "pid", r->pid);
-    sonde_json_str(out, "program", known(r->program));
-    sonde_json_str(out, "model", known(r->model));
-    sonde_json_str(out, "route", known(r->route));
-    sonde_json_str(out, "backend", known(r->backend));
+    requests_json_put_count(out, "pid", r->pid);
+    sonde_json_str(out, "program", requests_json_known(r->program));
+    sonde_json_str(out, "model", requests_json_known(r->model));
+    sonde_json_str(out, "route", requests_json_known(r->route));
+    sonde_json_str(out, "backend", requests_json_known(r->backend));
     if (r->trace_hi || r->trace_lo) {
         sonde_json_id(out, "trace_id", (const uint64_t[]){ r->trace_hi, r->trace_lo }, 2);
     } else {
@@ -117,29 +117,29 @@ static void put_who(struct sonde_buf *out, const struct sonde_infer_request *r)
 void sonde_request_json(struct sonde_buf *out, const struct sonde_infer_request *r)
 {
     sonde_json_open(out, '{');
-    put_who(out, r);
+    requests_json_put_who(out, r);
     sonde_json_num(out, "total_s", r->total_s);
     sonde_json_num(out, "ttft_s", sonde_infer_has_ttft(r) ? r->ttft_s : NAN);
-    put_count(out, "tokens_max", r->tokens_max);
+    requests_json_put_count(out, "tokens_max", r->tokens_max);
     sonde_json_u64(out, "tokens_in", r->tokens_in);
     sonde_json_u64(out, "tokens_reused", r->tokens_reused);
     sonde_json_u64(out, "tokens_out", r->tokens_out);
     sonde_json_num(out, "tokens_per_s", r->tokens_per_s);
     sonde_json_num(out, "hit_ratio", r->tokens_in ? r->hit_ratio : NAN);
     sonde_json_num(out, "efficiency", r->efficiency);
-    put_count(out, "memory_bytes", r->memory_bytes);
+    requests_json_put_count(out, "memory_bytes", r->memory_bytes);
     sonde_json_u64(out, "batches", r->batches);
     sonde_json_str(out, "slo", r->flags & SONDE_INFER_SLO_MET      ? "met"
                                : r->flags & SONDE_INFER_SLO_MISSED ? "missed" : NULL);
     sonde_json_bool(out, "profile", (r->flags & SONDE_INFER_PROFILE) != 0);
-    put_phases(out, r);
+    requests_json_put_phases(out, r);
     put_gaps(out, r);
     sonde_json_key_open(out, "attributes", '{');
     for (uint32_t i = 0; i < r->attr_count; i++) {
         sonde_json_str(out, r->attrs[i].key, r->attrs[i].value);
     }
     sonde_json_close(out, '}');
-    put_timeline(out, r);
+    requests_json_put_timeline(out, r);
     sonde_json_close(out, '}');
 }
 
@@ -157,7 +157,7 @@ void sonde_infer_memory_json(struct sonde_buf *out, const struct sonde_infer_mod
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *requests_json_text_of(const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "";
@@ -170,7 +170,7 @@ static double real_of(const json_t *o, const char *key, double max)
     return d >= 0 && d <= max ? d : 0;
 }
 
-static uint64_t count_of(const json_t *o, const char *key)
+static uint64_t requests_json_count_of(const json_t *o, const char *key)
 {
     const json_int_t v = json_integer_value(json_object_get(o, key));
     return v > 0 ? (uint64_t)v : 0;
@@ -178,18 +178,18 @@ static uint64_t count_of(const json_t *o, const char *key)
 
 static uint32_t u32_of(const json_t *o, const char *key)
 {
-    const uint64_t v = count_of(o, key);
+    const uint64_t v = requests_json_count_of(o, key);
     return v <= UINT32_MAX ? (uint32_t)v : 0;
 }
 
-static uint64_t ns_of(double seconds) { return (uint64_t)llround(seconds * 1e9); }
+static uint64_t requests_json_ns_of(double seconds) { return (uint64_t)llround(seconds * 1e9); }
 
 static void read_phases(const json_t *o, struct sonde_infer_request *r)
 {
     for (uint32_t k = 0; k < SONDE_PHASE_COUNT; k++) {
         const json_t *phase = json_object_get(o, phases[k]);
         r->phase_s[k] = real_of(phase, "seconds", SECONDS_MAX);
-        r->phase_count[k] = count_of(phase, "count");
+        r->phase_count[k] = requests_json_count_of(phase, "count");
     }
     if (json_is_true(json_object_get(json_object_get(o, "queue"), "derived"))) {
         r->flags |= SONDE_INFER_QUEUE_DERIVED;
@@ -198,7 +198,7 @@ static void read_phases(const json_t *o, struct sonde_infer_request *r)
 
 static void read_gaps(const json_t *o, struct sonde_infer_request *r)
 {
-    r->itl_count = count_of(o, "count");
+    r->itl_count = requests_json_count_of(o, "count");
     r->itl_s = real_of(o, "mean_s", SECONDS_MAX);
     r->itl_min_s = real_of(o, "min_s", SECONDS_MAX);
     r->itl_p50_s = real_of(o, "p50_s", SECONDS_MAX);
@@ -207,7 +207,7 @@ static void read_gaps(const json_t *o, struct sonde_infer_request *r)
     r->itl_max_s = real_of(o, "max_s", SECONDS_MAX);
 }
 
-static uint32_t kind_of(const char *name)
+static uint32_t requests_json_kind_of(const char *name)
 {
     for (uint32_t k = 1; k < SONDE_PHASE_COUNT; k++) {
         if (!strcmp(name, phases[k])) return k;
@@ -229,12 +229,16 @@ static int read_timeline(const json_t *array, struct sonde_infer_request *r)
         const uint32_t count = u32_of(o, "count");
         const int phase = json_object_get(o, "busy_s") != NULL;
         r->items[r->item_count++] = (struct sonde_infer_item){
-            .start_ns = r->arrived_ns + ns_of(start_s),
-            .end_ns = r->arrived_ns + ns_of(end_s > start_s ? end_s : start_s),
-            .busy_ns = ns_of(real_of(o, "busy_s", SECONDS_MAX)), .tokens = count_of(o, "tokens"),
-            .name = text_of(o, "name"),
-            .kind = phase ? kind_of(text_of(o, "name")) : SONDE_PHASE_NONE,
-            .count = count ? count : 1, .batch = u32_of(o, "batch") };
+            .start_ns = r->arrived_ns + requests_json_ns_of(start_s),
+            .end_ns = r->arrived_ns + requests_json_ns_of(end_s > start_s ? end_s : start_s),
+            .busy_ns = requests_json_ns_of(real_of(o, "busy_s", SECONDS_MAX)),
+            .tokens = requests_json_count_of(o, "tokens"),
+            .name = requests_json_text_of(o, "name"),
+            .kind =
+                phase ? requests_json_kind_of(requests_json_text_of(o, "name")) : SONDE_PHASE_NONE,
+            .count = count ? count : 1,
+            .batch = u32_of(o, "batch")
+        };
     }
     return 0;
 }
@@ -257,23 +261,24 @@ static int read_attributes(const json_t *o, struct sonde_infer_request *r)
 
 static void read_who(const json_t *o, struct sonde_infer_request *r)
 {
-    const int outcome = sonde_infer_outcome_find(text_of(o, "outcome"));
-    const int source = sonde_infer_source_find(text_of(o, "source"));
-    const char *id = text_of(o, "id"), *trace = text_of(o, "trace_id"), *slo = text_of(o, "slo");
+    const int outcome = sonde_infer_outcome_find(requests_json_text_of(o, "outcome"));
+    const int source = sonde_infer_source_find(requests_json_text_of(o, "source"));
+    const char *id = requests_json_text_of(o, "id"), *trace = requests_json_text_of(o, "trace_id"),
+               *slo = requests_json_text_of(o, "slo");
     *r = (struct sonde_infer_request){
         .pid = u32_of(o, "pid"), .source = source < 0 ? 0 : (uint32_t)source,
         .outcome = outcome < 0 ? SONDE_OK : (uint32_t)outcome,
-        .program = text_of(o, "program"), .model = text_of(o, "model"),
-        .route = text_of(o, "route"), .backend = text_of(o, "backend"),
-        .error = text_of(o, "error"), .invalid = text_of(o, "invalid"),
-        .arrived_ns = ns_of(real_of(o, "arrived", UNIX_MAX_S)),
+        .program = requests_json_text_of(o, "program"), .model = requests_json_text_of(o, "model"),
+        .route = requests_json_text_of(o, "route"), .backend = requests_json_text_of(o, "backend"),
+        .error = requests_json_text_of(o, "error"), .invalid = requests_json_text_of(o, "invalid"),
+        .arrived_ns = requests_json_ns_of(real_of(o, "arrived", UNIX_MAX_S)),
     };
     if (strlen(id) == 16) sscanf(id, "%16" SCNx64, &r->id);
     if (strlen(trace) == 32) {
         sscanf(trace, "%16" SCNx64 "%16" SCNx64, &r->trace_hi, &r->trace_lo);
     }
-    snprintf(r->own_id, sizeof(r->own_id), "%s", text_of(o, "own_id"));
-    if (!strcmp(text_of(o, "state"), "running")) r->flags |= SONDE_INFER_RUNNING;
+    snprintf(r->own_id, sizeof(r->own_id), "%s", requests_json_text_of(o, "own_id"));
+    if (!strcmp(requests_json_text_of(o, "state"), "running")) r->flags |= SONDE_INFER_RUNNING;
     if (json_is_true(json_object_get(o, "incomplete"))) r->flags |= SONDE_INFER_INCOMPLETE;
     if (json_is_true(json_object_get(o, "profile"))) r->flags |= SONDE_INFER_PROFILE;
     if (!strcmp(slo, "met")) r->flags |= SONDE_INFER_SLO_MET;
@@ -285,15 +290,15 @@ static int read_request(const json_t *o, struct sonde_infer_request *r)
     read_who(o, r);
     r->total_s = real_of(o, "total_s", SECONDS_MAX);
     r->ttft_s = real_of(o, "ttft_s", SECONDS_MAX);
-    r->tokens_max = count_of(o, "tokens_max");
-    r->tokens_in = count_of(o, "tokens_in");
-    r->tokens_reused = count_of(o, "tokens_reused");
-    r->tokens_out = count_of(o, "tokens_out");
+    r->tokens_max = requests_json_count_of(o, "tokens_max");
+    r->tokens_in = requests_json_count_of(o, "tokens_in");
+    r->tokens_reused = requests_json_count_of(o, "tokens_reused");
+    r->tokens_out = requests_json_count_of(o, "tokens_out");
     r->tokens_per_s = real_of(o, "tokens_per_s", 1e18);
     r->hit_ratio = real_of(o, "hit_ratio", 1);
     r->efficiency = real_of(o, "efficiency", 1e18);
-    r->memory_bytes = count_of(o, "memory_bytes");
-    r->batches = count_of(o, "batches");
+    r->memory_bytes = requests_json_count_of(o, "memory_bytes");
+    r->batches = requests_json_count_of(o, "batches");
     read_phases(json_object_get(o, "phases"), r);
     read_gaps(json_object_get(o, "itl"), r);
     const int rc = read_timeline(json_object_get(o, "timeline"), r);
@@ -336,7 +341,7 @@ int sonde_requests_read(const char *text, size_t len, struct sonde_requests *out
     const int rc = read_list(array, &r);
     json_decref(alone);
     r.time_s = real_of(r.json, "time", UNIX_MAX_S);
-    r.total = (size_t)count_of(r.json, "total");
+    r.total = (size_t)requests_json_count_of(r.json, "total");
     if (r.total < r.count) r.total = r.count;
     if (rc) {
         sonde_requests_release(&r);

@@ -32,13 +32,14 @@ static const struct sonde_column columns[COLUMNS] = {
 
 /* ---- A list --------------------------------------------------------------------------------- */
 
-static const char *state_of(const struct sonde_infer_request *r)
+static const char *requests_text_state_of(const struct sonde_infer_request *r)
 {
     if (r->flags & SONDE_INFER_RUNNING) return "running";
     return *r->invalid ? "invalid" : sonde_infer_outcome_name(r->outcome);
 }
 
-static void add_row(struct sonde_table *t, const struct sonde_infer_request *r, int ascii)
+static void requests_text_add_row(struct sonde_table *t, const struct sonde_infer_request *r,
+                                  int ascii)
 {
     char v[SONDE_VALUE_BYTES], name[SONDE_REQUEST_NAME];
 #define CELL(column, known, value, unit)                                                       \
@@ -48,7 +49,7 @@ static void add_row(struct sonde_table *t, const struct sonde_infer_request *r, 
     sonde_table_cell(t, REQUEST, "%s", sonde_request_name(r, name));
     sonde_table_cell(t, MODEL, "%s", r->model);
     sonde_table_cell(t, ROUTE, "%s", r->route);
-    sonde_table_cell(t, OUTCOME, "%s", state_of(r));
+    sonde_table_cell(t, OUTCOME, "%s", requests_text_state_of(r));
     CELL(TOTAL, 1, r->total_s, SONDE_UNIT_SECONDS);
     CELL(QUEUE, r->phase_count[SONDE_PHASE_QUEUE], sonde_infer_queue_s(r), SONDE_UNIT_SECONDS);
     CELL(TTFT, sonde_infer_has_ttft(r), r->ttft_s, SONDE_UNIT_SECONDS);
@@ -68,7 +69,7 @@ int sonde_requests_list_init(struct sonde_requests_list *l,
     if (!l->ids) return SONDE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         const struct sonde_infer_request *r = items[i];
-        add_row(&l->table, r, ascii);
+        requests_text_add_row(&l->table, r, ascii);
         l->ids[i] = sonde_top_row_id(r->own_id, r->program, r->id ^ r->arrived_ns);
         if (r->total_s > l->scale_s) l->scale_s = r->total_s;
     }
@@ -112,7 +113,7 @@ int sonde_requests_list_column(enum sonde_requests_sort sort)
 
 /* ---- As text -------------------------------------------------------------------------------- */
 
-static int width_of(const struct sonde_requests_style *style)
+static int requests_text_width_of(const struct sonde_requests_style *style)
 {
     if (style->width <= 0) return WIDTH_DEFAULT;
     return style->width < WIDTH_MIN ? WIDTH_MIN : style->width;
@@ -153,7 +154,7 @@ int sonde_requests_text(const struct sonde_infer_request **items, size_t count,
     struct sonde_requests_list l;
     struct sonde_grid g;
     int rc = sonde_requests_list_init(&l, items, count, style->ascii);
-    if (!rc) rc = sonde_grid_init(&g, width_of(style), (int)count + 4, style->ascii);
+    if (!rc) rc = sonde_grid_init(&g, requests_text_width_of(style), (int)count + 4, style->ascii);
     if (!rc) {
         const struct sonde_top_list list = {
             .table = &l.table, .sorted = sonde_requests_list_column(sort),
@@ -173,10 +174,10 @@ int sonde_requests_text(const struct sonde_infer_request **items, size_t count,
 
 struct page { struct sonde_grid *g; int y; };
 
-static void put(struct page *p, const char *label, const char *format, ...)
+static void requests_text_put(struct page *p, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void put(struct page *p, const char *label, const char *format, ...)
+static void requests_text_put(struct page *p, const char *label, const char *format, ...)
 {
     char text[512];
     va_list ap;
@@ -187,7 +188,7 @@ static void put(struct page *p, const char *label, const char *format, ...)
     sonde_grid_field(p->g, LABEL, p->y++, p->g->width - LABEL, 0, SONDE_STYLE_NORMAL, text);
 }
 
-static void put_who(struct page *p, const struct sonde_infer_request *r)
+static void requests_text_put_who(struct page *p, const struct sonde_infer_request *r)
 {
     char name[SONDE_REQUEST_NAME], when[64] = "";
     const time_t arrived = (time_t)(r->arrived_ns / 1000000000u);
@@ -195,19 +196,20 @@ static void put_who(struct page *p, const struct sonde_infer_request *r)
     if (localtime_r(&arrived, &tm)) strftime(when, sizeof(when), "%F %T", &tm);
     sonde_grid_field(p->g, 0, p->y++, p->g->width, 0, SONDE_STYLE_BOLD,
                      sonde_request_name(r, name));
-    put(p, "outcome", "%s%s%s%s%s", state_of(r), *r->error ? ": " : "", r->error,
-        *r->invalid ? ", cannot be: " : "", r->invalid);
-    put(p, "arrived", "%s.%03u", when, (unsigned)(r->arrived_ns / 1000000 % 1000));
-    put(p, "model", "%s%s%s%s%s%s%s", *r->model ? r->model : "not known",
-        *r->backend ? " on " : "", r->backend, *r->route ? ", route " : "", r->route,
-        r->flags & SONDE_INFER_SLO_MET ? ", objectives met" : "",
-        r->flags & SONDE_INFER_SLO_MISSED ? ", objectives missed" : "");
+    requests_text_put(p, "outcome", "%s%s%s%s%s", requests_text_state_of(r), *r->error ? ": " : "",
+                      r->error, *r->invalid ? ", cannot be: " : "", r->invalid);
+    requests_text_put(p, "arrived", "%s.%03u", when, (unsigned)(r->arrived_ns / 1000000 % 1000));
+    requests_text_put(p, "model", "%s%s%s%s%s%s%s", *r->model ? r->model : "not known",
+                      *r->backend ? " on " : "", r->backend, *r->route ? ", route " : "", r->route,
+                      r->flags & SONDE_INFER_SLO_MET ? ", objectives met" : "",
+                      r->flags & SONDE_INFER_SLO_MISSED ? ", objectives missed" : "");
     if (r->pid) {
-        put(p, "process", "%u %s, by %s", r->pid, r->program, sonde_infer_source_name(r->source));
+        requests_text_put(p, "process", "%u %s, by %s", r->pid, r->program,
+                          sonde_infer_source_name(r->source));
     }
-    put(p, "id", "%016" PRIx64, r->id);
+    requests_text_put(p, "id", "%016" PRIx64, r->id);
     if (r->trace_hi || r->trace_lo) {
-        put(p, "trace", "%016" PRIx64 "%016" PRIx64, r->trace_hi, r->trace_lo);
+        requests_text_put(p, "trace", "%016" PRIx64 "%016" PRIx64, r->trace_hi, r->trace_lo);
     }
     char attributes[512] = "";
     size_t used = 0;
@@ -215,46 +217,48 @@ static void put_who(struct page *p, const struct sonde_infer_request *r)
         used += (size_t)snprintf(attributes + used, sizeof(attributes) - used, "%s%s=%s",
                                  i ? " " : "", r->attrs[i].key, r->attrs[i].value);
     }
-    if (used) put(p, "attributes", "%s", attributes);
+    if (used) requests_text_put(p, "attributes", "%s", attributes);
 }
 
-static void put_figures(struct page *p, const struct sonde_infer_request *r)
+static void requests_text_put_figures(struct page *p, const struct sonde_infer_request *r)
 {
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES], c[SONDE_VALUE_BYTES], d[SONDE_VALUE_BYTES],
         e[SONDE_VALUE_BYTES];
     const int ascii = p->g->ascii;
 #define TIME(to, v) sonde_value_format(to, v, SONDE_UNIT_SECONDS, ascii)
-    put(p, "total", "%s", TIME(a, r->total_s));
+    requests_text_put(p, "total", "%s", TIME(a, r->total_s));
     if (r->flags & SONDE_INFER_INCOMPLETE) {
-        put(p, "first token", "not known: it began before what is known of it");
+        requests_text_put(p, "first token", "not known: it began before what is known of it");
     } else if (r->tokens_out) {
-        put(p, "first token", "%s", TIME(a, r->ttft_s));
+        requests_text_put(p, "first token", "%s", TIME(a, r->ttft_s));
     }
     if (r->tokens_in) {
-        put(p, "prompt", "%" PRIu64 " tokens, %" PRIu64 " of them reused (%s)", r->tokens_in,
-            r->tokens_reused, sonde_value_format(a, r->hit_ratio, SONDE_UNIT_RATIO, ascii));
+        requests_text_put(p, "prompt", "%" PRIu64 " tokens, %" PRIu64 " of them reused (%s)",
+                          r->tokens_in, r->tokens_reused,
+                          sonde_value_format(a, r->hit_ratio, SONDE_UNIT_RATIO, ascii));
     }
     if (r->tokens_out && r->tokens_max) {
-        put(p, "output", "%" PRIu64 " tokens of at most %" PRIu64 ", %s/s", r->tokens_out,
-            r->tokens_max, sonde_value_format(a, r->tokens_per_s, SONDE_UNIT_COUNT, ascii));
+        requests_text_put(p, "output", "%" PRIu64 " tokens of at most %" PRIu64 ", %s/s",
+                          r->tokens_out, r->tokens_max,
+                          sonde_value_format(a, r->tokens_per_s, SONDE_UNIT_COUNT, ascii));
     } else if (r->tokens_out) {
-        put(p, "output", "%" PRIu64 " tokens, %s/s", r->tokens_out,
-            sonde_value_format(a, r->tokens_per_s, SONDE_UNIT_COUNT, ascii));
+        requests_text_put(p, "output", "%" PRIu64 " tokens, %s/s", r->tokens_out,
+                          sonde_value_format(a, r->tokens_per_s, SONDE_UNIT_COUNT, ascii));
     }
     if (r->itl_count) {
-        put(p, "between", "mean %s, p50 %s, p95 %s, p99 %s, max %s", TIME(a, r->itl_s),
-            TIME(b, r->itl_p50_s), TIME(c, r->itl_p95_s), TIME(d, r->itl_p99_s),
-            TIME(e, r->itl_max_s));
+        requests_text_put(p, "between", "mean %s, p50 %s, p95 %s, p99 %s, max %s",
+                          TIME(a, r->itl_s), TIME(b, r->itl_p50_s), TIME(c, r->itl_p95_s),
+                          TIME(d, r->itl_p99_s), TIME(e, r->itl_max_s));
     }
-    if (r->batches) put(p, "batches", "%" PRIu64 " forward passes", r->batches);
+    if (r->batches) requests_text_put(p, "batches", "%" PRIu64 " forward passes", r->batches);
     if (r->memory_bytes) {
-        put(p, "memory", "%s for its model",
-            sonde_value_format(a, (double)r->memory_bytes, SONDE_UNIT_BYTES, ascii));
+        requests_text_put(p, "memory", "%s for its model",
+                          sonde_value_format(a, (double)r->memory_bytes, SONDE_UNIT_BYTES, ascii));
     }
 #undef TIME
 }
 
-static void put_phases(struct page *p, const struct sonde_infer_request *r)
+static void requests_text_put_phases(struct page *p, const struct sonde_infer_request *r)
 {
     static const char *const names[SONDE_PHASE_COUNT] = {
         "other",
@@ -286,7 +290,7 @@ static void put_phases(struct page *p, const struct sonde_infer_request *r)
     }
 }
 
-static void put_timeline(struct page *p, const struct sonde_infer_request *r)
+static void requests_text_put_timeline(struct page *p, const struct sonde_infer_request *r)
 {
     struct sonde_grid *g = p->g;
     char v[SONDE_VALUE_BYTES];
@@ -309,13 +313,13 @@ int sonde_request_text(const struct sonde_infer_request *r,
 {
     enum { ROWS = 48 };
     struct sonde_grid g;
-    const int rc = sonde_grid_init(&g, width_of(style), ROWS, style->ascii);
+    const int rc = sonde_grid_init(&g, requests_text_width_of(style), ROWS, style->ascii);
     if (rc) return rc;
     struct page p = { &g, 0 };
-    put_who(&p, r);
-    put_figures(&p, r);
-    put_phases(&p, r);
-    put_timeline(&p, r);
+    requests_text_put_who(&p, r);
+    requests_text_put_figures(&p, r);
+    requests_text_put_phases(&p, r);
+    requests_text_put_timeline(&p, r);
     print_grid(&g, style->colour, out);
     sonde_grid_release(&g);
     return out->error;

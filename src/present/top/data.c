@@ -119,7 +119,7 @@ void sonde_top_memory_release(struct sonde_top_memory *m)
 
 /* ---- Series -------------------------------------------------------------------------------- */
 
-static char *take_text(struct sonde_buf *b)
+static char *top_data_take_text(struct sonde_buf *b)
 {
     if (!b->error && b->len == 0) sonde_buf_puts(b, "");
     if (!b->error) return sonde_buf_take(b);
@@ -128,7 +128,7 @@ static char *take_text(struct sonde_buf *b)
 }
 
 /* Labels as Prometheus writes them, without the two that have columns of their own. */
-static char *label_text(const json_t *labels)
+static char *top_data_label_text(const json_t *labels)
 {
     struct sonde_buf b;
     const char *key;
@@ -144,7 +144,7 @@ static char *label_text(const json_t *labels)
         sonde_buf_puts(&b, "\"");
     }
     if (b.len) sonde_buf_puts(&b, "}");
-    return take_text(&b);
+    return top_data_take_text(&b);
 }
 
 /* [[time, value], …] newest first, to values oldest first. */
@@ -178,7 +178,7 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
         *s = (struct sonde_top_series){
             .name = top_string(o, "name"), .type = top_string(o, "type"), .unit = top_string(o, "unit"),
             .process = top_string(o, "process"), .trend = top_string(o, "trend"),
-            .labels = label_text(json_object_get(o, "labels")),
+            .labels = top_data_label_text(json_object_get(o, "labels")),
             .pid = top_id(o, "pid"),
             .value = top_number(o, "value"), .rate = top_number(o, "rate"), .avg = top_number(o, "avg"),
             .min = top_number(o, "min"), .max = top_number(o, "max"),
@@ -264,7 +264,7 @@ static char *attribute_text(const json_t *attributes)
         } else if (json_is_real(v)) sonde_buf_printf(&b, "%.6g", json_real_value(v));
         else sonde_buf_puts(&b, "?");
     }
-    return take_text(&b);
+    return top_data_take_text(&b);
 }
 
 static int read_span_list(const json_t *array, struct sonde_top_span **out, size_t *out_count,
@@ -301,7 +301,7 @@ int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
     return rc;
 }
 
-static int by_start(const void *a, const void *b)
+static int top_data_by_start(const void *a, const void *b)
 {
     const struct sonde_top_span *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
@@ -314,7 +314,7 @@ int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
     json_t *array;
     int rc = top_open(d, "the trace", "spans", text, len, &array, err);
     if (!rc) rc = read_span_list(array, &d->trace, &d->trace_count, err);
-    if (!rc) qsort(d->trace, d->trace_count, sizeof(*d->trace), by_start);
+    if (!rc) qsort(d->trace, d->trace_count, sizeof(*d->trace), top_data_by_start);
     return rc;
 }
 

@@ -130,7 +130,7 @@ static int edit_key(struct sonde_top_state *s, int key)
 
 /* ---- Moving -------------------------------------------------------------------------------- */
 
-static int move(struct sonde_top_state *s, int key)
+static int top_keys_move(struct sonde_top_state *s, int key)
 {
     struct sonde_top_cursor *c = sonde_top_cursor(s);
     const size_t page = s->rows_shown > 1 ? s->rows_shown - 1 : 1;
@@ -156,7 +156,7 @@ static int go_page(struct sonde_top_state *s, int page)
     return SONDE_TOP_REDRAW | SONDE_TOP_REFETCH;
 }
 
-static int enter(struct sonde_top_state *s)
+static int top_keys_enter(struct sonde_top_state *s)
 {
     if ((s->page == SONDE_TOP_OVERVIEW || s->page == SONDE_TOP_MEMORY) && s->row_pid) {
         s->pid = s->row_pid;
@@ -189,7 +189,7 @@ static int enter(struct sonde_top_state *s)
 }
 
 /* One step back: out of a trace, a name, the filter, a process, and to the first page. */
-static int escape(struct sonde_top_state *s)
+static int top_keys_escape(struct sonde_top_state *s)
 {
     if (s->page == SONDE_TOP_SPANS && s->view == SONDE_TOP_TRACE) {
         s->view = s->view_before;
@@ -241,7 +241,7 @@ static int next_interval(struct sonde_top_state *s, int slower)
     return 0;
 }
 
-static int choose(struct sonde_top_state *s, int key)
+static int top_keys_choose(struct sonde_top_state *s, int key)
 {
     switch (key) {
     case 's': return next_sort(s);
@@ -297,15 +297,15 @@ int sonde_top_key(struct sonde_top_state *s, int key)
     if (s->editing) return edit_key(s, key);
     if (s->help) return help_key(s, key);
 
-    const int moved = move(s, key);
+    const int moved = top_keys_move(s, key);
     if (moved) return moved;
     switch (key) {
     case 'q': return SONDE_TOP_QUIT;
     case '1': case '2': case '3': case '4': case '5': return go_page(s, key - '1');
     case SONDE_KEY_TAB: return go_page(s, (int)s->page + 1);
     case SONDE_KEY_BACK_TAB: return go_page(s, (int)s->page - 1);
-    case SONDE_KEY_ENTER: return enter(s);
-    case SONDE_KEY_ESC: return escape(s);
-    default: return choose(s, key);
+    case SONDE_KEY_ENTER: return top_keys_enter(s);
+    case SONDE_KEY_ESC: return top_keys_escape(s);
+    default: return top_keys_choose(s, key);
     }
 }

@@ -32,7 +32,7 @@ static const struct sonde_column route_columns[R_COLUMNS] = {
 };
 
 /* What is shown of it: of one process, or of all. */
-struct view {
+struct top_page_infer_view {
     const struct sonde_top_state *s;
     const struct sonde_top_inference *x;
     const struct sonde_top_engine *e;
@@ -40,13 +40,13 @@ struct view {
     int y, end;
 };
 
-static int of_view(const struct view *v, uint32_t pid) { return !v->s->pid || v->s->pid == pid; }
+static int of_view(const struct top_page_infer_view *v, uint32_t pid) { return !v->s->pid || v->s->pid == pid; }
 
-static double plus(double sum, double v) { return isnan(v) ? sum : sum + v; }
+static double top_page_infer_plus(double sum, double v) { return isnan(v) ? sum : sum + v; }
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-static void draw_requests_line(struct view *v)
+static void draw_requests_line(struct top_page_infer_view *v)
 {
     double running = 0, waiting = 0, per_s = 0, failed = 0, cancelled = 0, lost = 0, met = 0,
            missed = 0;
@@ -54,18 +54,18 @@ static void draw_requests_line(struct view *v)
     const int ascii = v->g->ascii;
     for (size_t i = 0; i < v->x->model_count; i++) {
         if (!of_view(v, v->x->models[i].pid)) continue;
-        running = plus(running, v->x->models[i].running);
-        waiting = plus(waiting, v->x->models[i].waiting);
+        running = top_page_infer_plus(running, v->x->models[i].running);
+        waiting = top_page_infer_plus(waiting, v->x->models[i].waiting);
     }
     for (size_t i = 0; i < v->x->route_count; i++) {
         const struct sonde_top_route *r = &v->x->routes[i];
         if (!of_view(v, r->pid)) continue;
-        per_s = plus(per_s, r->per_s);
-        failed = plus(failed, r->failed);
-        cancelled = plus(cancelled, r->cancelled);
-        lost = plus(lost, r->lost);
-        met = plus(met, r->slo_met);
-        missed = plus(missed, r->slo_missed);
+        per_s = top_page_infer_plus(per_s, r->per_s);
+        failed = top_page_infer_plus(failed, r->failed);
+        cancelled = top_page_infer_plus(cancelled, r->cancelled);
+        lost = top_page_infer_plus(lost, r->lost);
+        met = top_page_infer_plus(met, r->slo_met);
+        missed = top_page_infer_plus(missed, r->slo_missed);
     }
 #define COUNT(to, value) sonde_value_format(to, value, SONDE_UNIT_COUNT, ascii)
     struct sonde_top_part part[7] = { 0 };
@@ -89,7 +89,7 @@ static void draw_requests_line(struct view *v)
     sonde_top_parts(v->g, 0, v->y++, part, SONDE_COUNT(part));
 }
 
-static void draw_tokens_line(struct view *v)
+static void draw_tokens_line(struct top_page_infer_view *v)
 {
     double out = 0, decode = 0, prefill = 0, user = 0, routes = 0;
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES], c[SONDE_VALUE_BYTES];
@@ -97,9 +97,9 @@ static void draw_tokens_line(struct view *v)
     for (size_t i = 0; i < v->x->model_count; i++) {
         const struct sonde_top_model *m = &v->x->models[i];
         if (!of_view(v, m->pid)) continue;
-        out = plus(out, m->output_per_s);
-        decode = plus(decode, m->decode_per_s);
-        prefill = plus(prefill, m->prefill_per_s);
+        out = top_page_infer_plus(out, m->output_per_s);
+        decode = top_page_infer_plus(decode, m->decode_per_s);
+        prefill = top_page_infer_plus(prefill, m->prefill_per_s);
     }
     /* Of several routes the mean of their medians, by requests. */
     for (size_t i = 0; i < v->x->route_count; i++) {
@@ -125,7 +125,7 @@ static void draw_tokens_line(struct view *v)
 /* As many as a line has room for. */
 enum { ENGINE_PARTS = 5 };
 
-static void draw_devices_line(struct view *v)
+static void draw_devices_line(struct top_page_infer_view *v)
 {
     struct sonde_top_part part[ENGINE_PARTS] = { 0 };
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
@@ -134,7 +134,7 @@ static void draw_devices_line(struct view *v)
     for (size_t i = 0; i < v->e->device_count; i++) {
         const struct sonde_top_device *d = &v->e->devices[i];
         if (!of_view(v, d->pid)) continue;
-        fallbacks = plus(fallbacks, d->fallbacks);
+        fallbacks = top_page_infer_plus(fallbacks, d->fallbacks);
         if (n + 1 == ENGINE_PARTS) continue;
         snprintf(part[n].text, sizeof(part[n].text), "%s%.24s %s ops, %s", n ? "" : "devices: ",
                  d->device, sonde_value_format(a, d->operations, SONDE_UNIT_COUNT, v->g->ascii),
@@ -150,7 +150,7 @@ static void draw_devices_line(struct view *v)
     sonde_top_parts(v->g, 0, v->y++, part, n);
 }
 
-static void draw_tokenizers_line(struct view *v)
+static void draw_tokenizers_line(struct top_page_infer_view *v)
 {
     struct sonde_top_part part[ENGINE_PARTS] = { 0 };
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES], cache[SONDE_VALUE_BYTES + 24];
@@ -171,7 +171,7 @@ static void draw_tokenizers_line(struct view *v)
     if (n) sonde_top_parts(v->g, 0, v->y++, part, n);
 }
 
-static enum sonde_bar bar_of(size_t phase)
+static enum sonde_bar top_page_infer_bar_of(size_t phase)
 {
     return phase == SONDE_PHASE_QUEUE     ? SONDE_BAR_WAIT
            : phase == SONDE_PHASE_PREFILL ? SONDE_BAR_PREFILL
@@ -179,7 +179,7 @@ static enum sonde_bar bar_of(size_t phase)
 }
 
 /* Shares of what requests that ended in the window spent, as a bar and in words. */
-static void draw_phases_line(struct view *v)
+static void draw_phases_line(struct top_page_infer_view *v)
 {
     static const char *const names[SONDE_PHASE_COUNT] = {
         "",
@@ -199,7 +199,7 @@ static void draw_phases_line(struct view *v)
     int x = sonde_grid_text(g, 0, v->y, g->width, SONDE_STYLE_NORMAL, "phases ");
     struct sonde_top_part part[SONDE_PHASE_COUNT] = { 0 };
     for (size_t k = 1; k < SONDE_PHASE_COUNT; k++) {
-        const enum sonde_bar look = bar_of(k);
+        const enum sonde_bar look = top_page_infer_bar_of(k);
         const int from = (int)(before / total * cells + 0.5);
         before += phase_s[k];
         const int to = (int)(before / total * cells + 0.5);
@@ -218,7 +218,7 @@ static void draw_phases_line(struct view *v)
 }
 
 /* Memory has a line of its own where all does not fit on one. */
-static void draw_model_line(struct view *v, const struct sonde_top_model *m)
+static void draw_model_line(struct top_page_infer_view *v, const struct sonde_top_model *m)
 {
     struct sonde_top_part part[4] = { 0 };
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
@@ -254,7 +254,7 @@ static void draw_model_line(struct view *v, const struct sonde_top_model *m)
     v->y++;
 }
 
-static void draw_models(struct view *v)
+static void draw_models(struct top_page_infer_view *v)
 {
     size_t count = 0, shown = 0;
     for (size_t i = 0; i < v->x->model_count; i++) count += of_view(v, v->x->models[i].pid) != 0;
@@ -295,7 +295,7 @@ static void add_route(struct sonde_table *t, const struct sonde_top_route *r, in
 }
 
 /* At most a third of what is left, so that requests stay in sight. */
-static int draw_routes(struct view *v)
+static int draw_routes(struct top_page_infer_view *v)
 {
     struct sonde_table t;
     sonde_table_init(&t, route_columns, R_COLUMNS);
@@ -317,7 +317,7 @@ static int draw_routes(struct view *v)
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-static int draw_list(struct sonde_top_state *s, struct view *v)
+static int draw_list(struct sonde_top_state *s, struct top_page_infer_view *v)
 {
     const struct sonde_requests *r = &v->x->requests;
     const struct sonde_infer_request **items = sonde__calloc(r->count + 1, sizeof(*items));
@@ -349,7 +349,7 @@ static int draw_list(struct sonde_top_state *s, struct view *v)
     return rc;
 }
 
-static void draw_sort_line(struct view *v)
+static void draw_sort_line(struct top_page_infer_view *v)
 {
     const struct sonde_requests *r = &v->x->requests;
     struct sonde_top_part part[3] = { 0 };
@@ -370,7 +370,7 @@ int sonde_top_page_inference(struct sonde_top_state *s, const struct sonde_top_d
         "Start an engine:        sonde run -- llama-server -m model.gguf",
         "Or be a server's front: sonde serve --upstream http://127.0.0.1:8000",
         "Or use sonde/inference.h in your engine.", NULL };
-    struct view v = { s, &d->inference, &d->engine, g, area.y, area.y + area.height };
+    struct top_page_infer_view v = { s, &d->inference, &d->engine, g, area.y, area.y + area.height };
     if (!v.x->model_count && !v.x->route_count && !v.x->requests.count && !v.e->device_count &&
         !v.e->tokenizer_count) {
         sonde_top_message(g, area, nothing);

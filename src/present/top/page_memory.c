@@ -35,7 +35,7 @@ static const struct sonde_column columns[COLUMNS] = {
 const char *const sonde_top_memory_sorts[] = { "in use", "alloc/s", "rss", "pid", NULL };
 static const int sort_columns[] = { IN_USE, RATE, RSS, PID };
 
-struct row {
+struct top_page_memory_row {
     uint32_t pid;
     const char *program;
     double live, peak, rate, calls, count, rss, free;
@@ -48,18 +48,19 @@ struct row {
 
 /* ---- Series into rows ------------------------------------------------------------------------ */
 
-static struct row *row_of(struct row *rows, size_t *count, const struct sonde_top_series *s)
+static struct top_page_memory_row *top_page_memory_row_of(struct top_page_memory_row *rows, size_t *count,
+                                          const struct sonde_top_series *s)
 {
     for (size_t i = 0; i < *count; i++) {
         if (rows[i].pid == s->pid) return &rows[i];
     }
-    rows[*count] = (struct row){ .pid = s->pid, .program = s->process, .live = NAN, .peak = NAN,
+    rows[*count] = (struct top_page_memory_row){ .pid = s->pid, .program = s->process, .live = NAN, .peak = NAN,
                                  .rate = NAN, .calls = NAN, .count = NAN, .rss = NAN, .free = NAN,
                                  .trend = "" };
     return &rows[(*count)++];
 }
 
-static void add_series(struct row *r, const struct sonde_top_series *s)
+static void top_page_memory_add_series(struct top_page_memory_row *r, const struct sonde_top_series *s)
 {
     if (!strcmp(s->name, "sonde_heap_live_bytes")) {
         r->live = s->value;
@@ -85,9 +86,9 @@ static void add_series(struct row *r, const struct sonde_top_series *s)
     }
 }
 
-static int by_choice(const void *x, const void *y)
+static int top_page_memory_by_choice(const void *x, const void *y)
 {
-    const struct row *a = x, *b = y;
+    const struct top_page_memory_row *a = x, *b = y;
     int order = 0;
     switch (sort_columns[a->sort]) {
     case IN_USE:
@@ -103,7 +104,7 @@ static int by_choice(const void *x, const void *y)
 
 /* ---- Drawing --------------------------------------------------------------------------------- */
 
-static void add_cells(struct sonde_table *t, const struct row *r, int ascii)
+static void add_cells(struct sonde_table *t, const struct top_page_memory_row *r, int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     sonde_table_row(t);
@@ -123,9 +124,9 @@ static void add_cells(struct sonde_table *t, const struct row *r, int ascii)
                                      : !strcmp(r->trend, "down") ? "↓" : "");
 }
 
-static unsigned cell_style(const void *arg, size_t row, size_t column)
+static unsigned top_page_memory_cell_style(const void *arg, size_t row, size_t column)
 {
-    const struct row *r = (const struct row *)arg + row;
+    const struct top_page_memory_row *r = (const struct top_page_memory_row *)arg + row;
     if (column == TREND) {
         return SONDE_STYLE_BOLD | (strcmp(r->trend, "up") ? 0 : SONDE_STYLE_YELLOW);
     }
@@ -142,10 +143,10 @@ static void draw_line(const struct sonde_top_series *s, unsigned style, struct s
     sonde_grid_field(g, x, y, cells, 0, style, line);
 }
 
-static int draw_cell(const void *arg, size_t row, size_t column, struct sonde_grid *g, int x,
-                     int y, int cells)
+static int top_page_memory_draw_cell(const void *arg, size_t row, size_t column,
+                                     struct sonde_grid *g, int x, int y, int cells)
 {
-    const struct row *r = (const struct row *)arg + row;
+    const struct top_page_memory_row *r = (const struct top_page_memory_row *)arg + row;
     const struct sonde_top_series *s = column == LINE ? r->line
                                        : column == RATE_LINE ? r->rate_line : NULL;
     if (!s) return 0;
@@ -154,8 +155,8 @@ static int draw_cell(const void *arg, size_t row, size_t column, struct sonde_gr
     return 1;
 }
 
-static void draw_context(const struct sonde_top_state *s, size_t count, size_t profiled,
-                         struct sonde_grid *g, int y)
+static void top_page_memory_draw_context(const struct sonde_top_state *s, size_t count,
+                                         size_t profiled, struct sonde_grid *g, int y)
 {
     struct sonde_top_part part[4] = { 0 };
     snprintf(part[0].text, sizeof(part[0].text), "%zu process%s", count, count == 1 ? "" : "es");
@@ -175,7 +176,7 @@ static int is_pool_of(const struct sonde_top_series *s, uint32_t pid)
 }
 
 /* `{pool="kv"}` as kv. */
-static void pool_name(const char *labels, char *out, size_t out_size)
+static void top_page_memory_pool_name(const char *labels, char *out, size_t out_size)
 {
     const char *from = strstr(labels, "pool=\"");
     from = from ? from + 6 : labels;
@@ -238,7 +239,7 @@ static int draw_pools(struct sonde_top_state *s, const struct pools *p, struct s
     else sonde_table_init(&t, pool_columns_plain, POOL_TOLD + 1);
     for (size_t i = 0; i < p->count; i++) {
         char v[SONDE_VALUE_BYTES], name[256];
-        pool_name(p->row[i]->labels, name, sizeof(name));
+        top_page_memory_pool_name(p->row[i]->labels, name, sizeof(name));
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", name);
         sonde_table_cell(&t, 1, "%s",
@@ -257,7 +258,7 @@ static const struct sonde_top_pool *told_of(const struct sonde_top_engine *e,
                                             const struct sonde_top_series *s)
 {
     char name[256];
-    pool_name(s->labels, name, sizeof(name));
+    top_page_memory_pool_name(s->labels, name, sizeof(name));
     for (size_t i = 0; i < e->pool_count; i++) {
         if (e->pools[i].pid == s->pid && !strcmp(e->pools[i].pool, name)) return &e->pools[i];
     }
@@ -279,7 +280,7 @@ static struct pools pools_of(const struct sonde_top_data *d, uint32_t pid)
 
 /* ---- The page -------------------------------------------------------------------------------- */
 
-static int draw_rows(struct sonde_top_state *s, const struct sonde_top_data *d, struct row *rows,
+static int draw_rows(struct sonde_top_state *s, const struct sonde_top_data *d, struct top_page_memory_row *rows,
                      size_t count, struct sonde_grid *g, struct sonde_top_area area)
 {
     uint64_t *ids = sonde__calloc(count, sizeof(*ids));
@@ -304,9 +305,13 @@ static int draw_rows(struct sonde_top_state *s, const struct sonde_top_data *d, 
         } else {
             below.height = 0;
         }
-        const struct sonde_top_list list = {
-            .table = &t, .ids = ids, .cursor = cursor, .style = cell_style, .fill = draw_cell,
-            .sorted = sort_columns[s->sort[s->page]], .arg = rows };
+        const struct sonde_top_list list = { .table = &t,
+                                             .ids = ids,
+                                             .cursor = cursor,
+                                             .style = top_page_memory_cell_style,
+                                             .fill = top_page_memory_draw_cell,
+                                             .sorted = sort_columns[s->sort[s->page]],
+                                             .arg = rows };
         below.y += sonde_top_draw_list(s, &list, g, area) + 1;
         s->row_pid = rows[cursor->index].pid;
         if (below.height > 0) rc = draw_pools(s, &pools, g, below);
@@ -321,21 +326,21 @@ int sonde_top_page_memory(struct sonde_top_state *s, const struct sonde_top_data
 {
     static const char *const nothing[] = {
         "No process is being watched.", "Start one:  sonde run -- CMD", NULL };
-    struct row *rows = sonde__calloc(d->series_count + 1, sizeof(*rows));
+    struct top_page_memory_row *rows = sonde__calloc(d->series_count + 1, sizeof(*rows));
     size_t count = 0, profiled = 0;
     if (!rows) return SONDE_ENOMEM;
     for (size_t i = 0; i < d->series_count; i++) {
         const struct sonde_top_series *one = &d->series[i];
-        if (one->pid) add_series(row_of(rows, &count, one), one);
+        if (one->pid) top_page_memory_add_series(top_page_memory_row_of(rows, &count, one), one);
     }
     for (size_t i = 0; i < count; i++) {
         rows[i].sort = s->sort[s->page];
         rows[i].reverse = s->reverse[s->page];
         if (!isnan(rows[i].live)) profiled++;
     }
-    qsort(rows, count, sizeof(*rows), by_choice);
+    qsort(rows, count, sizeof(*rows), top_page_memory_by_choice);
     if (count && area.height > 3) {
-        draw_context(s, count, profiled, g, area.y);
+        top_page_memory_draw_context(s, count, profiled, g, area.y);
         area.y++;
         area.height--;
     }

@@ -85,11 +85,11 @@ static void draw_host(const struct sonde_top_host *h, struct sonde_grid *g, int 
 
 /* ---- The processes ------------------------------------------------------------------------- */
 
-struct order { const struct sonde_top_process *p; unsigned sort; int reverse; };
+struct top_page_overview_order { const struct sonde_top_process *p; unsigned sort; int reverse; };
 
-static int by_choice(const void *x, const void *y)
+static int top_page_overview_by_choice(const void *x, const void *y)
 {
-    const struct order *ox = x, *oy = y;
+    const struct top_page_overview_order *ox = x, *oy = y;
     const struct sonde_top_process *a = ox->p, *b = oy->p;
     const int rev = ox->reverse;
     int order = 0;
@@ -104,7 +104,8 @@ static int by_choice(const void *x, const void *y)
     return order ? order : sonde_top_compare(b->pid, a->pid, 0);
 }
 
-static void add_row(struct sonde_table *t, const struct sonde_top_process *p, int ascii)
+static void top_page_overview_add_row(struct sonde_table *t, const struct sonde_top_process *p,
+                                      int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     sonde_table_row(t);
@@ -123,9 +124,9 @@ static void add_row(struct sonde_table *t, const struct sonde_top_process *p, in
 #undef FIGURE
 }
 
-static unsigned cell_style(const void *arg, size_t row, size_t column)
+static unsigned top_page_overview_cell_style(const void *arg, size_t row, size_t column)
 {
-    const struct order *order = arg;
+    const struct top_page_overview_order *order = arg;
     const struct sonde_top_process *p = order[row].p;
     const int running = strcmp(p->state, "running") == 0;
     if (column == STATE) {
@@ -136,8 +137,8 @@ static unsigned cell_style(const void *arg, size_t row, size_t column)
     return running ? 0 : SONDE_STYLE_DIM;
 }
 
-static void draw_nothing(const struct sonde_top_state *s, struct sonde_grid *g,
-                         struct sonde_top_area area)
+static void top_page_overview_draw_nothing(const struct sonde_top_state *s, struct sonde_grid *g,
+                                           struct sonde_top_area area)
 {
     char where[300];
     snprintf(where, sizeof(where), "Looked at %s.",
@@ -159,31 +160,34 @@ int sonde_top_page_overview(struct sonde_top_state *s, const struct sonde_top_da
         area.height -= gap;
     }
     if (d->process_count == 0) {
-        draw_nothing(s, g, area);
+        top_page_overview_draw_nothing(s, g, area);
         return 0;
     }
 
-    struct order *order = sonde__calloc(d->process_count, sizeof(*order));
+    struct top_page_overview_order *order = sonde__calloc(d->process_count, sizeof(*order));
     uint64_t *ids = sonde__calloc(d->process_count, sizeof(*ids));
     struct sonde_table t;
     sonde_table_init(&t, columns, COLUMNS);
     int rc = order && ids ? 0 : SONDE_ENOMEM;
     if (!rc) {
         for (size_t i = 0; i < d->process_count; i++) {
-            order[i] = (struct order){ .p = &d->processes[i], .sort = s->sort[s->page],
+            order[i] = (struct top_page_overview_order){ .p = &d->processes[i], .sort = s->sort[s->page],
                                        .reverse = s->reverse[s->page] };
         }
-        qsort(order, d->process_count, sizeof(*order), by_choice);
+        qsort(order, d->process_count, sizeof(*order), top_page_overview_by_choice);
         for (size_t i = 0; i < d->process_count; i++) {
-            add_row(&t, order[i].p, g->ascii);
+            top_page_overview_add_row(&t, order[i].p, g->ascii);
             ids[i] = sonde_top_row_id(order[i].p->program, "", order[i].p->pid);
         }
         rc = t.error;
     }
     if (!rc) {
-        const struct sonde_top_list list = {
-            .table = &t, .ids = ids, .cursor = sonde_top_cursor(s), .style = cell_style,
-            .sorted = sort_columns[s->sort[s->page]], .arg = order };
+        const struct sonde_top_list list = { .table = &t,
+                                             .ids = ids,
+                                             .cursor = sonde_top_cursor(s),
+                                             .style = top_page_overview_cell_style,
+                                             .sorted = sort_columns[s->sort[s->page]],
+                                             .arg = order };
         sonde_top_draw_list(s, &list, g, area);
         s->row_pid = order[list.cursor->index].p->pid;
     }

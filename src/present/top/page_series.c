@@ -31,11 +31,11 @@ static const struct sonde_column columns[COLUMNS] = {
 const char *const sonde_top_series_sorts[] = { "name", "rate", "p99", "value", NULL };
 static const int sort_columns[] = { NAME, RATE, P99, VALUE };
 
-struct order { const struct sonde_top_series *s; unsigned sort; int reverse; };
+struct top_page_series_order { const struct sonde_top_series *s; unsigned sort; int reverse; };
 
-static int by_choice(const void *x, const void *y)
+static int top_page_series_by_choice(const void *x, const void *y)
 {
-    const struct order *ox = x, *oy = y;
+    const struct top_page_series_order *ox = x, *oy = y;
     const struct sonde_top_series *a = ox->s, *b = oy->s;
     const int rev = ox->reverse;
     int order = 0;
@@ -71,8 +71,8 @@ static struct row_units units_of(const struct sonde_top_series *s)
     return (struct row_units){ u, u, u };
 }
 
-static void add_row(struct sonde_table *t, const struct sonde_top_series *s, int with_process,
-                    int ascii)
+static void top_page_series_add_row(struct sonde_table *t, const struct sonde_top_series *s,
+                                    int with_process, int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     const struct row_units u = units_of(s);
@@ -93,9 +93,9 @@ static void add_row(struct sonde_table *t, const struct sonde_top_series *s, int
     sonde_table_cell(t, TREND, "%s", trend_mark(s->trend));
 }
 
-static unsigned cell_style(const void *arg, size_t row, size_t column)
+static unsigned top_page_series_cell_style(const void *arg, size_t row, size_t column)
 {
-    const struct order *order = arg;
+    const struct top_page_series_order *order = arg;
     const struct sonde_top_series *s = order[row].s;
     if (column == PROCESS || column == TYPE) return SONDE_STYLE_DIM;
     if (column == TREND) return SONDE_STYLE_BOLD;
@@ -107,10 +107,10 @@ static unsigned cell_style(const void *arg, size_t row, size_t column)
 }
 
 /* Names are cut in the middle, where cutting hurts least: family and last labels stay. */
-static int draw_cell(const void *arg, size_t row, size_t column, struct sonde_grid *g, int x,
-                     int y, int cells)
+static int top_page_series_draw_cell(const void *arg, size_t row, size_t column,
+                                     struct sonde_grid *g, int x, int y, int cells)
 {
-    const struct order *order = arg;
+    const struct top_page_series_order *order = arg;
     const struct sonde_top_series *s = order[row].s;
     if (column == NAME) {
         char name[SONDE_TABLE_CELL_MAX];
@@ -127,8 +127,9 @@ static int draw_cell(const void *arg, size_t row, size_t column, struct sonde_gr
     return 1;
 }
 
-static void draw_context(const struct sonde_top_state *s, const struct sonde_top_data *d,
-                         struct sonde_grid *g, int y)
+static void top_page_series_draw_context(const struct sonde_top_state *s,
+                                         const struct sonde_top_data *d, struct sonde_grid *g,
+                                         int y)
 {
     struct sonde_top_part part[5] = { 0 };
     if (d->series_total > d->series_count) {
@@ -149,8 +150,8 @@ static void draw_context(const struct sonde_top_state *s, const struct sonde_top
     sonde_top_parts(g, 0, y, part, 5);
 }
 
-static void draw_nothing(const struct sonde_top_state *s, struct sonde_grid *g,
-                         struct sonde_top_area area)
+static void top_page_series_draw_nothing(const struct sonde_top_state *s, struct sonde_grid *g,
+                                         struct sonde_top_area area)
 {
     static const char *const none[] = {
         "No series yet.", "Start a program that records some:  sonde run -- CMD", NULL };
@@ -170,27 +171,31 @@ static int draw_series(struct sonde_top_state *s, const struct sonde_top_data *d
     shown[NAME].min = g->width * 2 / 5 < 24 ? 24 : g->width * 2 / 5 > 60 ? 60 : g->width * 2 / 5;
     shown[LINE].want = g->width >= 240 ? SONDE_TOP_HISTORY : SONDE_TOP_HISTORY / 2;
     if (s->pid) shown[PROCESS].title = ""; /* one process: the context line names it */
-    struct order *order = sonde__calloc(n, sizeof(*order));
+    struct top_page_series_order *order = sonde__calloc(n, sizeof(*order));
     uint64_t *ids = sonde__calloc(n, sizeof(*ids));
     struct sonde_table t;
     sonde_table_init(&t, shown, COLUMNS);
     int rc = order && ids ? 0 : SONDE_ENOMEM;
     if (!rc) {
         for (size_t i = 0; i < n; i++) {
-            order[i] = (struct order){ .s = &d->series[i], .sort = s->sort[s->page],
+            order[i] = (struct top_page_series_order){ .s = &d->series[i], .sort = s->sort[s->page],
                                        .reverse = s->reverse[s->page] };
         }
-        qsort(order, n, sizeof(*order), by_choice);
+        qsort(order, n, sizeof(*order), top_page_series_by_choice);
         for (size_t i = 0; i < n; i++) {
-            add_row(&t, order[i].s, !s->pid, g->ascii);
+            top_page_series_add_row(&t, order[i].s, !s->pid, g->ascii);
             ids[i] = sonde_top_row_id(order[i].s->name, order[i].s->labels, order[i].s->pid);
         }
         rc = t.error;
     }
     if (!rc) {
-        const struct sonde_top_list list = {
-            .table = &t, .ids = ids, .cursor = sonde_top_cursor(s), .style = cell_style,
-            .fill = draw_cell, .sorted = sort_columns[s->sort[s->page]], .arg = order };
+        const struct sonde_top_list list = { .table = &t,
+                                             .ids = ids,
+                                             .cursor = sonde_top_cursor(s),
+                                             .style = top_page_series_cell_style,
+                                             .fill = top_page_series_draw_cell,
+                                             .sorted = sort_columns[s->sort[s->page]],
+                                             .arg = order };
         sonde_top_draw_list(s, &list, g, area);
         s->row_pid = order[list.cursor->index].s->pid;
     }
@@ -204,11 +209,11 @@ int sonde_top_page_series(struct sonde_top_state *s, const struct sonde_top_data
                           struct sonde_grid *g, struct sonde_top_area area)
 {
     if (area.height > 3) {
-        draw_context(s, d, g, area.y);
+        top_page_series_draw_context(s, d, g, area.y);
         area.y++;
         area.height--;
     }
     if (d->series_count > 0) return draw_series(s, d, g, area);
-    draw_nothing(s, g, area);
+    top_page_series_draw_nothing(s, g, area);
     return 0;
 }

@@ -37,7 +37,8 @@ static const struct sonde_column span_columns[S_COLUMNS] = {
 
 /* ---- By name and pairs --------------------------------------------------------------------- */
 
-static void add_group(struct sonde_table *t, const struct sonde_top_group *group, int ascii)
+static void top_page_spans_add_group(struct sonde_table *t, const struct sonde_top_group *group,
+                                     int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     sonde_table_row(t);
@@ -78,7 +79,7 @@ static int draw_groups(struct sonde_top_state *s, const struct sonde_top_group *
         if (!sonde_top_name_passes(&words, from[i].name)) continue;
         groups[n] = &from[i];
         ids[n++] = sonde_top_row_id(from[i].name, from[i].parent ? from[i].parent : "", 0);
-        add_group(&t, &from[i], g->ascii);
+        top_page_spans_add_group(&t, &from[i], g->ascii);
         rc = t.error;
     }
     if (!rc) {
@@ -98,8 +99,8 @@ static int draw_groups(struct sonde_top_state *s, const struct sonde_top_group *
 
 /* ---- Single spans -------------------------------------------------------------------------- */
 
-static void add_span(struct sonde_table *t, const struct sonde_top_span *span, double now_s,
-                     int ascii)
+static void top_page_spans_add(struct sonde_table *t, const struct sonde_top_span *span,
+                               double now_s, int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     const double age = now_s - span->start - span->duration_s;
@@ -124,7 +125,7 @@ static unsigned span_style(const void *arg, size_t row, size_t column)
     return column == S_TRACE || column == S_AGE || column == S_PROCESS ? SONDE_STYLE_DIM : 0;
 }
 
-static int slowest_first(const void *a, const void *b)
+static int top_page_spans_slowest_first(const void *a, const void *b)
 {
     const struct sonde_top_span *x = *(const struct sonde_top_span *const *)a;
     const struct sonde_top_span *y = *(const struct sonde_top_span *const *)b;
@@ -158,10 +159,10 @@ static int draw_spans(struct sonde_top_state *s, const struct sonde_top_data *d,
                 spans[n++] = &d->spans[i];
             }
         }
-        if (choice->slowest) qsort(spans, n, sizeof(*spans), slowest_first);
+        if (choice->slowest) qsort(spans, n, sizeof(*spans), top_page_spans_slowest_first);
         if (n > choice->max) n = choice->max;
         for (size_t i = 0; i < n; i++) {
-            add_span(&t, spans[i], d->time_s, g->ascii);
+            top_page_spans_add(&t, spans[i], d->time_s, g->ascii);
             ids[i] = sonde_top_row_id(spans[i]->trace_id, spans[i]->span_id, 0);
         }
         rc = t.error;
@@ -184,8 +185,8 @@ static int draw_spans(struct sonde_top_state *s, const struct sonde_top_data *d,
 
 /* ---- The page ------------------------------------------------------------------------------ */
 
-static void draw_context(const struct sonde_top_state *s, const struct sonde_top_data *d,
-                         struct sonde_grid *g, int y)
+static void top_page_spans_draw_context(const struct sonde_top_state *s,
+                                        const struct sonde_top_data *d, struct sonde_grid *g, int y)
 {
     static const char *const views[] = { "by name", "latest", "slowest", "pairs parent → child" };
     struct sonde_top_part part[5] = { 0 };
@@ -236,7 +237,7 @@ int sonde_top_page_spans(struct sonde_top_state *s, const struct sonde_top_data 
         "a shows all processes, Esc clears the filter.", NULL };
     int rc = 0;
     if (area.height > 3) {
-        draw_context(s, d, g, area.y);
+        top_page_spans_draw_context(s, d, g, area.y);
         area.y++;
         area.height--;
     }

@@ -26,14 +26,14 @@ struct trace {
     double start, seconds;
 };
 
-static const struct sonde_top_span *span_of(const struct trace *t, size_t row)
+static const struct sonde_top_span *top_page_trace_span_of(const struct trace *t, size_t row)
 {
     return &t->d->trace[t->nodes[row].span];
 }
 
-static unsigned cell_style(const void *arg, size_t row, size_t column)
+static unsigned top_page_trace_cell_style(const void *arg, size_t row, size_t column)
 {
-    const int ok = strcmp(span_of(arg, row)->outcome, "ok") == 0;
+    const int ok = strcmp(top_page_trace_span_of(arg, row)->outcome, "ok") == 0;
     if (column == OUTCOME) return ok ? SONDE_STYLE_DIM : SONDE_STYLE_RED;
     return column == PROCESS ? SONDE_STYLE_DIM : 0;
 }
@@ -43,7 +43,7 @@ static int draw_bar(const void *arg, size_t row, size_t column, struct sonde_gri
                     int cells)
 {
     const struct trace *t = arg;
-    const struct sonde_top_span *span = span_of(t, row);
+    const struct sonde_top_span *span = top_page_trace_span_of(t, row);
     if (column != BAR) return 0;
     int from = 0, to = cells;
     if (t->seconds > 0 && isfinite(t->seconds)) {
@@ -59,8 +59,8 @@ static int draw_bar(const void *arg, size_t row, size_t column, struct sonde_gri
     return 1;
 }
 
-static void add_row(struct sonde_table *table, const struct sonde_top_span *span, int depth,
-                    int ascii)
+static void top_page_trace_add_row(struct sonde_table *table, const struct sonde_top_span *span,
+                                   int depth, int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     sonde_table_row(table);
@@ -73,7 +73,7 @@ static void add_row(struct sonde_table *table, const struct sonde_top_span *span
     sonde_table_cell(table, ATTRIBUTES, "%s", span->attributes);
 }
 
-static void extent(struct trace *t)
+static void top_page_trace_extent(struct trace *t)
 {
     double first = INFINITY, last = -INFINITY;
     for (size_t i = 0; i < t->d->trace_count; i++) {
@@ -105,13 +105,13 @@ int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data 
     sonde_table_init(&t, columns, COLUMNS);
     int rc = nodes && ids ? sonde_top_trace_tree(d, nodes) : SONDE_ENOMEM;
     for (size_t i = 0; !rc && i < n; i++) {
-        const struct sonde_top_span *span = span_of(&trace, i);
-        add_row(&t, span, nodes[i].depth, g->ascii);
+        const struct sonde_top_span *span = top_page_trace_span_of(&trace, i);
+        top_page_trace_add_row(&t, span, nodes[i].depth, g->ascii);
         ids[i] = sonde_top_row_id(span->span_id, span->name, 0);
         rc = t.error;
     }
     if (!rc) {
-        extent(&trace);
+        top_page_trace_extent(&trace);
         if (area.height > 3) {
             struct sonde_top_part part[2] = { 0 };
             char v[SONDE_VALUE_BYTES];
@@ -122,9 +122,13 @@ int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data 
             sonde_top_parts(g, 0, area.y++, part, 2);
             area.height--;
         }
-        const struct sonde_top_list list = {
-            .table = &t, .ids = ids, .cursor = sonde_top_cursor(s), .style = cell_style,
-            .fill = draw_bar, .sorted = -1, .arg = &trace };
+        const struct sonde_top_list list = { .table = &t,
+                                             .ids = ids,
+                                             .cursor = sonde_top_cursor(s),
+                                             .style = top_page_trace_cell_style,
+                                             .fill = draw_bar,
+                                             .sorted = -1,
+                                             .arg = &trace };
         sonde_top_draw_list(s, &list, g, area);
     }
     sonde_table_release(&t);

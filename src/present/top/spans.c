@@ -17,7 +17,7 @@ struct item {
     const char *parent; /* name of its parent; NULL = not at hand */
 };
 
-static int by_name(const void *a, const void *b)
+static int top_spans_by_name(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
     int order = strcmp(x->span->name, y->span->name);
@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
            (x->span->duration_s < y->span->duration_s);
 }
 
-static int by_count(const void *a, const void *b)
+static int top_spans_by_count(const void *a, const void *b)
 {
     const struct sonde_top_group *x = a, *y = b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
@@ -42,7 +42,7 @@ static int same_group(const struct item *a, const struct item *b)
 }
 
 /* Nearest rank: the smallest value that at least q of all are not above. */
-static double quantile(const struct item *sorted, size_t n, double q)
+static double top_spans_quantile(const struct item *sorted, size_t n, double q)
 {
     size_t rank = (size_t)ceil(q * (double)n);
     if (rank < 1) rank = 1;
@@ -56,11 +56,11 @@ static int is_failure(const struct sonde_top_span *s)
 
 /* Groups of items, which get sorted; out has room for n. Returns how many. Rates are of the spans
  * since from_s, seconds long. */
-static size_t group(struct item *items, size_t n, double from_s, double seconds,
-                    struct sonde_top_group *out)
+static size_t top_spans_group(struct item *items, size_t n, double from_s, double seconds,
+                              struct sonde_top_group *out)
 {
     size_t groups = 0;
-    qsort(items, n, sizeof(*items), by_name);
+    qsort(items, n, sizeof(*items), top_spans_by_name);
     for (size_t from = 0, to; from < n; from = to) {
         struct sonde_top_group g = { .name = items[from].span->name,
                                      .parent = items[from].parent };
@@ -71,49 +71,49 @@ static size_t group(struct item *items, size_t n, double from_s, double seconds,
         }
         g.count = to - from;
         g.rate = seconds > 0 ? (double)recent / seconds : NAN;
-        g.p50 = quantile(items + from, g.count, 0.50);
-        g.p95 = quantile(items + from, g.count, 0.95);
-        g.p99 = quantile(items + from, g.count, 0.99);
+        g.p50 = top_spans_quantile(items + from, g.count, 0.50);
+        g.p95 = top_spans_quantile(items + from, g.count, 0.95);
+        g.p99 = top_spans_quantile(items + from, g.count, 0.99);
         g.max = items[to - 1].span->duration_s;
         out[groups++] = g;
     }
-    qsort(out, groups, sizeof(*out), by_count);
+    qsort(out, groups, sizeof(*out), top_spans_by_count);
     return groups;
 }
 
 /* ---- Looking up spans by id ---------------------------------------------------------------- */
 
-struct by_id { const struct sonde_top_span *span; };
+struct top_spans_by_id { const struct sonde_top_span *span; };
 
 static int compare_ids(const void *a, const void *b)
 {
-    return strcmp(((const struct by_id *)a)->span->span_id,
-                  ((const struct by_id *)b)->span->span_id);
+    return strcmp(((const struct top_spans_by_id *)a)->span->span_id,
+                  ((const struct top_spans_by_id *)b)->span->span_id);
 }
 
-static struct by_id *index_ids(const struct sonde_top_span *spans, size_t n)
+static struct top_spans_by_id *top_spans_index_ids(const struct sonde_top_span *spans, size_t n)
 {
-    struct by_id *ids = sonde__calloc(n + 1, sizeof(*ids));
+    struct top_spans_by_id *ids = sonde__calloc(n + 1, sizeof(*ids));
     if (!ids) return NULL;
     for (size_t i = 0; i < n; i++) ids[i].span = &spans[i];
     qsort(ids, n, sizeof(*ids), compare_ids);
     return ids;
 }
 
-static const struct sonde_top_span *find_parent(const struct by_id *ids, size_t n,
+static const struct sonde_top_span *find_parent(const struct top_spans_by_id *ids, size_t n,
                                                 const struct sonde_top_span *s)
 {
     const struct sonde_top_span key = { .span_id = s->parent_id };
-    const struct by_id want = { .span = &key };
+    const struct top_spans_by_id want = { .span = &key };
     if (!s->parent_id[0]) return NULL;
-    const struct by_id *hit = bsearch(&want, ids, n, sizeof(*ids), compare_ids);
+    const struct top_spans_by_id *hit = bsearch(&want, ids, n, sizeof(*ids), compare_ids);
     return hit && hit->span != s ? hit->span : NULL;
 }
 
 int sonde_top_group_spans(struct sonde_top_data *d)
 {
     const size_t n = d->span_count;
-    struct by_id *ids = index_ids(d->spans, n);
+    struct top_spans_by_id *ids = top_spans_index_ids(d->spans, n);
     struct item *items = sonde__calloc(n + 1, sizeof(*items));
     d->names = sonde__calloc(n + 1, sizeof(*d->names));
     d->pairs = sonde__calloc(n + 1, sizeof(*d->pairs));
@@ -130,7 +130,7 @@ int sonde_top_group_spans(struct sonde_top_data *d)
         /* Of an hour of spans, what happens now is the last minute. */
         const double seconds = d->spans_seconds < RATE_S ? d->spans_seconds : RATE_S;
         const double from_s = d->time_s - seconds;
-        d->name_count = group(items, n, from_s, seconds, d->names);
+        d->name_count = top_spans_group(items, n, from_s, seconds, d->names);
 
         size_t pairs = 0;
         for (size_t i = 0; i < n; i++) {
@@ -139,7 +139,7 @@ int sonde_top_group_spans(struct sonde_top_data *d)
                 items[pairs++] = (struct item){ .span = &d->spans[i], .parent = parent->name };
             }
         }
-        d->pair_count = group(items, pairs, from_s, seconds, d->pairs);
+        d->pair_count = top_spans_group(items, pairs, from_s, seconds, d->pairs);
     }
     sonde__free(ids);
     sonde__free(items);
@@ -153,7 +153,8 @@ int sonde_top_group_spans(struct sonde_top_data *d)
 struct link { size_t child, next, parent; int seen; };
 
 /* Walk down from root without recursion: a trace may be as deep as it is long. */
-static size_t walk(struct link *links, size_t root, struct sonde_top_node *out, size_t count)
+static size_t top_spans_walk(struct link *links, size_t root, struct sonde_top_node *out,
+                             size_t count)
 {
     size_t at = root;
     int depth = 0;
@@ -179,7 +180,7 @@ static size_t walk(struct link *links, size_t root, struct sonde_top_node *out, 
 int sonde_top_trace_tree(const struct sonde_top_data *d, struct sonde_top_node *out)
 {
     const size_t n = d->trace_count;
-    struct by_id *ids = index_ids(d->trace, n);
+    struct top_spans_by_id *ids = top_spans_index_ids(d->trace, n);
     struct link *links = sonde__calloc(n + 1, sizeof(*links));
     size_t count = 0;
     const int ok = ids && links;
@@ -198,11 +199,11 @@ int sonde_top_trace_tree(const struct sonde_top_data *d, struct sonde_top_node *
             links[p].child = i;
         }
         for (size_t i = 0; i < n; i++) {
-            if (links[i].parent == NONE) count = walk(links, i, out, count);
+            if (links[i].parent == NONE) count = top_spans_walk(links, i, out, count);
         }
         /* What is left are cycles, which only a damaged trace has: enter each somewhere. */
         for (size_t i = 0; i < n; i++) {
-            if (!links[i].seen) count = walk(links, i, out, count);
+            if (!links[i].seen) count = top_spans_walk(links, i, out, count);
         }
     }
     sonde__free(ids);

@@ -35,7 +35,7 @@ struct names {
     uint32_t cap;
 };
 
-struct reader {
+struct callgrind_reader {
     struct sonde_profile *p;
     struct sonde_import *how;
     struct sonde_err *err;
@@ -57,7 +57,7 @@ struct reader {
 
 /* ---- Names ------------------------------------------------------------------------------------ */
 
-static int grow_names(struct reader *r, struct names *n, uint32_t number)
+static int grow_names(struct callgrind_reader *r, struct names *n, uint32_t number)
 {
     const struct sonde_budget b = { .used = &r->bytes, .max = r->p->bytes_max };
     while (number >= n->cap) {
@@ -71,7 +71,7 @@ static int grow_names(struct reader *r, struct names *n, uint32_t number)
 }
 
 /* "(12) name", "(12)" or "name" as a string of the profile. */
-static int read_name(struct reader *r, int kind, const char *s, uint32_t *out)
+static int callgrind_read_name(struct callgrind_reader *r, int kind, const char *s, uint32_t *out)
 {
     struct names *n = &r->names[kind];
     char *end;
@@ -97,7 +97,7 @@ static int read_name(struct reader *r, int kind, const char *s, uint32_t *out)
 }
 
 /* The function of that name in the given file and object, as a row of the graph. */
-static int find_function(struct reader *r, uint32_t name, uint32_t file, uint32_t object, uint32_t *out)
+static int find_function(struct callgrind_reader *r, uint32_t name, uint32_t file, uint32_t object, uint32_t *out)
 {
     struct sonde_profile_module m = { .path = object };
     if (!strcmp(sonde_profile_str(r->p, object), "???")) m.path = 0;
@@ -114,7 +114,7 @@ static int find_function(struct reader *r, uint32_t name, uint32_t file, uint32_
 /* ---- Costs ------------------------------------------------------------------------------------ */
 
 /* Past the positions of a line of costs; NULL = it is none. */
-static const char *skip_positions(const struct reader *r, const char *s)
+static const char *skip_positions(const struct callgrind_reader *r, const char *s)
 {
     for (int i = 0; i < r->columns; i++) {
         if (*s == '+' || *s == '-' || *s == '*') s++;
@@ -128,7 +128,7 @@ static const char *skip_positions(const struct reader *r, const char *s)
 }
 
 /* Events at the end of a line that are 0 may be left out. */
-static int read_cost(struct reader *r, const char *s, uint64_t *out)
+static int read_cost(struct callgrind_reader *r, const char *s, uint64_t *out)
 {
     uint64_t v = 0;
     for (int i = 0; i <= r->event; i++) {
@@ -146,7 +146,7 @@ static int read_cost(struct reader *r, const char *s, uint64_t *out)
     return 0;
 }
 
-static int read_costs(struct reader *r, const char *s)
+static int read_costs(struct callgrind_reader *r, const char *s)
 {
     uint64_t cost = 0;
     const char *costs = skip_positions(r, s);
@@ -166,7 +166,7 @@ static int read_costs(struct reader *r, const char *s)
 
 /* ---- Lines ------------------------------------------------------------------------------------ */
 
-static int read_events(struct reader *r, const char *s)
+static int callgrind_read_events(struct callgrind_reader *r, const char *s)
 {
     const char *wanted = r->how ? r->how->event : NULL;
     int i = 0;
@@ -187,7 +187,7 @@ static int read_events(struct reader *r, const char *s)
                          wanted ? wanted : "");
 }
 
-static const char *value_of(const char *line, const char *key)
+static const char *callgrind_value_of(const char *line, const char *key)
 {
     const size_t n = strlen(key);
     if (strncmp(line, key, n)) return NULL;
@@ -197,7 +197,7 @@ static const char *value_of(const char *line, const char *key)
 }
 
 /* "cfn=(2) work" */
-static int read_place(struct reader *r, const char *line, int *known)
+static int read_place(struct callgrind_reader *r, const char *line, int *known)
 {
     static const struct { const char *key; int kind, callee; } keys[] = {
         { "ob=", OBJECT, 0 },    { "fl=", FILE_NAME, 0 },  { "fi=", FILE_NAME, 0 },
@@ -205,11 +205,11 @@ static int read_place(struct reader *r, const char *line, int *known)
         { "cfi=", FILE_NAME, 1 }, { "cfl=", FILE_NAME, 1 }, { "cfn=", FUNCTION, 1 },
     };
     for (size_t i = 0; i < SONDE_COUNT(keys); i++) {
-        const char *value = value_of(line, keys[i].key);
+        const char *value = callgrind_value_of(line, keys[i].key);
         uint32_t name;
         if (!value) continue;
         *known = 1;
-        const int rc = read_name(r, keys[i].kind, value, &name);
+        const int rc = callgrind_read_name(r, keys[i].kind, value, &name);
         if (rc) return rc;
         if (keys[i].kind != FUNCTION) {
             if (keys[i].callee) r->callee[keys[i].kind] = name;
@@ -234,26 +234,26 @@ static int count_words(const char *s)
     return words;
 }
 
-static int read_line(struct reader *r)
+static int callgrind_read_line(struct callgrind_reader *r)
 {
     const char *s = r->line, *value;
     int known = 0;
     while (*s == ' ' || *s == '\t') s++;
     if (!*s || *s == '#') return 0;
     if (isdigit((unsigned char)*s) || strchr("+-*", *s)) return read_costs(r, s);
-    if ((value = value_of(s, "calls="))) {
+    if ((value = callgrind_value_of(s, "calls="))) {
         if (r->called == UINT32_MAX) return DAMAGED(r, "calls= without a function before it (cfn=)");
         r->after_calls = 1;
         return 0;
     }
     const int rc = read_place(r, s, &known);
     if (rc || known) return rc;
-    if ((value = value_of(s, "events:"))) return read_events(r, value);
-    if ((value = value_of(s, "positions:"))) {
+    if ((value = callgrind_value_of(s, "events:"))) return callgrind_read_events(r, value);
+    if ((value = callgrind_value_of(s, "positions:"))) {
         r->columns = count_words(value);
         return r->columns && r->columns <= 4 ? 0 : DAMAGED(r, "too many or no positions");
     }
-    if ((value = value_of(s, "cmd:")) && *value) {
+    if ((value = callgrind_value_of(s, "cmd:")) && *value) {
         r->p->command = sonde_profile_cstring(r->p, value);
         const size_t n = strcspn(value, " ");
         const char *slash = memrchr(value, '/', n);
@@ -268,7 +268,7 @@ static int read_line(struct reader *r)
     return DAMAGED(r, "neither a position with its costs nor a name");
 }
 
-static int read_lines(struct reader *r, const char *data, size_t len)
+static int callgrind_read_lines(struct callgrind_reader *r, const char *data, size_t len)
 {
     int rc = 0;
     for (const char *at = data, *end = data + len; at < end && !rc;) {
@@ -280,7 +280,7 @@ static int read_lines(struct reader *r, const char *data, size_t len)
         if (n >= LINE_MAX_BYTES) n = LINE_MAX_BYTES - 1; /* a name, which is shortened anyway */
         memcpy(r->line, at, n);
         r->line[n] = '\0';
-        rc = read_line(r);
+        rc = callgrind_read_line(r);
         at = next;
     }
     return rc;
@@ -289,12 +289,12 @@ static int read_lines(struct reader *r, const char *data, size_t len)
 static int callgrind_read(const char *data, size_t len, struct sonde_import *how,
                           struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader *r = sonde__calloc(1, sizeof(*r));
+    struct callgrind_reader *r = sonde__calloc(1, sizeof(*r));
     if (!r) return sonde_import_no_room(p, err);
-    *r = (struct reader){ .p = p, .how = how, .err = err, .columns = 1, .function = UINT32_MAX,
+    *r = (struct callgrind_reader){ .p = p, .how = how, .err = err, .columns = 1, .function = UINT32_MAX,
                           .called = UINT32_MAX };
     sonde_callgrind_init(&r->g, p->bytes_max);
-    int rc = read_lines(r, data, len);
+    int rc = callgrind_read_lines(r, data, len);
     if (!rc) rc = sonde_callgrind_stacks(&r->g, p, how, err);
     p->engine = sonde_profile_cstring(p, "import");
     sonde_callgrind_release(&r->g);

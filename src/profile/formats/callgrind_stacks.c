@@ -89,7 +89,7 @@ int sonde_callgrind_call(struct sonde_callgrind *g, uint32_t from, uint32_t to, 
 /* ---- Walking the graph ------------------------------------------------------------------------ */
 
 /* A function on the way. Shares are dealt out from `dealt`, so that they add up whatever is rounded. */
-struct step {
+struct callgrind_stacks_step {
     uint64_t weight, given;       /* that it was reached with, and passed on */
     unsigned __int128 dealt, all; /* of the costs of its parts, so far and in all */
     uint32_t node, stack;
@@ -97,39 +97,40 @@ struct step {
 };
 
 /* A stack that ends in a function, and what the walk gave it of the function's own cost. */
-struct share {
+struct callgrind_stacks_share {
     uint64_t weight;
     uint32_t node, stack;
 };
 
-struct walk {
+struct callgrind_stacks_walk {
     struct sonde_callgrind *g;
     struct sonde_profile *p;
     struct sonde_err *err;
-    struct step path[DEPTH_MAX];
+    struct callgrind_stacks_step path[DEPTH_MAX];
     uint32_t depth;
     uint32_t stacks;
-    struct share *shares;
+    struct callgrind_stacks_share *shares;
     uint32_t share_count, share_cap;
     size_t bytes;
     uint64_t smallest;
     int shared;                   /* some function has several callers */
 };
 
-static int give(struct walk *w, uint32_t node, uint32_t stack, uint64_t weight)
+static int callgrind_stacks_give(struct callgrind_stacks_walk *w, uint32_t node, uint32_t stack, uint64_t weight)
 {
     void *table = w->shares;
     const int rc = sonde_import_grow(w->p, &w->bytes, &table, w->share_count, &w->share_cap,
                                      sizeof(*w->shares), w->err);
     if (rc) return rc;
     w->shares = table;
-    w->shares[w->share_count++] = (struct share){ weight, node, stack };
+    w->shares[w->share_count++] = (struct callgrind_stacks_share){ weight, node, stack };
     w->g->nodes[node].given += weight;
     return 0;
 }
 
 /* weight * part / all, for a part of all. */
-static uint64_t portion(uint64_t weight, unsigned __int128 part, unsigned __int128 all)
+static uint64_t callgrind_stacks_portion(uint64_t weight, unsigned __int128 part,
+                                         unsigned __int128 all)
 {
     /* Both are below 2^96 or so: the quotient is taken of what fits into 128 bits. */
     while (all >> 63) part >>= 1, all >>= 1;
@@ -137,17 +138,17 @@ static uint64_t portion(uint64_t weight, unsigned __int128 part, unsigned __int1
 }
 
 /* What a part that costs so much gets. */
-static uint64_t deal(struct step *s, uint64_t cost)
+static uint64_t callgrind_stacks_deal(struct callgrind_stacks_step *s, uint64_t cost)
 {
     if (!s->all) return 0;
     s->dealt += cost;
-    const uint64_t until = portion(s->weight, s->dealt, s->all);
+    const uint64_t until = callgrind_stacks_portion(s->weight, s->dealt, s->all);
     const uint64_t share = until > s->given ? until - s->given : 0;
     s->given += share;
     return share;
 }
 
-static int enter(struct walk *w, uint32_t node, uint32_t above, uint64_t weight)
+static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node, uint32_t above, uint64_t weight)
 {
     struct sonde_callgrind_node *n = &w->g->nodes[node];
     const uint32_t stack = sonde_profile_stack(w->p, above, n->location);
@@ -158,25 +159,26 @@ static int enter(struct walk *w, uint32_t node, uint32_t above, uint64_t weight)
     }
     w->stacks++;
     if (w->depth == DEPTH_MAX || weight <= w->smallest || w->stacks >= STACKS_MAX) {
-        const uint64_t own = portion(weight, n->self, (unsigned __int128)n->self + n->calls + 1);
-        return n->self ? give(w, node, stack, own ? own : 1) : 0;
+        const uint64_t own =
+            callgrind_stacks_portion(weight, n->self, (unsigned __int128)n->self + n->calls + 1);
+        return n->self ? callgrind_stacks_give(w, node, stack, own ? own : 1) : 0;
     }
-    struct step *s = &w->path[w->depth++];
-    *s = (struct step){ .weight = weight, .all = n->self, .node = node, .stack = stack,
+    struct callgrind_stacks_step *s = &w->path[w->depth++];
+    *s = (struct callgrind_stacks_step){ .weight = weight, .all = n->self, .node = node, .stack = stack,
                         .edge = n->first_call };
     n->on_path = 1;
     for (uint32_t e = n->first_call; e; e = w->g->edges[e - 1].next) {
         if (!w->g->nodes[w->g->edges[e - 1].to].on_path) s->all += w->g->edges[e - 1].cost;
     }
-    const uint64_t own = deal(s, n->self);
-    return own ? give(w, node, stack, own) : 0;
+    const uint64_t own = callgrind_stacks_deal(s, n->self);
+    return own ? callgrind_stacks_give(w, node, stack, own) : 0;
 }
 
-static int walk_from(struct walk *w, uint32_t root, uint64_t weight)
+static int callgrind_stacks_walk_from(struct callgrind_stacks_walk *w, uint32_t root, uint64_t weight)
 {
-    int rc = enter(w, root, 0, weight);
+    int rc = callgrind_stacks_enter(w, root, 0, weight);
     while (!rc && w->depth) {
-        struct step *s = &w->path[w->depth - 1];
+        struct callgrind_stacks_step *s = &w->path[w->depth - 1];
         if (!s->edge) {
             w->g->nodes[s->node].on_path = 0;
             w->depth--;
@@ -185,8 +187,8 @@ static int walk_from(struct walk *w, uint32_t root, uint64_t weight)
         const struct sonde_callgrind_edge *e = &w->g->edges[s->edge - 1];
         s->edge = e->next;
         if (w->g->nodes[e->to].on_path) continue;
-        const uint64_t share = deal(s, e->cost);
-        if (share) rc = enter(w, e->to, s->stack, share);
+        const uint64_t share = callgrind_stacks_deal(s, e->cost);
+        if (share) rc = callgrind_stacks_enter(w, e->to, s->stack, share);
     }
     return rc;
 }
@@ -202,7 +204,7 @@ static int most_expensive_first(const void *a, const void *b, void *nodes)
 }
 
 /* Functions below those where the walk ended: each below the first caller that has a stack. */
-static int place_rest(struct walk *w)
+static int place_rest(struct callgrind_stacks_walk *w)
 {
     struct sonde_callgrind *g = w->g;
     uint32_t *queue = sonde__calloc(g->node_count, sizeof(*queue)), count = 0;
@@ -228,7 +230,7 @@ static int place_rest(struct walk *w)
 
 /* The program starts at what nobody calls. A graph that is all cycles has no such function; then, and
  * for what is reached from none of them, the most expensive one stands in. */
-static int walk_all(struct walk *w, uint32_t *order)
+static int walk_all(struct callgrind_stacks_walk *w, uint32_t *order)
 {
     struct sonde_callgrind *g = w->g;
     int rc = 0;
@@ -239,7 +241,7 @@ static int walk_all(struct walk *w, uint32_t *order)
             const struct sonde_callgrind_node *n = &g->nodes[order[i]];
             const uint64_t cost = n->self + n->calls;
             if (n->stack || !cost || (n->called && !any)) continue;
-            rc = walk_from(w, order[i], cost);
+            rc = callgrind_stacks_walk_from(w, order[i], cost);
         }
         if (!rc) rc = place_rest(w);
     }
@@ -249,17 +251,17 @@ static int walk_all(struct walk *w, uint32_t *order)
 /* ---- Samples ---------------------------------------------------------------------------------- */
 
 /* Every function's own cost, divided among its stacks as the walk did. */
-static int make_samples(struct walk *w)
+static int make_samples(struct callgrind_stacks_walk *w)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < w->g->node_count; i++) {
         const struct sonde_callgrind_node *n = &w->g->nodes[i];
-        if (n->self && !n->given) rc = give(w, i, n->stack, 1);
+        if (n->self && !n->given) rc = callgrind_stacks_give(w, i, n->stack, 1);
     }
     for (uint32_t i = 0; !rc && i < w->share_count; i++) {
         struct sonde_callgrind_node *n = &w->g->nodes[w->shares[i].node];
         n->dealt += w->shares[i].weight;
-        const uint64_t until = portion(n->self, n->dealt, n->given);
+        const uint64_t until = callgrind_stacks_portion(n->self, n->dealt, n->given);
         const struct sonde_profile_sample s = { .stack = w->shares[i].stack, .count = 1,
                                                 .weight = until - n->sampled,
                                                 .kind = SONDE_SAMPLE_OTHER };
@@ -273,7 +275,7 @@ int sonde_callgrind_stacks(struct sonde_callgrind *g, struct sonde_profile *p,
                            struct sonde_import *how, struct sonde_err *err)
 {
     if (!g->total) return sonde_err_set(err, SONDE_EFORMAT, "no costs in it");
-    struct walk *w = sonde__calloc(1, sizeof(*w));
+    struct callgrind_stacks_walk *w = sonde__calloc(1, sizeof(*w));
     uint32_t *callers = sonde__calloc(g->node_count, sizeof(*callers));
     int rc = w && callers ? 0 : sonde_import_no_room(p, err);
     if (!rc) {

@@ -29,12 +29,12 @@
 enum { PID_MAX = 1 << 22 };
 
 /* A slice that has begun. */
-struct open {
+struct chrome_open {
     uint32_t name;
     uint64_t start_ns;
 };
 
-struct writer {
+struct chrome_writer {
     const struct sonde_profile *p;
     const struct sonde_profile_match *m;
     struct sonde_buf *out;
@@ -46,7 +46,7 @@ struct writer {
     uint32_t span_count;
     struct sonde_chrome_requests requests;
     unsigned char *used;          /* thread -> 1: has spans, 2: has samples */
-    struct open *open;
+    struct chrome_open *open;
     uint32_t open_count, open_cap;
     uint64_t base_ns;             /* the first event */
     enum sonde_sample_kind kind;
@@ -56,39 +56,39 @@ struct writer {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-static void put_time(struct writer *w, const char *before, uint64_t ns)
+static void chrome_put_time(struct chrome_writer *w, const char *before, uint64_t ns)
 {
     sonde_buf_printf(w->out, "%s%" PRIu64 ".%03u", before, ns / 1000, (unsigned)(ns % 1000));
 }
 
-static void put_string(struct writer *w, const char *before, const char *s)
+static void chrome_put_string(struct chrome_writer *w, const char *before, const char *s)
 {
     sonde_buf_puts(w->out, before);
     sonde_buf_json_str(w->out, s, strlen(s));
 }
 
 /* {"ph":"X","name":…,"pid":…,"tid":… and the time; the caller goes on and closes it. */
-static void begin_event(struct writer *w, char phase, const char *name, uint32_t thread,
-                        int samples, uint64_t time_ns)
+static void chrome_begin_event(struct chrome_writer *w, char phase, const char *name, uint32_t thread,
+                               int samples, uint64_t time_ns)
 {
     const struct sonde_profile_thread *t = &w->p->threads[thread];
     sonde_buf_printf(w->out, "%s{\"ph\":\"%c\"", w->events++ ? ",\n" : "\n", phase);
-    put_string(w, ",\"name\":", name);
+    chrome_put_string(w, ",\"name\":", name);
     sonde_buf_printf(w->out, ",\"pid\":%u,\"tid\":%u", t->pid % PID_MAX + (samples ? PID_MAX : 0),
                      t->tid);
-    if (phase != 'M') put_time(w, ",\"ts\":", time_ns - w->base_ns);
+    if (phase != 'M') chrome_put_time(w, ",\"ts\":", time_ns - w->base_ns);
 }
 
-static void put_metadata(struct writer *w, const char *what, const char *value, uint32_t thread,
-                         int samples)
+static void chrome_put_metadata(struct chrome_writer *w, const char *what, const char *value,
+                                uint32_t thread, int samples)
 {
-    begin_event(w, 'M', what, thread, samples, 0);
-    put_string(w, ",\"args\":{\"name\":", value);
+    chrome_begin_event(w, 'M', what, thread, samples, 0);
+    chrome_put_string(w, ",\"args\":{\"name\":", value);
     sonde_buf_puts(w->out, "}}");
 }
 
 /* Names of processes and threads that have events. */
-static void put_tracks(struct writer *w)
+static void put_tracks(struct chrome_writer *w)
 {
     const struct sonde_profile *p = w->p;
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
@@ -103,15 +103,15 @@ static void put_tracks(struct writer *w)
         if (!label) w->out->error = SONDE_ENOMEM;
         for (int samples = 0; samples < 2; samples++) {
             if (!(w->used[t] & (samples ? 2 : 1))) continue;
-            put_metadata(w, "process_name", samples ? title : program, t, samples);
-            put_metadata(w, "thread_name", w->pool.strings[label], t, samples);
+            chrome_put_metadata(w, "process_name", samples ? title : program, t, samples);
+            chrome_put_metadata(w, "thread_name", w->pool.strings[label], t, samples);
         }
     }
 }
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-static int by_start(const void *a, const void *b, void *spans)
+static int chrome_by_start(const void *a, const void *b, void *spans)
 {
     const struct sonde_profile_span *x =
         (const struct sonde_profile_span *)spans + *(const uint32_t *)a;
@@ -123,7 +123,7 @@ static int by_start(const void *a, const void *b, void *spans)
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-static void put_span_args(struct writer *w, const struct sonde_profile_span *s)
+static void put_span_args(struct chrome_writer *w, const struct sonde_profile_span *s)
 {
     static const char *const outcomes[] = { "ok", "error", "cancelled", "timeout" };
     sonde_buf_printf(w->out,
@@ -132,33 +132,33 @@ static void put_span_args(struct writer *w, const struct sonde_profile_span *s)
                      s->trace_hi, s->trace_lo, s->id);
     if (s->parent) sonde_buf_printf(w->out, ",\"parent_id\":\"%016" PRIx64 "\"", s->parent);
     if (s->outcome < SONDE_COUNT(outcomes)) {
-        put_string(w, ",\"outcome\":", outcomes[s->outcome]);
+        chrome_put_string(w, ",\"outcome\":", outcomes[s->outcome]);
     }
     sonde_buf_puts(w->out, "}}");
 }
 
-static void put_span(struct writer *w, const struct sonde_profile_span *s, int nests)
+static void chrome_put_span(struct chrome_writer *w, const struct sonde_profile_span *s, int nests)
 {
     const char *name = sonde_profile_str(w->p, s->name);
     if (nests) {
-        begin_event(w, 'X', name, s->thread, 0, s->start_ns);
-        put_time(w, ",\"dur\":", s->end_ns - s->start_ns);
+        chrome_begin_event(w, 'X', name, s->thread, 0, s->start_ns);
+        chrome_put_time(w, ",\"dur\":", s->end_ns - s->start_ns);
         sonde_buf_puts(w->out, ",\"cat\":\"span\"");
         put_span_args(w, s);
         return;
     }
-    begin_event(w, 'b', name, s->thread, 0, s->start_ns);
+    chrome_begin_event(w, 'b', name, s->thread, 0, s->start_ns);
     sonde_buf_printf(w->out, ",\"cat\":\"span\",\"id\":\"0x%" PRIx64 "\"", s->id);
     put_span_args(w, s);
-    begin_event(w, 'e', name, s->thread, 0, s->end_ns);
+    chrome_begin_event(w, 'e', name, s->thread, 0, s->end_ns);
     sonde_buf_printf(w->out, ",\"cat\":\"span\",\"id\":\"0x%" PRIx64 "\"}", s->id);
 }
 
-static int push_open(struct writer *w, struct open o)
+static int chrome_push_open(struct chrome_writer *w, struct chrome_open o)
 {
     if (w->open_count == w->open_cap) {
         const uint32_t cap = w->open_cap ? w->open_cap * 2 : 256;
-        struct open *grown = sonde__realloc(w->open, cap * sizeof(*grown));
+        struct chrome_open *grown = sonde__realloc(w->open, cap * sizeof(*grown));
         if (!grown) return w->out->error = SONDE_ENOMEM;
         w->open = grown;
         w->open_cap = cap;
@@ -168,7 +168,7 @@ static int push_open(struct writer *w, struct open o)
 }
 
 /* Slices of one track must nest; spans that cross others become asynchronous pairs. */
-static void put_spans(struct writer *w)
+static void chrome_put_spans(struct chrome_writer *w)
 {
     w->open_count = 0;
     for (uint32_t i = 0; i < w->span_count && !w->out->error; i++) {
@@ -179,27 +179,27 @@ static void put_spans(struct writer *w)
             w->open_count--;
         }
         const int nests = !w->open_count || s->end_ns <= w->open[w->open_count - 1].start_ns;
-        if (nests) push_open(w, (struct open){ .start_ns = s->end_ns });
-        put_span(w, s, nests);
+        if (nests) chrome_push_open(w, (struct chrome_open){ .start_ns = s->end_ns });
+        chrome_put_span(w, s, nests);
     }
     w->open_count = 0;
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static void close_slices(struct writer *w, uint32_t thread, uint32_t keep, uint64_t end_ns)
+static void close_slices(struct chrome_writer *w, uint32_t thread, uint32_t keep, uint64_t end_ns)
 {
     while (w->open_count > keep) {
-        const struct open o = w->open[--w->open_count];
+        const struct chrome_open o = w->open[--w->open_count];
         if (end_ns <= o.start_ns) continue;
-        begin_event(w, 'X', w->pool.strings[o.name], thread, 1, o.start_ns);
-        put_time(w, ",\"dur\":", end_ns - o.start_ns);
+        chrome_begin_event(w, 'X', w->pool.strings[o.name], thread, 1, o.start_ns);
+        chrome_put_time(w, ",\"dur\":", end_ns - o.start_ns);
         sonde_buf_puts(w->out, ",\"cat\":\"sample\"}");
     }
 }
 
 /* The open slices are those of the sample's stack from start_ns on. */
-static void switch_stack(struct writer *w, const struct sonde_profile_sample *s, uint64_t start_ns)
+static void switch_stack(struct chrome_writer *w, const struct sonde_profile_sample *s, uint64_t start_ns)
 {
     uint32_t same = 0;
     if (sonde_frame_path_set(&w->path, &w->frames, w->p, s)) w->out->error = SONDE_ENOMEM;
@@ -209,18 +209,18 @@ static void switch_stack(struct writer *w, const struct sonde_profile_sample *s,
     }
     close_slices(w, s->thread, same, start_ns);
     for (uint32_t i = same; i < w->path.count; i++) {
-        const struct open o = { w->frames.rows[w->path.rows[i]].name, start_ns };
-        if (push_open(w, o)) return;
+        const struct chrome_open o = { w->frames.rows[w->path.rows[i]].name, start_ns };
+        if (chrome_push_open(w, o)) return;
     }
 }
 
-static uint64_t sample_start(const struct writer *w, const struct sonde_profile_sample *s)
+static uint64_t sample_start(const struct chrome_writer *w, const struct sonde_profile_sample *s)
 {
     if (w->kind != SONDE_SAMPLE_CPU) return s->time_ns;
     return s->weight < s->time_ns ? s->time_ns - s->weight : 0;
 }
 
-static void put_chart(struct writer *w)
+static void put_chart(struct chrome_writer *w)
 {
     uint64_t end_ns = 0;
     uint32_t thread = UINT32_MAX;
@@ -241,7 +241,7 @@ static void put_chart(struct writer *w)
     if (thread != UINT32_MAX) close_slices(w, thread, 0, end_ns);
 }
 
-static void put_instants(struct writer *w)
+static void put_instants(struct chrome_writer *w)
 {
     for (uint32_t i = 0; i < sonde_profile_match_count(w->m) && !w->out->error; i++) {
         const struct sonde_profile_sample *s = &w->p->samples[w->order[i]];
@@ -251,12 +251,12 @@ static void put_instants(struct writer *w)
             return;
         }
         const uint32_t leaf = w->frames.rows[w->path.rows[w->path.count - 1]].name;
-        begin_event(w, 'i', w->pool.strings[leaf], s->thread, 1, s->time_ns);
+        chrome_begin_event(w, 'i', w->pool.strings[leaf], s->thread, 1, s->time_ns);
         sonde_buf_printf(w->out, ",\"s\":\"t\",\"cat\":\"sample\",\"args\":{\"%s\":%" PRIu64
                          ",\"stack\":[", sonde_sample_kind_unit(w->kind), s->weight);
         for (uint32_t k = 0; k < w->path.count; k++) {
-            put_string(w, k ? "," : "",
-                       w->pool.strings[w->frames.rows[w->path.rows[k]].name]);
+            chrome_put_string(w, k ? "," : "",
+                              w->pool.strings[w->frames.rows[w->path.rows[k]].name]);
         }
         sonde_buf_puts(w->out, "]}}");
     }
@@ -264,7 +264,7 @@ static void put_instants(struct writer *w)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int prepare(struct writer *w, const struct sonde_profile_filter *f)
+static int chrome_prepare(struct chrome_writer *w, const struct sonde_profile_filter *f)
 {
     const struct sonde_profile *p = w->p;
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
@@ -288,7 +288,7 @@ static int prepare(struct writer *w, const struct sonde_profile_filter *f)
         w->used[p->spans[i].thread] |= 1;
         if (p->spans[i].start_ns < w->base_ns) w->base_ns = p->spans[i].start_ns;
     }
-    qsort_r(w->spans, w->span_count, sizeof(*w->spans), by_start, p->spans);
+    qsort_r(w->spans, w->span_count, sizeof(*w->spans), chrome_by_start, p->spans);
     for (uint32_t i = 0; i < sonde_profile_match_count(w->m); i++) {
         const struct sonde_profile_sample *s = &p->samples[w->order[i]];
         if (!s->time_ns) continue;
@@ -298,14 +298,14 @@ static int prepare(struct writer *w, const struct sonde_profile_filter *f)
     return 0;
 }
 
-static void put_file(struct writer *w)
+static void chrome_put_file(struct chrome_writer *w)
 {
     sonde_buf_puts(w->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"exporter\":\"sonde "
                    SONDE_VERSION "\"");
     /* A string: readers that take numbers for doubles would round it. */
     sonde_buf_printf(w->out, ",\"start_unix_ns\":\"%" PRIu64 "\"},\n\"traceEvents\":[", w->base_ns);
     put_tracks(w);
-    put_spans(w);
+    chrome_put_spans(w);
     const char *program = sonde_profile_str(w->p, w->p->program);
     sonde_chrome_requests_put(&w->requests, *program ? program : "process", w->base_ns, PID_MAX,
                               &w->events, w->out);
@@ -314,10 +314,10 @@ static void put_file(struct writer *w)
     sonde_buf_puts(w->out, "]}\n");
 }
 
-static int write_matching(struct writer *w, const struct sonde_profile_filter *f,
-                          struct sonde_err *err)
+static int chrome_write_matching(struct chrome_writer *w, const struct sonde_profile_filter *f,
+                                 struct sonde_err *err)
 {
-    int rc = prepare(w, f);
+    int rc = chrome_prepare(w, f);
     if (!rc && w->base_ns == UINT64_MAX) {
         if (!sonde_profile_match_count(w->m)) return sonde_profile_match_none(w->p, f, err);
         return sonde_err_set(err, SONDE_ENOENT,
@@ -325,7 +325,7 @@ static int write_matching(struct writer *w, const struct sonde_profile_filter *f
                              "use another format");
     }
     if (!rc) {
-        put_file(w);
+        chrome_put_file(w);
         rc = w->out->error;
     }
     return rc ? sonde_err_set(err, rc, "no memory for the trace") : 0;
@@ -337,8 +337,8 @@ static int chrome_write(const struct sonde_profile *p, const struct sonde_profil
     struct sonde_profile_match *m;
     int rc = sonde_profile_match_create(p, f, &m, err);
     if (rc) return rc;
-    struct writer w = { .p = p, .m = m, .out = out };
-    rc = write_matching(&w, f, err);
+    struct chrome_writer w = { .p = p, .m = m, .out = out };
+    rc = chrome_write_matching(&w, f, err);
     sonde_frame_path_release(&w.path);
     sonde_frames_release(&w.frames);
     sonde_strings_release(&w.pool);

@@ -36,19 +36,19 @@ struct chunk {
 };
 
 /* An open slice. */
-struct open {
+struct chrome_read_open {
     uint64_t end_ns, self_ns;
     uint32_t stack, slice;
 };
 
-struct reader {
+struct chrome_reader {
     struct sonde_profile *p;
     struct sonde_err *err;
     struct sonde_json_reader r;
     struct sonde_buf name, word;
     struct slice *slices;
     uint32_t count, cap;
-    struct open *open;
+    struct chrome_read_open *open;
     uint32_t open_count, open_cap;
     struct chunk *chunks;
     uint32_t chunk_count, chunk_cap;
@@ -58,7 +58,7 @@ struct reader {
 };
 
 /* One event as it stands in the file. */
-struct event {
+struct chrome_event {
     struct sonde_json_text name, thread_name;
     char phase;
     double ts, dur;
@@ -66,7 +66,8 @@ struct event {
     struct sonde_json_reader args; /* at NULL = none */
 };
 
-static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
+static int chrome_read_grow(struct chrome_reader *s, void **table, uint32_t count, uint32_t *cap,
+                            size_t size)
 {
     return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
@@ -74,7 +75,7 @@ static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, s
 /* ---- Events ----------------------------------------------------------------------------------- */
 
 /* Numbers are numbers, mostly: some writers put them into quotes, or use a thread's name. */
-static void read_id(struct reader *s, uint64_t *out)
+static void read_id(struct chrome_reader *s, uint64_t *out)
 {
     struct sonde_json_text text;
     double number;
@@ -88,7 +89,7 @@ static void read_id(struct reader *s, uint64_t *out)
     }
 }
 
-static void read_time(struct reader *s, double *out)
+static void chrome_read_time(struct chrome_reader *s, double *out)
 {
     struct sonde_json_text text;
     char copy[40] = "";
@@ -104,7 +105,7 @@ static void read_time(struct reader *s, double *out)
 }
 
 /* "args":{"name":…} of metadata. */
-static void read_args(struct reader *s, struct event *e)
+static void read_args(struct chrome_reader *s, struct chrome_event *e)
 {
     struct sonde_json_text key, name;
     if (sonde_json_peek(&s->r) != '{') {
@@ -121,10 +122,10 @@ static void read_args(struct reader *s, struct event *e)
     }
 }
 
-static int parse_event(struct reader *s, struct event *e)
+static int chrome_read_parse_event(struct chrome_reader *s, struct chrome_event *e)
 {
     struct sonde_json_text key, phase;
-    *e = (struct event){ .name = { "", 0 }, .ts = -1 };
+    *e = (struct chrome_event){ .name = { "", 0 }, .ts = -1 };
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (sonde_json_member(&s->r, &key)) {
         const char comes = sonde_json_peek(&s->r);
@@ -132,8 +133,8 @@ static int parse_event(struct reader *s, struct event *e)
             sonde_json_string(&s->r, &s->name, &e->name);
         } else if (comes == '"' && sonde_json_text_is(key, "ph")) {
             if (sonde_json_string(&s->r, &s->word, &phase) && phase.len == 1) e->phase = *phase.s;
-        } else if (sonde_json_text_is(key, "ts")) read_time(s, &e->ts);
-        else if (sonde_json_text_is(key, "dur")) read_time(s, &e->dur);
+        } else if (sonde_json_text_is(key, "ts")) chrome_read_time(s, &e->ts);
+        else if (sonde_json_text_is(key, "dur")) chrome_read_time(s, &e->dur);
         else if (sonde_json_text_is(key, "pid")) read_id(s, &e->pid);
         else if (sonde_json_text_is(key, "tid")) read_id(s, &e->tid);
         else if (sonde_json_text_is(key, "id")) read_id(s, &e->id);
@@ -152,7 +153,7 @@ static int parse_event(struct reader *s, struct event *e)
     return 1;
 }
 
-static uint32_t event_thread(struct reader *s, const struct event *e)
+static uint32_t event_thread(struct chrome_reader *s, const struct chrome_event *e)
 {
     char name[64] = "";
     if (e->phase == 'M' && sonde_json_text_is(e->name, "thread_name")) {
@@ -164,9 +165,10 @@ static uint32_t event_thread(struct reader *s, const struct event *e)
                                 name);
 }
 
-static int read_chunk(struct reader *s, const struct event *e)
+static int chrome_read_chunk(struct chrome_reader *s, const struct chrome_event *e)
 {
-    const int rc = grow(s, (void **)&s->chunks, s->chunk_count, &s->chunk_cap, sizeof(*s->chunks));
+    const int rc =
+        chrome_read_grow(s, (void **)&s->chunks, s->chunk_count, &s->chunk_cap, sizeof(*s->chunks));
     if (rc) return rc;
     const struct chunk c = { .pid = e->pid, .id = e->id, .seq = s->chunk_count,
                              .thread = event_thread(s, e), .args = e->args,
@@ -176,17 +178,17 @@ static int read_chunk(struct reader *s, const struct event *e)
     return 0;
 }
 
-static int read_event(struct reader *s)
+static int chrome_read_event(struct chrome_reader *s)
 {
-    struct event e;
-    if (!parse_event(s, &e)) return 0;
+    struct chrome_event e;
+    if (!chrome_read_parse_event(s, &e)) return 0;
     if (e.phase == 'M' && sonde_json_text_is(e.name, "thread_name") && e.thread_name.len) {
         return event_thread(s, &e) ? 0 : sonde_import_no_room(s->p, s->err);
     }
     if (e.phase == 'M') return 0;
     if (e.args.at && sonde_json_peek(&e.args) == '{' &&
         (sonde_json_text_is(e.name, "Profile") || sonde_json_text_is(e.name, "ProfileChunk"))) {
-        return read_chunk(s, &e);
+        return chrome_read_chunk(s, &e);
     }
     if (!e.phase || !strchr("BEX", e.phase)) {
         s->left_out++;
@@ -196,7 +198,7 @@ static int read_event(struct reader *s)
         return sonde_json_fail(&s->r, "an event without a time \"ts\", or one that is negative or too "
                                "large");
     }
-    const int rc = grow(s, (void **)&s->slices, s->count, &s->cap, sizeof(*s->slices));
+    const int rc = chrome_read_grow(s, (void **)&s->slices, s->count, &s->cap, sizeof(*s->slices));
     if (rc) return rc;
     struct slice slice = { .start_ns = (uint64_t)(e.ts * 1e3 + 0.5),
                            .end_ns = (uint64_t)((e.ts + e.dur) * 1e3 + 0.5),
@@ -208,7 +210,7 @@ static int read_event(struct reader *s)
 }
 
 /* The bracket at the end of an array may be missing, so that programs can write events as they come. */
-static int ends_here(const struct reader *s)
+static int ends_here(const struct chrome_reader *s)
 {
     struct sonde_json_reader ahead = s->r;
     if (sonde_json_at_end(&ahead)) return 1;
@@ -216,23 +218,23 @@ static int ends_here(const struct reader *s)
     return sonde_json_at_end(&ahead);
 }
 
-static int read_events(struct reader *s)
+static int chrome_read_events(struct chrome_reader *s)
 {
     int rc = 0;
     if (!sonde_json_enter(&s->r, '[')) return 0;
-    while (!rc && !ends_here(s) && sonde_json_element(&s->r)) rc = read_event(s);
+    while (!rc && !ends_here(s) && sonde_json_element(&s->r)) rc = chrome_read_event(s);
     return rc;
 }
 
-static int read_file(struct reader *s)
+static int chrome_read_file(struct chrome_reader *s)
 {
     struct sonde_json_text key;
     int rc = 0, seen = 0;
-    if (sonde_json_peek(&s->r) == '[') return read_events(s);
+    if (sonde_json_peek(&s->r) == '[') return chrome_read_events(s);
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (!rc && sonde_json_member(&s->r, &key)) {
         if (sonde_json_text_is(key, "traceEvents")) {
-            rc = read_events(s);
+            rc = chrome_read_events(s);
             seen = 1;
         } else {
             sonde_json_skip(&s->r);
@@ -246,7 +248,7 @@ static int read_file(struct reader *s)
 
 #define ORDER(x, y) if ((x) != (y)) return (x) < (y) ? -1 : 1
 
-static int by_time(const void *a, const void *b)
+static int chrome_read_by_time(const void *a, const void *b)
 {
     const struct slice *x = a, *y = b;
     ORDER(x->thread, y->thread);
@@ -265,15 +267,16 @@ static int outer_first(const void *a, const void *b)
     return 0;
 }
 
-static int push_open(struct reader *s, struct open o)
+static int chrome_read_push_open(struct chrome_reader *s, struct chrome_read_open o)
 {
-    const int rc = grow(s, (void **)&s->open, s->open_count, &s->open_cap, sizeof(*s->open));
+    const int rc =
+        chrome_read_grow(s, (void **)&s->open, s->open_count, &s->open_cap, sizeof(*s->open));
     if (!rc) s->open[s->open_count++] = o;
     return rc;
 }
 
 /* B gets the end of its E; what is left open ends with the thread's last event. E is dropped. */
-static int pair_events(struct reader *s)
+static int pair_events(struct chrome_reader *s)
 {
     uint32_t kept = 0;
     int rc = 0;
@@ -283,7 +286,7 @@ static int pair_events(struct reader *s)
         for (next = i; !rc && next < s->count && s->slices[next].thread == s->slices[i].thread; next++) {
             struct slice *e = &s->slices[next];
             if (e->end_ns > last_ns) last_ns = e->end_ns;
-            if (e->phase == 'B') rc = push_open(s, (struct open){ .slice = next });
+            if (e->phase == 'B') rc = chrome_read_push_open(s, (struct chrome_read_open){ .slice = next });
             if (e->phase != 'E') continue;
             if (s->open_count) s->slices[s->open[--s->open_count].slice].end_ns = e->start_ns;
             else s->mended++;
@@ -298,9 +301,9 @@ static int pair_events(struct reader *s)
     return rc;
 }
 
-static int close_open(struct reader *s)
+static int close_open(struct chrome_reader *s)
 {
-    const struct open *o = &s->open[--s->open_count];
+    const struct chrome_read_open *o = &s->open[--s->open_count];
     const struct sonde_profile_sample sample = {
         .time_ns = o->end_ns, .weight = o->self_ns, .stack = o->stack,
         .thread = s->slices[o->slice].thread, .count = 1, .kind = SONDE_SAMPLE_WALL,
@@ -308,10 +311,10 @@ static int close_open(struct reader *s)
     return sonde_import_sample(s->p, &sample, s->err);
 }
 
-static int open_slice(struct reader *s, uint32_t i)
+static int open_slice(struct chrome_reader *s, uint32_t i)
 {
     struct slice *slice = &s->slices[i];
-    struct open *above = s->open_count ? &s->open[s->open_count - 1] : NULL;
+    struct chrome_read_open *above = s->open_count ? &s->open[s->open_count - 1] : NULL;
     if (above && slice->end_ns > above->end_ns) {
         slice->end_ns = above->end_ns;
         s->mended++;
@@ -320,11 +323,11 @@ static int open_slice(struct reader *s, uint32_t i)
     if (above) above->self_ns -= ns;
     const uint32_t stack = sonde_profile_stack(s->p, above ? above->stack : 0, slice->location);
     if (!stack) return sonde_import_no_room(s->p, s->err);
-    return push_open(s, (struct open){ .end_ns = slice->end_ns, .self_ns = ns, .stack = stack,
-                                       .slice = i });
+    return chrome_read_push_open(
+        s, (struct chrome_read_open){ .end_ns = slice->end_ns, .self_ns = ns, .stack = stack, .slice = i });
 }
 
-static int make_stacks(struct reader *s)
+static int make_stacks(struct chrome_reader *s)
 {
     int rc = 0;
     s->open_count = 0;
@@ -340,9 +343,9 @@ static int make_stacks(struct reader *s)
     return rc;
 }
 
-static int use_slices(struct reader *s)
+static int use_slices(struct chrome_reader *s)
 {
-    if (s->count) qsort(s->slices, s->count, sizeof(*s->slices), by_time);
+    if (s->count) qsort(s->slices, s->count, sizeof(*s->slices), chrome_read_by_time);
     int rc = pair_events(s);
     if (rc) return rc;
     if (s->count) qsort(s->slices, s->count, sizeof(*s->slices), outer_first);
@@ -361,7 +364,7 @@ static int by_profile(const void *a, const void *b)
     return 0;
 }
 
-static int use_chunks(struct reader *s)
+static int use_chunks(struct chrome_reader *s)
 {
     if (!s->chunk_count) return 0;
     struct sonde_json_reader *args = sonde__alloc(s->chunk_count * sizeof(*args));
@@ -382,11 +385,11 @@ static int use_chunks(struct reader *s)
 int sonde_chrome_read(const char *data, size_t len, struct sonde_import *how,
                       struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader s = { .p = p, .err = err };
+    struct chrome_reader s = { .p = p, .err = err };
     sonde_json_reader_init(&s.r, data, len);
     sonde_buf_init(&s.name, TEXT_MAX_BYTES);
     sonde_buf_init(&s.word, TEXT_MAX_BYTES);
-    int rc = read_file(&s);
+    int rc = chrome_read_file(&s);
     if (!rc) rc = sonde_import_json_error(&s.r, err);
     if (!rc) rc = use_slices(&s);
     if (!rc) rc = use_chunks(&s);

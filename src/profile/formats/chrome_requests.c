@@ -23,7 +23,7 @@
 
 enum { OPEN_MAX = SONDE_INFER_ITEMS_MAX + 1 };
 
-static uint64_t end_of(const struct sonde_infer_request *r)
+static uint64_t chrome_requests_end_of(const struct sonde_infer_request *r)
 {
     uint64_t end_ns = r->arrived_ns + (uint64_t)(r->total_s * 1e9 + 0.5);
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -34,14 +34,16 @@ static uint64_t end_of(const struct sonde_infer_request *r)
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
-static int passes(const struct sonde_profile_filter *f, const struct sonde_infer_request *r)
+static int chrome_requests_passes(const struct sonde_profile_filter *f,
+                                  const struct sonde_infer_request *r)
 {
     if (f->thread || f->span) return 0;
     if ((f->trace_hi || f->trace_lo) &&
         (r->trace_hi != f->trace_hi || r->trace_lo != f->trace_lo)) {
         return 0;
     }
-    return !(f->from_ns && end_of(r) <= f->from_ns) && !(f->to_ns && r->arrived_ns >= f->to_ns);
+    return !(f->from_ns && chrome_requests_end_of(r) <= f->from_ns) &&
+           !(f->to_ns && r->arrived_ns >= f->to_ns);
 }
 
 static int by_arrival(const void *a, const void *b)
@@ -52,7 +54,7 @@ static int by_arrival(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int by_number(const void *a, const void *b)
+static int chrome_requests_by_number(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -68,11 +70,11 @@ int sonde_chrome_requests_find(struct sonde_chrome_requests *r, const struct son
     if (!r->list || !r->ids) return SONDE_ENOMEM;
     for (size_t i = 0; i < all; i++) {
         const struct sonde_infer_request *one = &p->infer->requests[i];
-        if (passes(f, one)) r->list[r->count++] = one;
+        if (chrome_requests_passes(f, one)) r->list[r->count++] = one;
     }
     qsort(r->list, r->count, sizeof(*r->list), by_arrival);
     for (size_t i = 0; i < r->count; i++) r->ids[i] = r->list[i]->id;
-    qsort(r->ids, r->count, sizeof(*r->ids), by_number);
+    qsort(r->ids, r->count, sizeof(*r->ids), chrome_requests_by_number);
     return 0;
 }
 
@@ -86,12 +88,12 @@ int sonde_chrome_requests_has(const struct sonde_chrome_requests *r,
                               const struct sonde_profile *p, const struct sonde_profile_span *s)
 {
     return r->count && !p->threads[s->thread].tid &&
-           bsearch(&s->id, r->ids, r->count, sizeof(*r->ids), by_number) != NULL;
+           bsearch(&s->id, r->ids, r->count, sizeof(*r->ids), chrome_requests_by_number) != NULL;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-struct writer {
+struct chrome_requests_writer {
     struct sonde_buf *out;
     uint64_t *events;
     uint64_t base_ns;
@@ -102,8 +104,8 @@ struct writer {
 };
 
 /* The caller goes on and closes it. track 0 is the request's own. */
-static void begin_event(struct writer *w, char phase, const char *name, uint64_t time_ns,
-                        uint32_t track)
+static void chrome_requests_begin_event(struct chrome_requests_writer *w, char phase, const char *name,
+                                        uint64_t time_ns, uint32_t track)
 {
     const uint64_t ns = time_ns > w->base_ns ? time_ns - w->base_ns : 0;
     sonde_buf_printf(w->out, "%s{\"ph\":\"%c\",\"name\":", (*w->events)++ ? ",\n" : "\n", phase);
@@ -114,13 +116,14 @@ static void begin_event(struct writer *w, char phase, const char *name, uint64_t
     sonde_buf_printf(w->out, "\",\"ts\":%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
-static void end_event(struct writer *w, const char *name, uint64_t time_ns, uint32_t track)
+static void chrome_requests_end_event(struct chrome_requests_writer *w, const char *name, uint64_t time_ns,
+                                      uint32_t track)
 {
-    begin_event(w, 'e', name, time_ns, track);
+    chrome_requests_begin_event(w, 'e', name, time_ns, track);
     sonde_buf_putc(w->out, '}');
 }
 
-static void put_request_args(struct writer *w)
+static void put_request_args(struct chrome_requests_writer *w)
 {
     const struct sonde_infer_request *r = w->r;
     struct sonde_buf *out = w->out;
@@ -145,7 +148,7 @@ static void put_request_args(struct writer *w)
     sonde_buf_puts(out, "}}}");
 }
 
-static void put_item_args(struct writer *w, const struct sonde_infer_item *item)
+static void put_item_args(struct chrome_requests_writer *w, const struct sonde_infer_item *item)
 {
     sonde_json_key_open(w->out, "args", '{');
     sonde_json_u64(w->out, "tokens", item->tokens);
@@ -156,34 +159,34 @@ static void put_item_args(struct writer *w, const struct sonde_infer_item *item)
 }
 
 /* End what ended by then, innermost first. */
-static void close_until(struct writer *w, uint64_t time_ns)
+static void close_until(struct chrome_requests_writer *w, uint64_t time_ns)
 {
     while (w->open_count && w->open[w->open_count - 1].end_ns <= time_ns) {
         w->open_count--;
-        end_event(w, w->open[w->open_count].name, w->open[w->open_count].end_ns, 0);
+        chrome_requests_end_event(w, w->open[w->open_count].name, w->open[w->open_count].end_ns, 0);
     }
 }
 
-static void put_item(struct writer *w, const struct sonde_infer_item *item, uint32_t number)
+static void put_item(struct chrome_requests_writer *w, const struct sonde_infer_item *item, uint32_t number)
 {
     close_until(w, item->start_ns);
     if (item->kind == SONDE_PHASE_NONE) {
-        begin_event(w, 'n', item->name, item->start_ns, 0);
+        chrome_requests_begin_event(w, 'n', item->name, item->start_ns, 0);
         put_item_args(w, item);
         return;
     }
     const int nests = !w->open_count || item->end_ns <= w->open[w->open_count - 1].end_ns;
-    begin_event(w, 'b', item->name, item->start_ns, nests ? 0 : number);
+    chrome_requests_begin_event(w, 'b', item->name, item->start_ns, nests ? 0 : number);
     put_item_args(w, item);
     if (!nests) {
-        end_event(w, item->name, item->end_ns, number);
+        chrome_requests_end_event(w, item->name, item->end_ns, number);
     } else {
         w->open[w->open_count].name = item->name;
         w->open[w->open_count++].end_ns = item->end_ns;
     }
 }
 
-static int by_start(const void *a, const void *b, void *items)
+static int chrome_requests_by_start(const void *a, const void *b, void *items)
 {
     const struct sonde_infer_item *all = items;
     const struct sonde_infer_item *x = &all[*(const uint32_t *)a], *y = &all[*(const uint32_t *)b];
@@ -192,7 +195,7 @@ static int by_start(const void *a, const void *b, void *items)
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
-static void put_request(struct writer *w)
+static void chrome_requests_put(struct chrome_requests_writer *w)
 {
     const struct sonde_infer_request *r = w->r;
     uint32_t order[SONDE_INFER_ITEMS_MAX];
@@ -204,21 +207,22 @@ static void put_request(struct writer *w)
         snprintf(number, sizeof(number), "%016" PRIx64, r->id);
         name = number;
     }
-    begin_event(w, 'b', name, r->arrived_ns, 0);
+    chrome_requests_begin_event(w, 'b', name, r->arrived_ns, 0);
     put_request_args(w);
     for (uint32_t i = 0; i < count; i++) order[i] = i;
-    qsort_r(order, count, sizeof(*order), by_start, r->items);
+    qsort_r(order, count, sizeof(*order), chrome_requests_by_start, r->items);
     w->open_count = 0;
     for (uint32_t i = 0; i < count; i++) put_item(w, &r->items[order[i]], order[i] + 1);
     close_until(w, UINT64_MAX);
     if (!count && r->tokens_out) {
-        begin_event(w, 'n', "first token", r->arrived_ns + (uint64_t)(r->ttft_s * 1e9 + 0.5), 0);
+        chrome_requests_begin_event(w, 'n', "first token",
+                                    r->arrived_ns + (uint64_t)(r->ttft_s * 1e9 + 0.5), 0);
         sonde_buf_putc(w->out, '}');
     }
-    end_event(w, name, end_of(r), 0);
+    chrome_requests_end_event(w, name, chrome_requests_end_of(r), 0);
 }
 
-static void put_process(struct writer *w, const char *program)
+static void chrome_requests_put_process(struct chrome_requests_writer *w, const char *program)
 {
     sonde_buf_printf(w->out, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"tid\":0,"
                      "\"args\":{\"name\":", (*w->events)++ ? ",\n" : "\n", w->r->pid % w->pids);
@@ -231,10 +235,10 @@ void sonde_chrome_requests_put(const struct sonde_chrome_requests *r, const char
                                uint64_t base_ns, uint32_t pids, uint64_t *events,
                                struct sonde_buf *out)
 {
-    struct writer w = { .out = out, .events = events, .base_ns = base_ns, .pids = pids };
+    struct chrome_requests_writer w = { .out = out, .events = events, .base_ns = base_ns, .pids = pids };
     for (size_t i = 0; i < r->count && !out->error; i++) {
         w.r = r->list[i];
-        if (!i || r->list[i - 1]->pid != w.r->pid) put_process(&w, program);
-        put_request(&w);
+        if (!i || r->list[i - 1]->pid != w.r->pid) chrome_requests_put_process(&w, program);
+        chrome_requests_put(&w);
     }
 }

@@ -37,7 +37,7 @@ struct child {
     uint32_t parent;     /* index */
 };
 
-struct reader {
+struct cpuprofile_reader {
     struct sonde_profile *p;
     struct sonde_err *err;
     struct sonde_json_reader r;
@@ -57,14 +57,15 @@ struct reader {
     double now_us, begun_us, delta_us;
 };
 
-static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
+static int cpuprofile_grow(struct cpuprofile_reader *s, void **table, uint32_t count, uint32_t *cap,
+                           size_t size)
 {
     return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------ */
 
-static int read_call_frame(struct reader *s, struct node *n)
+static int read_call_frame(struct cpuprofile_reader *s, struct node *n)
 {
     static const struct sonde_import_frame_keys keys = { "functionName", "url", "lineNumber" };
     struct sonde_import_frame_text f;
@@ -79,20 +80,21 @@ static int read_call_frame(struct reader *s, struct node *n)
     return n->location ? 0 : sonde_import_no_room(s->p, s->err);
 }
 
-static int read_children(struct reader *s)
+static int read_children(struct cpuprofile_reader *s)
 {
     int rc = 0;
     if (!sonde_json_enter(&s->r, '[')) return 0;
     while (!rc && sonde_json_element(&s->r)) {
         struct child c = { .parent = s->node_count };
         if (!sonde_json_number_u64(&s->r, &c.id)) break;
-        rc = grow(s, (void **)&s->children, s->child_count, &s->child_cap, sizeof(*s->children));
+        rc = cpuprofile_grow(s, (void **)&s->children, s->child_count, &s->child_cap,
+                             sizeof(*s->children));
         if (!rc) s->children[s->child_count++] = c;
     }
     return rc;
 }
 
-static int read_node(struct reader *s)
+static int read_node(struct cpuprofile_reader *s)
 {
     struct sonde_json_text key;
     struct node n = { .parent = NO_PARENT };
@@ -110,12 +112,12 @@ static int read_node(struct reader *s)
     if (rc || s->r.error) return rc;
     if (!has_id) return sonde_json_fail(&s->r, "a node without an id");
     n.hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
-    rc = grow(s, (void **)&s->nodes, s->node_count, &s->node_cap, sizeof(*s->nodes));
+    rc = cpuprofile_grow(s, (void **)&s->nodes, s->node_count, &s->node_cap, sizeof(*s->nodes));
     if (!rc) s->nodes[s->node_count++] = n;
     return rc;
 }
 
-static int by_id(const void *a, const void *b, void *nodes)
+static int cpuprofile_by_id(const void *a, const void *b, void *nodes)
 {
     const struct node *x = (struct node *)nodes + *(const uint32_t *)a;
     const struct node *y = (struct node *)nodes + *(const uint32_t *)b;
@@ -123,7 +125,7 @@ static int by_id(const void *a, const void *b, void *nodes)
 }
 
 /* Index of the node with this id; NO_PARENT = there is none. */
-static uint32_t find_node(const struct reader *s, uint64_t id)
+static uint32_t find_node(const struct cpuprofile_reader *s, uint64_t id)
 {
     uint32_t low = 0, high = s->node_count;
     while (low < high) {
@@ -135,12 +137,12 @@ static uint32_t find_node(const struct reader *s, uint64_t id)
 }
 
 /* Parents from lists of children, or as the nodes say. */
-static int join_nodes(struct reader *s)
+static int join_nodes(struct cpuprofile_reader *s)
 {
     s->order = sonde__alloc(s->node_count * sizeof(*s->order));
     if (!s->order) return sonde_import_no_room(s->p, s->err);
     for (uint32_t i = 0; i < s->node_count; i++) s->order[i] = i;
-    qsort_r(s->order, s->node_count, sizeof(*s->order), by_id, s->nodes);
+    qsort_r(s->order, s->node_count, sizeof(*s->order), cpuprofile_by_id, s->nodes);
     for (uint32_t i = 1; i < s->node_count; i++) {
         if (s->nodes[s->order[i]].id != s->nodes[s->order[i - 1]].id) continue;
         return sonde_err_set(s->err, SONDE_EFORMAT, "two nodes have the id %llu",
@@ -164,7 +166,7 @@ static int join_nodes(struct reader *s)
 
 /* The stack of a node. Callers that have none yet get theirs first: the way up is turned round by
  * letting each node on it point to the one below, so it needs no memory, however long. */
-static int make_stack(struct reader *s, uint32_t node)
+static int cpuprofile_make_stack(struct cpuprofile_reader *s, uint32_t node)
 {
     uint32_t below = NO_PARENT, at = node;
     while (at != NO_PARENT && !s->nodes[at].stack) {
@@ -197,9 +199,9 @@ static int make_stack(struct reader *s, uint32_t node)
 
 /* ---- Samples ---------------------------------------------------------------------------------- */
 
-static int add_sample(struct reader *s, uint32_t node, double at_us, double until_us)
+static int cpuprofile_add_sample(struct cpuprofile_reader *s, uint32_t node, double at_us, double until_us)
 {
-    const int rc = s->nodes[node].stack ? 0 : make_stack(s, node);
+    const int rc = s->nodes[node].stack ? 0 : cpuprofile_make_stack(s, node);
     if (rc) return rc;
     const struct node *n = &s->nodes[node];
     const double us = until_us - at_us;
@@ -213,7 +215,7 @@ static int add_sample(struct reader *s, uint32_t node, double at_us, double unti
 }
 
 /* Of the part at hand. */
-static int read_samples(struct reader *s)
+static int cpuprofile_read_samples(struct cpuprofile_reader *s)
 {
     struct sonde_json_reader ids = s->samples, deltas = s->deltas;
     uint64_t id;
@@ -235,7 +237,9 @@ static int read_samples(struct reader *s)
         s->now_us += s->delta_us;
         /* Samples of several threads may be out of order by some microseconds. */
         if (s->now_us > s->begun_us || s->last == NO_PARENT) {
-            if (s->last != NO_PARENT) rc = add_sample(s, s->last, s->begun_us, s->now_us);
+            if (s->last != NO_PARENT) {
+                rc = cpuprofile_add_sample(s, s->last, s->begun_us, s->now_us);
+            }
             s->begun_us = s->now_us;
         }
         s->last = node;
@@ -244,24 +248,24 @@ static int read_samples(struct reader *s)
     return rc;
 }
 
-static void begin_samples(struct reader *s)
+static void begin_samples(struct cpuprofile_reader *s)
 {
     s->now_us = s->begun_us = s->start_us;
     s->last = NO_PARENT;
 }
 
-static int end_samples(struct reader *s)
+static int end_samples(struct cpuprofile_reader *s)
 {
     if (s->last == NO_PARENT || s->r.error) return 0;
-    return add_sample(s, s->last, s->begun_us, s->end_us);
+    return cpuprofile_add_sample(s, s->last, s->begun_us, s->end_us);
 }
 
-static int count_hits(struct reader *s)
+static int count_hits(struct cpuprofile_reader *s)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < s->node_count; i++) {
         if (!s->nodes[i].hits) continue;
-        if (!s->nodes[i].stack) rc = make_stack(s, i);
+        if (!s->nodes[i].stack) rc = cpuprofile_make_stack(s, i);
         const struct sonde_profile_sample sample = {
             .weight = s->nodes[i].hits, .count = s->nodes[i].hits, .stack = s->nodes[i].stack,
             .thread = s->thread, .kind = SONDE_SAMPLE_OTHER,
@@ -273,14 +277,14 @@ static int count_hits(struct reader *s)
 
 /* ---- The file --------------------------------------------------------------------------------- */
 
-static void note_place(struct reader *s, struct sonde_json_reader *place)
+static void cpuprofile_note_place(struct cpuprofile_reader *s, struct sonde_json_reader *place)
 {
     *place = s->r;
     sonde_json_skip(&s->r);
 }
 
 /* An object with any of the members; in traces there are such inside of it. */
-static int read_part(struct reader *s, int inner)
+static int cpuprofile_read_part(struct cpuprofile_reader *s, int inner)
 {
     struct sonde_json_text key;
     int rc = 0;
@@ -291,11 +295,11 @@ static int read_part(struct reader *s, int inner)
             while (!rc && sonde_json_element(&s->r)) rc = read_node(s);
         } else if (sonde_json_text_is(key, "startTime")) sonde_json_number(&s->r, &s->start_us);
         else if (sonde_json_text_is(key, "endTime")) sonde_json_number(&s->r, &s->end_us);
-        else if (sonde_json_text_is(key, "samples")) note_place(s, &s->samples);
-        else if (sonde_json_text_is(key, "timeDeltas")) note_place(s, &s->deltas);
+        else if (sonde_json_text_is(key, "samples")) cpuprofile_note_place(s, &s->samples);
+        else if (sonde_json_text_is(key, "timeDeltas")) cpuprofile_note_place(s, &s->deltas);
         else if (inner && sonde_json_peek(&s->r) == '{' &&
                  sonde_json_text_is(key, inner == 2 ? "data" : "cpuProfile")) {
-            rc = read_part(s, inner - 1);
+            rc = cpuprofile_read_part(s, inner - 1);
         } else {
             sonde_json_skip(&s->r);
         }
@@ -303,7 +307,7 @@ static int read_part(struct reader *s, int inner)
     return rc;
 }
 
-static void note_times(struct reader *s)
+static void note_times(struct cpuprofile_reader *s)
 {
     struct sonde_profile *p = s->p;
     if (!(s->start_us > 0 && s->end_us >= s->start_us && s->end_us < 1e16)) return;
@@ -312,9 +316,9 @@ static void note_times(struct reader *s)
     if (end > p->end_ns) p->end_ns = end;
 }
 
-static int read_file(struct reader *s)
+static int cpuprofile_read_file(struct cpuprofile_reader *s)
 {
-    int rc = read_part(s, 0);
+    int rc = cpuprofile_read_part(s, 0);
     if (rc || s->r.error) return rc;
     if (!s->node_count) return sonde_json_fail(&s->r, "no nodes in it");
     s->thread = sonde_profile_thread(s->p, 0, 0, "main");
@@ -324,17 +328,17 @@ static int read_file(struct reader *s)
     note_times(s);
     if (!s->samples.at || !s->deltas.at) return count_hits(s);
     begin_samples(s);
-    rc = read_samples(s);
+    rc = cpuprofile_read_samples(s);
     return rc ? rc : end_samples(s);
 }
 
 /* All nodes first: a chunk may have samples of nodes of an earlier one. */
-static int read_chunks(struct reader *s, const struct sonde_json_reader *args, uint32_t count)
+static int read_chunks(struct cpuprofile_reader *s, const struct sonde_json_reader *args, uint32_t count)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < count && !s->r.error; i++) {
         s->r = args[i];
-        rc = read_part(s, 2);
+        rc = cpuprofile_read_part(s, 2);
     }
     if (rc || s->r.error || !s->node_count) return rc;
     rc = join_nodes(s);
@@ -342,8 +346,8 @@ static int read_chunks(struct reader *s, const struct sonde_json_reader *args, u
     for (uint32_t i = 0; !rc && i < count && !s->r.error; i++) {
         s->r = args[i];
         s->samples = s->deltas = (struct sonde_json_reader){ 0 };
-        rc = read_part(s, 2);
-        if (!rc && !s->r.error && s->samples.at && s->deltas.at) rc = read_samples(s);
+        rc = cpuprofile_read_part(s, 2);
+        if (!rc && !s->r.error && s->samples.at && s->deltas.at) rc = cpuprofile_read_samples(s);
     }
     /* Most traces do not say when it ended: the last sample is as long as the one before it. */
     if (!(s->end_us > s->now_us)) s->end_us = s->now_us + s->delta_us;
@@ -351,7 +355,7 @@ static int read_chunks(struct reader *s, const struct sonde_json_reader *args, u
     return rc ? rc : end_samples(s);
 }
 
-static int release(struct reader *s, int rc)
+static int cpuprofile_release(struct cpuprofile_reader *s, int rc)
 {
     if (!rc) rc = sonde_import_json_error(&s->r, s->err);
     sonde_buf_release(&s->text);
@@ -365,21 +369,21 @@ static int release(struct reader *s, int rc)
 int sonde_cpuprofile_chunks(const struct sonde_json_reader *args, uint32_t count, uint32_t thread,
                             struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader s = { .p = p, .err = err, .thread = thread };
+    struct cpuprofile_reader s = { .p = p, .err = err, .thread = thread };
     sonde_buf_init(&s.text, TEXT_MAX_BYTES);
     sonde_buf_init(&s.other, TEXT_MAX_BYTES);
-    return release(&s, read_chunks(&s, args, count));
+    return cpuprofile_release(&s, read_chunks(&s, args, count));
 }
 
 static int cpuprofile_read(const char *data, size_t len, struct sonde_import *how,
                            struct sonde_profile *p, struct sonde_err *err)
 {
     (void)how;
-    struct reader s = { .p = p, .err = err };
+    struct cpuprofile_reader s = { .p = p, .err = err };
     sonde_json_reader_init(&s.r, data, len);
     sonde_buf_init(&s.text, TEXT_MAX_BYTES);
     sonde_buf_init(&s.other, TEXT_MAX_BYTES);
-    int rc = release(&s, read_file(&s));
+    int rc = cpuprofile_release(&s, cpuprofile_read_file(&s));
     if (!rc && !p->samples_count) rc = sonde_err_set(err, SONDE_EFORMAT, "no samples in it");
     p->engine = sonde_profile_cstring(p, "import");
     return rc;

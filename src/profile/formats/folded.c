@@ -31,8 +31,8 @@ static uint64_t line_weight(const struct sonde_tree *t, const struct sonde_tree_
 }
 
 /* ends[depth]: how long the line is with the frames down to that depth. */
-static void put_tree(const struct sonde_tree *t, struct sonde_buf *line, size_t *ends,
-                     struct sonde_buf *out)
+static void folded_put_tree(const struct sonde_tree *t, struct sonde_buf *line, size_t *ends,
+                            struct sonde_buf *out)
 {
     uint32_t at = t->nodes[0].first_child;
     while (at && !line->error && !out->error) {
@@ -68,7 +68,7 @@ static int folded_write(const struct sonde_profile *p, const struct sonde_profil
     struct sonde_buf line;
     sonde_buf_init(&line, out->max);
     size_t *ends = sonde__calloc((size_t)t->depth_max + 1, sizeof(*ends));
-    if (ends) put_tree(t, &line, ends, out);
+    if (ends) folded_put_tree(t, &line, ends, out);
     else out->error = SONDE_ENOMEM;
     sonde__free(ends);
     sonde_buf_release(&line);

@@ -21,7 +21,7 @@
 
 enum { RING = 4 };
 
-struct reader {
+struct folded_reader {
     struct sonde_profile *p;
     struct sonde_err *err;
     struct sonde_folded_scan scan;
@@ -40,7 +40,7 @@ struct reader {
     int stop;              /* under lock */
 };
 
-static int no_room(const struct reader *r)
+static int folded_read_no_room(const struct folded_reader *r)
 {
     return sonde_err_set(r->err, SONDE_ENOMEM, "the profile needs more than its %zu MB of memory",
                          r->p->bytes_max >> 20);
@@ -48,7 +48,7 @@ static int no_room(const struct reader *r)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-static uint32_t kernel_location(struct reader *r, const char *name, size_t len)
+static uint32_t kernel_location(struct folded_reader *r, const char *name, size_t len)
 {
     struct sonde_profile *p = r->p;
     if (!r->kernel) {
@@ -63,7 +63,7 @@ static uint32_t kernel_location(struct reader *r, const char *name, size_t len)
     return f.name && line.function ? sonde_profile_lines_location(p, r->kernel, 0, &line, 1) : 0;
 }
 
-static int add_names(struct reader *r, const struct sonde_folded_batch *b)
+static int add_names(struct folded_reader *r, const struct sonde_folded_batch *b)
 {
     const size_t suffix = strlen(KERNEL_SUFFIX);
     for (uint32_t i = 0; i < b->name_count; i++) {
@@ -87,7 +87,7 @@ static int add_names(struct reader *r, const struct sonde_folded_batch *b)
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-static int push_frame(struct reader *r, uint32_t word)
+static int push_frame(struct folded_reader *r, uint32_t word)
 {
     if (r->count == r->cap) {
         const uint32_t cap = r->cap ? r->cap * 2 : 256;
@@ -107,7 +107,7 @@ static int push_frame(struct reader *r, uint32_t word)
     return 0;
 }
 
-static int add_sample(struct reader *r, uint64_t weight)
+static int folded_read_add_sample(struct folded_reader *r, uint64_t weight)
 {
     const struct sonde_profile_sample s = {
         .stack = r->path[r->count - 1],
@@ -117,24 +117,25 @@ static int add_sample(struct reader *r, uint64_t weight)
         .flags = r->truncated ? SONDE_SAMPLE_TRUNCATED : 0,
     };
     const int rc = sonde_profile_add_sample(r->p, &s);
-    if (rc != SONDE_EFORMAT) return rc ? no_room(r) : 0;
+    if (rc != SONDE_EFORMAT) return rc ? folded_read_no_room(r) : 0;
     return sonde_err_set(r->err, rc, "the numbers at the ends of lines add up to more than 2^64");
 }
 
-static int use_batch(struct reader *r, const struct sonde_folded_batch *b)
+static int use_batch(struct folded_reader *r, const struct sonde_folded_batch *b)
 {
-    if (add_names(r, b)) return no_room(r);
+    if (add_names(r, b)) return folded_read_no_room(r);
     for (uint32_t i = 0; i < b->token_count; i++) {
         const uint32_t token = b->tokens[i];
         if (token & SONDE_FOLDED_LINE) {
             r->count = token & ~SONDE_FOLDED_LINE;
             if (!r->count) r->truncated = 0;
         } else if (token & SONDE_FOLDED_END) {
-            const int rc = add_sample(r, (uint64_t)b->tokens[i + 2] << 32 | b->tokens[i + 1]);
+            const int rc =
+                folded_read_add_sample(r, (uint64_t)b->tokens[i + 2] << 32 | b->tokens[i + 1]);
             if (rc) return rc;
             i += 2;
         } else if (push_frame(r, token)) {
-            return no_room(r);
+            return folded_read_no_room(r);
         }
     }
     return b->rc ? sonde_err_set(r->err, b->rc, "%s", b->err.text) : 0;
@@ -144,7 +145,7 @@ static int use_batch(struct reader *r, const struct sonde_folded_batch *b)
 
 static void *fill_ring(void *arg)
 {
-    struct reader *r = arg;
+    struct folded_reader *r = arg;
     for (int last = 0; !last;) {
         sonde_lock(&r->lock);
         while (r->filled - r->used == RING && !r->stop) sonde_cond_wait(&r->moved, &r->lock);
@@ -162,7 +163,7 @@ static void *fill_ring(void *arg)
     return NULL;
 }
 
-static int use_ring(struct reader *r)
+static int use_ring(struct folded_reader *r)
 {
     int rc = 0;
     for (int last = 0; !last && !rc;) {
@@ -183,7 +184,7 @@ static int use_ring(struct reader *r)
 
 /* Signals are for the program's own threads, but for the one of a file that is cut while it is
  * read: that is for the thread that reads it. */
-static int start_thread(struct reader *r, pthread_t *thread)
+static int folded_read_start_thread(struct folded_reader *r, pthread_t *thread)
 {
     sigset_t most, before;
     sigfillset(&most);
@@ -194,13 +195,13 @@ static int start_thread(struct reader *r, pthread_t *thread)
     return failed;
 }
 
-static int read_all(struct reader *r, size_t len)
+static int folded_read_all(struct folded_reader *r, size_t len)
 {
     const int threads = len >= THREAD_FROM;
     pthread_t thread;
     r->ring = sonde__alloc((threads ? RING : 1) * sizeof(*r->ring));
-    if (!r->ring) return no_room(r);
-    if (threads && !start_thread(r, &thread)) {
+    if (!r->ring) return folded_read_no_room(r);
+    if (threads && !folded_read_start_thread(r, &thread)) {
         const int rc = use_ring(r);
         pthread_join(thread, NULL);
         return rc;
@@ -215,7 +216,8 @@ static int read_all(struct reader *r, size_t len)
 
 /* A few lines that are no stack are passed over; with as many as there are stacks, it is another kind
  * of file. */
-static int judge(const struct sonde_folded_scan *s, struct sonde_import *how, struct sonde_err *err)
+static int folded_read_judge(const struct sonde_folded_scan *s, struct sonde_import *how,
+                             struct sonde_err *err)
 {
     if (!s->good && !s->bad) return sonde_err_set(err, SONDE_EFORMAT, "no stacks in the file");
     if (s->bad >= s->good) return sonde_err_set(err, SONDE_EFORMAT, "%s", s->first_bad.text);
@@ -229,7 +231,7 @@ static int judge(const struct sonde_folded_scan *s, struct sonde_import *how, st
 int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
                       struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader r = { .p = p, .err = err, .lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_FOLDED_READER) };
+    struct folded_reader r = { .p = p, .err = err, .lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_FOLDED_READER) };
     sonde_cond_init(&r.moved);
     sonde_folded_scan_init(&r.scan, data, len, p->bytes_max);
     int rc = 0;
@@ -238,8 +240,8 @@ int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
                            "difffolded.pl writes them; compare the profiles themselves: sonde diff "
                            "BEFORE AFTER (--format folded: the first number belongs to the name)");
     }
-    if (!rc) rc = read_all(&r, len);
-    if (!rc) rc = judge(&r.scan, how, err);
+    if (!rc) rc = folded_read_all(&r, len);
+    if (!rc) rc = folded_read_judge(&r.scan, how, err);
     if (!rc && r.scan.scale > 1) {
         sonde_import_note(how, "weights have fractions: one sample stands for 1/%u", r.scan.scale);
     }

@@ -61,7 +61,7 @@ void sonde_folded_scan_release(struct sonde_folded_scan *s)
     sonde_intern_release(&s->index);
 }
 
-static int no_memory(const struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+static int folded_scan_no_memory(const struct sonde_folded_scan *s, struct sonde_folded_batch *b)
 {
     return sonde_err_set(&b->err, SONDE_ENOMEM, "line %zu: no memory for its names and frames",
                          s->number);
@@ -70,8 +70,8 @@ static int no_memory(const struct sonde_folded_scan *s, struct sonde_folded_batc
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 /* The number of a name; 0 = no memory. */
-static uint32_t find_name(struct sonde_folded_scan *s, struct sonde_folded_batch *b,
-                          const char *text, size_t len, uint32_t hash)
+static uint32_t folded_scan_find_name(struct sonde_folded_scan *s, struct sonde_folded_batch *b,
+                                      const char *text, size_t len, uint32_t hash)
 {
     uint32_t at = hash, id;
     while ((id = sonde_intern_next(&s->index, hash, &at))) {
@@ -109,13 +109,13 @@ static size_t common_prefix(const char *a, const char *b, size_t max)
     return n;
 }
 
-static int is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+static int folded_scan_is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 /* A number at the end of a line, and where it begins; fraction: how many digits it has behind a point.
  * 0 if there is none, or nothing before it. */
 static int find_number(const char *line, size_t len, size_t *begin, size_t *end, size_t *fraction)
 {
-    while (len && is_space(line[len - 1])) len--;
+    while (len && folded_scan_is_space(line[len - 1])) len--;
     size_t at = len;
     *fraction = 0;
     while (at && line[at - 1] >= '0' && line[at - 1] <= '9') at--;
@@ -127,7 +127,7 @@ static int find_number(const char *line, size_t len, size_t *begin, size_t *end,
     }
     *begin = at;
     *end = len;
-    return at && is_space(line[at - 1]);
+    return at && folded_scan_is_space(line[at - 1]);
 }
 
 /* The weight at the end of a line, times scale: where the frames end in *frames_len. 0 if there is
@@ -154,13 +154,13 @@ static int read_weight(const char *line, size_t len, uint32_t scale, size_t *fra
     }
     if (i < end) up = line[i] >= '5';
     if (__builtin_add_overflow(value, up, &value)) return 0;
-    while (begin && is_space(line[begin - 1])) begin--;
+    while (begin && folded_scan_is_space(line[begin - 1])) begin--;
     *frames_len = begin;
     *weight = value;
     return 1;
 }
 
-static int blank(const char *line, size_t len)
+static int folded_scan_blank(const char *line, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return 0;
@@ -169,7 +169,7 @@ static int blank(const char *line, size_t len)
 }
 
 /* The line at data, its end in *len. */
-static const char *next_line(const char *data, const char *end, size_t *len)
+static const char *folded_scan_next_line(const char *data, const char *end, size_t *len)
 {
     const char *newline = memchr(data, '\n', (size_t)(end - data));
     *len = (size_t)((newline ? newline : end) - data);
@@ -207,7 +207,7 @@ int sonde_folded_scan_survey(struct sonde_folded_scan *s)
     for (const char *at = s->at; at < s->end;) {
         const char *line = at;
         size_t len, begin, end, fraction, before;
-        at = next_line(line, s->end, &len);
+        at = folded_scan_next_line(line, s->end, &len);
         if (!find_number(line, len, &begin, &end, &fraction)) continue;
         lines++;
         if (fraction > digits) digits = fraction;
@@ -225,9 +225,9 @@ static void begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b
     for (int found = 0; !found;) {
         if (s->at == s->end) return;
         line = s->at;
-        s->at = next_line(line, s->end, &line_len);
+        s->at = folded_scan_next_line(line, s->end, &line_len);
         s->number++;
-        if (blank(line, line_len)) continue;
+        if (folded_scan_blank(line, line_len)) continue;
         const char *fault = line_fault(s, line, line_len, &len);
         found = !fault;
         if (fault && !s->bad++) {
@@ -268,7 +268,7 @@ static int push_mark(struct sonde_folded_scan *s, struct sonde_folded_mark mark)
 }
 
 /* The first frame may be the mark of a cut stack. */
-static int is_truncated(const struct sonde_folded_scan *s, size_t len)
+static int folded_scan_is_truncated(const struct sonde_folded_scan *s, size_t len)
 {
     return !s->count && len == strlen(SONDE_TRUNCATED_NAME) &&
            !memcmp(s->frames, SONDE_TRUNCATED_NAME, len);
@@ -288,13 +288,13 @@ static int scan_frames(struct sonde_folded_scan *s, struct sonde_folded_batch *b
         const uint32_t hash = sonde_hash_until(text, s->len - s->next, ';', &len);
         const struct sonde_folded_mark mark = { .end = s->next + len };
         uint32_t word = SONDE_FOLDED_EMPTY;
-        if (is_truncated(s, len)) {
+        if (folded_scan_is_truncated(s, len)) {
             word = SONDE_FOLDED_TRUNCATED;
         } else if (len) {
-            word = find_name(s, b, text, len, hash);
-            if (!word) return no_memory(s, b);
+            word = folded_scan_find_name(s, b, text, len, hash);
+            if (!word) return folded_scan_no_memory(s, b);
         }
-        if (s->count == FRAMES_MAX || push_mark(s, mark)) return no_memory(s, b);
+        if (s->count == FRAMES_MAX || push_mark(s, mark)) return folded_scan_no_memory(s, b);
         b->tokens[b->token_count++] = word;
         s->next = mark.end + 1;
     }
@@ -323,8 +323,8 @@ int sonde_folded_probe(const char *data, size_t len)
     for (const char *at = data, *end = data + len; at < end && good + bad < LINES;) {
         const char *line = at;
         size_t line_len, frames_len;
-        at = next_line(line, end, &line_len);
-        if (blank(line, line_len)) continue;
+        at = folded_scan_next_line(line, end, &line_len);
+        if (folded_scan_blank(line, line_len)) continue;
         if (line_fault(&s, line, line_len, &frames_len)) bad++;
         else good++;
     }

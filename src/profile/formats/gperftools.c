@@ -12,7 +12,7 @@
 
 enum { HEADER_WORDS = 5, DEPTH_MAX = 65535, PERIOD_US_MAX = 1000000000 };
 
-struct words {
+struct gperftools_words {
     const char *data;
     size_t len, at;   /* bytes */
     size_t size;      /* of a word */
@@ -20,7 +20,7 @@ struct words {
 };
 
 /* The next word; 0 = there is none. */
-static int next_word(struct words *w, uint64_t *out)
+static int next_word(struct gperftools_words *w, uint64_t *out)
 {
     uint64_t v = 0;
     uint32_t half;
@@ -37,10 +37,10 @@ static int next_word(struct words *w, uint64_t *out)
 }
 
 /* Which size and order of words makes the header right; 0 = none. */
-static int find_words(const char *data, size_t len, struct words *out, uint64_t *period_us)
+static int find_words(const char *data, size_t len, struct gperftools_words *out, uint64_t *period_us)
 {
     for (int form = 0; form < 4; form++) {
-        struct words w = { .data = data, .len = len, .size = form & 1 ? 4 : 8, .swap = form & 2 };
+        struct gperftools_words w = { .data = data, .len = len, .size = form & 1 ? 4 : 8, .swap = form & 2 };
         uint64_t v[HEADER_WORDS], skipped;
         int got = 0;
         while (got < HEADER_WORDS && next_word(&w, &v[got])) got++;
@@ -58,24 +58,24 @@ static int find_words(const char *data, size_t len, struct words *out, uint64_t 
     return 0;
 }
 
-struct reader {
+struct gperftools_reader {
     struct sonde_profile *p;
     struct sonde_err *err;
-    struct words w;
+    struct gperftools_words w;
     struct sonde_import_maps maps;
     uint64_t period_ns;
     uint32_t *path;
 };
 
-static int damaged(const struct reader *r, const char *what)
+static int gperftools_damaged(const struct gperftools_reader *r, const char *what)
 {
     return sonde_err_set(r->err, SONDE_EFORMAT, "byte %zu: %s", r->w.at, what);
 }
 
 /* Where the maps begin: behind the record that ends the stacks. */
-static int find_end(const struct reader *r, size_t *out)
+static int find_end(const struct gperftools_reader *r, size_t *out)
 {
-    struct words w = r->w;
+    struct gperftools_words w = r->w;
     uint64_t count, depth, pc;
     for (;;) {
         if (!next_word(&w, &count) || !next_word(&w, &depth)) break;
@@ -90,13 +90,13 @@ static int find_end(const struct reader *r, size_t *out)
                          "file was cut short", w.at);
 }
 
-static int read_stack(struct reader *r, uint64_t count, uint64_t depth)
+static int gperftools_read_stack(struct gperftools_reader *r, uint64_t count, uint64_t depth)
 {
     struct sonde_profile_sample s = { .kind = SONDE_SAMPLE_CPU };
     uint64_t pc, leaf = 0;
     uint32_t n = 0;
     for (uint64_t i = 0; i < depth; i++) {
-        if (!next_word(&r->w, &pc)) return damaged(r, "the file was cut short");
+        if (!next_word(&r->w, &pc)) return gperftools_damaged(r, "the file was cut short");
         if (!i) leaf = pc;
         /* The handler may see the innermost function twice: by its registers and on the stack. */
         if (n == DEPTH_MAX || (i == 1 && pc == leaf)) continue;
@@ -110,11 +110,13 @@ static int read_stack(struct reader *r, uint64_t count, uint64_t depth)
         if (!s.stack) return sonde_import_no_room(r->p, r->err);
     }
     s.count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
-    if (__builtin_mul_overflow(count, r->period_ns, &s.weight)) return damaged(r, "too large a count");
+    if (__builtin_mul_overflow(count, r->period_ns, &s.weight)) {
+        return gperftools_damaged(r, "too large a count");
+    }
     return sonde_import_sample(r->p, &s, r->err);
 }
 
-static int read_file(struct reader *r)
+static int gperftools_read_file(struct gperftools_reader *r)
 {
     size_t maps = 0;
     uint64_t count, depth;
@@ -125,23 +127,23 @@ static int read_file(struct reader *r)
     }
     const size_t end = maps - 3 * r->w.size;
     while (!rc && r->w.at < end && next_word(&r->w, &count) && next_word(&r->w, &depth)) {
-        rc = read_stack(r, count, depth);
+        rc = gperftools_read_stack(r, count, depth);
     }
-    if (!rc && !r->p->samples_count) rc = damaged(r, "no samples in it");
+    if (!rc && !r->p->samples_count) rc = gperftools_damaged(r, "no samples in it");
     return rc;
 }
 
 static int gperftools_read(const char *data, size_t len, struct sonde_import *how,
                            struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader r = { .p = p, .err = err };
+    struct gperftools_reader r = { .p = p, .err = err };
     uint64_t period_us;
     if (!find_words(data, len, &r.w, &period_us)) {
         return sonde_err_set(err, SONDE_EFORMAT, "byte 0: not the header of a CPU profile");
     }
     r.period_ns = period_us * 1000;
     r.path = sonde__alloc(DEPTH_MAX * sizeof(*r.path));
-    int rc = r.path ? read_file(&r) : sonde_import_no_room(p, err);
+    int rc = r.path ? gperftools_read_file(&r) : sonde_import_no_room(p, err);
     p->rate_hz = 1e6 / (double)period_us;
     p->engine = sonde_profile_cstring(p, "import");
     if (!rc && how) how->addresses = r.maps.count > 0;
@@ -152,7 +154,7 @@ static int gperftools_read(const char *data, size_t len, struct sonde_import *ho
 
 static int gperftools_probe(const char *data, size_t len)
 {
-    struct words w;
+    struct gperftools_words w;
     uint64_t period;
     return find_words(data, len, &w, &period);
 }

@@ -33,7 +33,7 @@ struct numbers {
     uint64_t live, live_bytes, all, all_bytes;
 };
 
-struct reader {
+struct heap_text_reader {
     struct sonde_profile *p;
     struct sonde_err *err;
     struct sonde_import_maps maps;
@@ -65,7 +65,7 @@ static int parse_numbers(const char *s, struct numbers *n, const char **rest)
 }
 
 /* Innermost first, as they stand. */
-static int parse_stack(struct reader *r, const char *s)
+static int parse_stack(struct heap_text_reader *r, const char *s)
 {
     r->depth = 0;
     for (char *end; *s; s = end) {
@@ -85,7 +85,7 @@ static int parse_stack(struct reader *r, const char *s)
 }
 
 /* Go: "#\t0x45e2a1\tmain.leak+0x41\t/src/main.go:12"; a frame of the stack at hand. */
-static int parse_name(struct reader *r, char *s)
+static int heap_text_parse_name(struct heap_text_reader *r, char *s)
 {
     char *address = strtok_r(s + 1, "\t ", &s), *name = strtok_r(NULL, "\t", &s);
     char *file = name ? strtok_r(NULL, "\t", &s) : NULL;
@@ -108,7 +108,7 @@ static int parse_name(struct reader *r, char *s)
 
 /* ---- Samples ---------------------------------------------------------------------------------- */
 
-static int add_kind(struct reader *r, int kind, uint32_t stack, uint64_t count, uint64_t bytes)
+static int add_kind(struct heap_text_reader *r, int kind, uint32_t stack, uint64_t count, uint64_t bytes)
 {
     if (!count || !bytes) return 0;
     double scale = 1;
@@ -124,7 +124,7 @@ static int add_kind(struct reader *r, int kind, uint32_t stack, uint64_t count, 
 }
 
 /* The sample at hand, when its stack is complete. */
-static int end_sample(struct reader *r)
+static int heap_text_end_sample(struct heap_text_reader *r)
 {
     if (!r->has_sample) return 0;
     uint32_t stack = 0;
@@ -143,7 +143,7 @@ static int end_sample(struct reader *r)
 /* ---- The file --------------------------------------------------------------------------------- */
 
 /* "heap_v2/524288" and the like. */
-static void parse_type(struct reader *r, const char *s)
+static void parse_type(struct heap_text_reader *r, const char *s)
 {
     while (isspace((unsigned char)*s)) s++;
     const char *slash = strchr(s, '/');
@@ -154,7 +154,7 @@ static void parse_type(struct reader *r, const char *s)
     else if (n > 3 && !memcmp(s + n - 3, "_v2", 3)) r->rate = rate;
 }
 
-static int read_header(struct reader *r)
+static int heap_text_read_header(struct heap_text_reader *r)
 {
     static const char start[] = "heap profile:";
     const char *rest;
@@ -173,30 +173,30 @@ static int read_header(struct reader *r)
 }
 
 /* 1: it is no such line. */
-static int read_jemalloc(struct reader *r, const char *s)
+static int read_jemalloc(struct heap_text_reader *r, const char *s)
 {
     const char *rest;
     if (*s == '@') {
-        const int rc = end_sample(r);
+        const int rc = heap_text_end_sample(r);
         return rc ? rc : parse_stack(r, s + 1);
     }
     if (strncmp(s, "t*:", 3)) return *s == 't' && isdigit((unsigned char)s[1]) ? 0 : 1;
     if (!parse_numbers(s + 3, &r->sample, &rest)) return 1;
     r->has_sample = r->depth > 0; /* the first is the sum of all */
-    return end_sample(r);
+    return heap_text_end_sample(r);
 }
 
-static int read_line(struct reader *r)
+static int heap_text_read_line(struct heap_text_reader *r)
 {
     const char *s = r->line, *rest;
     while (isspace((unsigned char)*s)) s++;
     if (!*s) return 0;
-    if (*s == '#') return r->has_sample ? parse_name(r, r->line + (s - r->line)) : 0;
+    if (*s == '#') return r->has_sample ? heap_text_parse_name(r, r->line + (s - r->line)) : 0;
     if (r->jemalloc) {
         const int rc = read_jemalloc(r, s);
         return rc == 1 ? DAMAGED(r, "neither '@ address …' nor 't*: count: bytes [count: bytes]'") : rc;
     }
-    const int rc = end_sample(r);
+    const int rc = heap_text_end_sample(r);
     if (rc) return rc;
     if (!parse_numbers(s, &r->sample, &rest)) {
         return DAMAGED(r, "not 'count: bytes [count: bytes] @ address …'");
@@ -217,7 +217,7 @@ static const char *find_maps(const char *data, size_t len)
     return data + len;
 }
 
-static int read_file(struct reader *r, const char *data, size_t len)
+static int heap_text_read_file(struct heap_text_reader *r, const char *data, size_t len)
 {
     const char *end = find_maps(data, len);
     int rc = 0;
@@ -231,16 +231,16 @@ static int read_file(struct reader *r, const char *data, size_t len)
         if (n >= LINE_MAX_BYTES) return DAMAGED(r, "a line that is too long");
         memcpy(r->line, at, n);
         r->line[n] = '\0';
-        rc = r->number == 1 ? read_header(r) : read_line(r);
+        rc = r->number == 1 ? heap_text_read_header(r) : heap_text_read_line(r);
         at = newline ? newline + 1 : end;
     }
-    return rc ? rc : end_sample(r);
+    return rc ? rc : heap_text_end_sample(r);
 }
 
 static int heap_text_read(const char *data, size_t len, struct sonde_import *how,
                           struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader *r = sonde__calloc(1, sizeof(*r));
+    struct heap_text_reader *r = sonde__calloc(1, sizeof(*r));
     if (r) r->line = sonde__alloc(LINE_MAX_BYTES);
     if (!r || !r->line) {
         sonde__free(r);
@@ -248,7 +248,7 @@ static int heap_text_read(const char *data, size_t len, struct sonde_import *how
     }
     r->p = p;
     r->err = err;
-    int rc = read_file(r, data, len);
+    int rc = heap_text_read_file(r, data, len);
     if (!rc && !p->samples_count) rc = sonde_err_set(err, SONDE_EFORMAT, "no allocations in it");
     if (!rc && how) how->addresses = r->maps.count > 0;
     p->engine = sonde_profile_cstring(p, "import");

@@ -103,7 +103,7 @@ int sonde_import_sample(struct sonde_profile *p, const struct sonde_profile_samp
 
 /* ---- Addresses -------------------------------------------------------------------------------- */
 
-static int by_start(const void *a, const void *b)
+static int import_by_start(const void *a, const void *b)
 {
     const struct sonde_import_map *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
@@ -154,7 +154,7 @@ int sonde_import_maps_read(struct sonde_import_maps *m, const char *data, size_t
         }
         at = newline ? newline + 1 : end;
     }
-    if (m->count) qsort(m->rows, m->count, sizeof(*m->rows), by_start);
+    if (m->count) qsort(m->rows, m->count, sizeof(*m->rows), import_by_start);
     return 0;
 }
 

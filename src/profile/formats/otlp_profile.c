@@ -40,16 +40,16 @@ static const char *const words[] = { "nanoseconds", "cpu", "thread.name", "threa
                                      "process.executable.build_id.gnu", SONDE_TRUNCATED_NAME };
 enum { W_NANOSECONDS, W_CPU, W_THREAD_NAME, W_THREAD_ID, W_BUILD_ID, W_TRUNCATED, W_TYPE, W_UNIT };
 
-struct row {
+struct otlp_profile_row {
     uint32_t stack, thread, link, truncated; /* link: span + 1 */
     uint64_t weight;
 };
 
-struct writer {
+struct otlp_profile_writer {
     const struct sonde_profile *p;
     enum sonde_sample_kind kind;
     struct sonde_buf dictionary, profile, message, inner;
-    struct row *rows;
+    struct otlp_profile_row *rows;
     size_t row_count;
     uint32_t *attribute_of;      /* thread -> its first attribute, or 0; a second one follows if it
                                     has a name and a tid */
@@ -58,21 +58,25 @@ struct writer {
     size_t path_cap;
 };
 
-static uint64_t word(const struct writer *w, uint32_t which) { return w->p->strings_count + which; }
+static uint64_t otlp_profile_word(const struct otlp_profile_writer *w, uint32_t which)
+{
+    return w->p->strings_count + which;
+}
 
-static void put_nonzero(struct sonde_buf *b, uint32_t field, uint64_t v)
+static void otlp_profile_put_nonzero(struct sonde_buf *b, uint32_t field, uint64_t v)
 {
     if (v) sonde_pb_uint(b, field, v);
 }
 
 /* w->message as a row of a table. */
-static void put_row(struct writer *w, uint32_t table)
+static void otlp_profile_put_row(struct otlp_profile_writer *w, uint32_t table)
 {
     sonde_pb_message(&w->dictionary, table, &w->message);
     sonde_buf_reset(&w->message);
 }
 
-static void put_id(struct sonde_buf *b, uint32_t field, const uint64_t *ids, size_t count)
+static void otlp_profile_put_id(struct sonde_buf *b, uint32_t field, const uint64_t *ids,
+                                size_t count)
 {
     uint64_t bytes[2];
     for (size_t i = 0; i < count; i++) bytes[i] = __builtin_bswap64(ids[i]);
@@ -81,7 +85,7 @@ static void put_id(struct sonde_buf *b, uint32_t field, const uint64_t *ids, siz
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static void put_string(struct writer *w, const char *s)
+static void otlp_profile_put_string(struct otlp_profile_writer *w, const char *s)
 {
     const size_t len = strlen(s);
     if (sonde__utf8_valid(s, len)) {
@@ -99,74 +103,75 @@ static void put_string(struct writer *w, const char *s)
     sonde__free(clean);
 }
 
-static void put_strings(struct writer *w)
+static void otlp_profile_put_strings(struct otlp_profile_writer *w)
 {
     const struct pprof_kind *names = &sonde_pprof_kinds[w->kind];
-    for (uint32_t i = 0; i < w->p->strings_count; i++) put_string(w, w->p->strings[i]);
-    for (size_t i = 0; i < SONDE_COUNT(words); i++) put_string(w, words[i]);
-    put_string(w, names->weight);
-    put_string(w, names->unit);
+    for (uint32_t i = 0; i < w->p->strings_count; i++) otlp_profile_put_string(w, w->p->strings[i]);
+    for (size_t i = 0; i < SONDE_COUNT(words); i++) otlp_profile_put_string(w, words[i]);
+    otlp_profile_put_string(w, names->weight);
+    otlp_profile_put_string(w, names->unit);
 }
 
-static void put_mappings(struct writer *w)
+static void put_mappings(struct otlp_profile_writer *w)
 {
     for (uint32_t i = 0; i < w->p->modules_count; i++) {
         const struct sonde_profile_module *m = &w->p->modules[i];
         const uint64_t attribute = w->build_id_of[i];
-        put_nonzero(&w->message, MAPPING_START, m->start);
-        put_nonzero(&w->message, MAPPING_LIMIT, m->end);
-        put_nonzero(&w->message, MAPPING_OFFSET, m->offset);
-        put_nonzero(&w->message, MAPPING_FILE, m->path);
+        otlp_profile_put_nonzero(&w->message, MAPPING_START, m->start);
+        otlp_profile_put_nonzero(&w->message, MAPPING_LIMIT, m->end);
+        otlp_profile_put_nonzero(&w->message, MAPPING_OFFSET, m->offset);
+        otlp_profile_put_nonzero(&w->message, MAPPING_FILE, m->path);
         sonde_pb_packed_uint(&w->message, MAPPING_ATTRIBUTE, &attribute, attribute != 0);
-        put_row(w, TABLE_MAPPING);
+        otlp_profile_put_row(w, TABLE_MAPPING);
     }
 }
 
 /* The last one is that of stacks which do not reach their thread's start. */
-static void put_functions(struct writer *w)
+static void otlp_profile_put_functions(struct otlp_profile_writer *w)
 {
     for (uint32_t i = 0; i < w->p->functions_count; i++) {
         const struct sonde_profile_function *f = &w->p->functions[i];
-        put_nonzero(&w->message, FUNCTION_NAME, f->name);
-        put_nonzero(&w->message, FUNCTION_FILE, f->file);
-        put_nonzero(&w->message, FUNCTION_START_LINE, f->start_line);
-        put_row(w, TABLE_FUNCTION);
+        otlp_profile_put_nonzero(&w->message, FUNCTION_NAME, f->name);
+        otlp_profile_put_nonzero(&w->message, FUNCTION_FILE, f->file);
+        otlp_profile_put_nonzero(&w->message, FUNCTION_START_LINE, f->start_line);
+        otlp_profile_put_row(w, TABLE_FUNCTION);
     }
-    sonde_pb_uint(&w->message, FUNCTION_NAME, word(w, W_TRUNCATED));
-    put_row(w, TABLE_FUNCTION);
+    sonde_pb_uint(&w->message, FUNCTION_NAME, otlp_profile_word(w, W_TRUNCATED));
+    otlp_profile_put_row(w, TABLE_FUNCTION);
 }
 
-static void put_line(struct writer *w, uint32_t function, uint32_t line)
+static void otlp_profile_put_line(struct otlp_profile_writer *w, uint32_t function, uint32_t line)
 {
-    put_nonzero(&w->inner, LINE_FUNCTION, function);
-    put_nonzero(&w->inner, LINE_LINE, line);
+    otlp_profile_put_nonzero(&w->inner, LINE_FUNCTION, function);
+    otlp_profile_put_nonzero(&w->inner, LINE_LINE, line);
     sonde_pb_message(&w->message, LOCATION_LINE, &w->inner);
     sonde_buf_reset(&w->inner);
 }
 
-static void put_locations(struct writer *w)
+static void put_locations(struct otlp_profile_writer *w)
 {
     for (uint32_t i = 0; i < w->p->locations_count; i++) {
         const struct sonde_profile_location *l = &w->p->locations[i];
-        put_nonzero(&w->message, LOCATION_MAPPING, l->module);
-        put_nonzero(&w->message, LOCATION_ADDRESS, l->address);
+        otlp_profile_put_nonzero(&w->message, LOCATION_MAPPING, l->module);
+        otlp_profile_put_nonzero(&w->message, LOCATION_ADDRESS, l->address);
         for (uint32_t k = 0; k < l->line_count; k++) {
-            put_line(w, w->p->lines[l->line + k].function, w->p->lines[l->line + k].line);
+            otlp_profile_put_line(w, w->p->lines[l->line + k].function,
+                                  w->p->lines[l->line + k].line);
         }
-        put_row(w, TABLE_LOCATION);
+        otlp_profile_put_row(w, TABLE_LOCATION);
     }
-    put_line(w, w->p->functions_count, 0);
-    put_row(w, TABLE_LOCATION);
+    otlp_profile_put_line(w, w->p->functions_count, 0);
+    otlp_profile_put_row(w, TABLE_LOCATION);
 }
 
-static void put_attribute(struct writer *w, uint32_t key, const char *text, uint64_t number)
+static void put_attribute(struct otlp_profile_writer *w, uint32_t key, const char *text, uint64_t number)
 {
-    sonde_pb_uint(&w->message, ATTRIBUTE_KEY, word(w, key));
+    sonde_pb_uint(&w->message, ATTRIBUTE_KEY, otlp_profile_word(w, key));
     if (text) sonde_pb_str(&w->inner, ANY_STRING, text, strlen(text));
     else sonde_pb_uint(&w->inner, ANY_INT, number);
     sonde_pb_message(&w->message, ATTRIBUTE_VALUE, &w->inner);
     sonde_buf_reset(&w->inner);
-    put_row(w, TABLE_ATTRIBUTE);
+    otlp_profile_put_row(w, TABLE_ATTRIBUTE);
 }
 
 static const char *clean_name(const struct sonde_profile *p, uint32_t id)
@@ -176,10 +181,10 @@ static const char *clean_name(const struct sonde_profile *p, uint32_t id)
 }
 
 /* Numbers them too. */
-static void put_attributes(struct writer *w)
+static void otlp_profile_put_attributes(struct otlp_profile_writer *w)
 {
     uint32_t next = 1;
-    put_row(w, TABLE_ATTRIBUTE);
+    otlp_profile_put_row(w, TABLE_ATTRIBUTE);
     for (uint32_t i = 0; i < w->p->threads_count; i++) {
         const struct sonde_profile_thread *t = &w->p->threads[i];
         const char *name = clean_name(w->p, t->name);
@@ -198,9 +203,9 @@ static void put_attributes(struct writer *w)
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static int by_key(const void *a, const void *b)
+static int otlp_profile_by_key(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct otlp_profile_row *x = a, *y = b;
     if (x->stack != y->stack) return x->stack < y->stack ? -1 : 1;
     if (x->truncated != y->truncated) return x->truncated < y->truncated ? -1 : 1;
     if (x->link != y->link) return x->link < y->link ? -1 : 1;
@@ -208,7 +213,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Those that pass, sorted, of the same key added up. */
-static int collect_rows(struct writer *w, const struct sonde_profile_match *m)
+static int otlp_profile_collect_rows(struct otlp_profile_writer *w, const struct sonde_profile_match *m)
 {
     uint32_t *span_of;
     size_t n = 0, kept = 0;
@@ -217,13 +222,13 @@ static int collect_rows(struct writer *w, const struct sonde_profile_match *m)
     for (uint32_t i = 0; i < w->p->samples_count; i++) {
         const struct sonde_profile_sample *s = &w->p->samples[i];
         if (!sonde_profile_matches(m, i)) continue;
-        w->rows[n++] = (struct row){ s->stack, s->thread, span_of[i],
+        w->rows[n++] = (struct otlp_profile_row){ s->stack, s->thread, span_of[i],
                                      s->flags & SONDE_SAMPLE_TRUNCATED, s->weight };
     }
     sonde__free(span_of);
-    qsort(w->rows, n, sizeof(*w->rows), by_key);
+    qsort(w->rows, n, sizeof(*w->rows), otlp_profile_by_key);
     for (size_t i = 0; i < n; i++) {
-        if (kept && by_key(&w->rows[kept - 1], &w->rows[i]) == 0) {
+        if (kept && otlp_profile_by_key(&w->rows[kept - 1], &w->rows[i]) == 0) {
             w->rows[kept - 1].weight += w->rows[i].weight;
         } else {
             w->rows[kept++] = w->rows[i];
@@ -234,7 +239,7 @@ static int collect_rows(struct writer *w, const struct sonde_profile_match *m)
 }
 
 /* The leaf first. */
-static int put_stack(struct writer *w, const struct row *r)
+static int otlp_profile_put_stack(struct otlp_profile_writer *w, const struct otlp_profile_row *r)
 {
     size_t depth = 1, n = 0;
     for (uint32_t at = r->stack; at; at = w->p->stacks[at].parent) depth++;
@@ -249,25 +254,26 @@ static int put_stack(struct writer *w, const struct row *r)
     }
     if (r->truncated) w->path[n++] = w->p->locations_count;
     sonde_pb_packed_uint(&w->message, STACK_LOCATION, w->path, n);
-    put_row(w, TABLE_STACK);
+    otlp_profile_put_row(w, TABLE_STACK);
     return 0;
 }
 
-static void put_link(struct writer *w, const struct sonde_profile_span *s)
+static void put_link(struct otlp_profile_writer *w, const struct sonde_profile_span *s)
 {
-    put_id(&w->message, LINK_TRACE, (const uint64_t[]){ s->trace_hi, s->trace_lo }, 2);
-    put_id(&w->message, LINK_SPAN, &s->id, 1);
-    put_row(w, TABLE_LINK);
+    otlp_profile_put_id(&w->message, LINK_TRACE, (const uint64_t[]){ s->trace_hi, s->trace_lo }, 2);
+    otlp_profile_put_id(&w->message, LINK_SPAN, &s->id, 1);
+    otlp_profile_put_row(w, TABLE_LINK);
 }
 
-static void put_sample(struct writer *w, const struct row *r, uint32_t stack, uint32_t link)
+static void otlp_profile_put_sample(struct otlp_profile_writer *w, const struct otlp_profile_row *r, uint32_t stack,
+                                    uint32_t link)
 {
     const struct sonde_profile_thread *t = &w->p->threads[r->thread];
     const uint64_t first = w->attribute_of[r->thread], both[2] = { first, first + 1 };
     const size_t count = first ? (size_t)(*clean_name(w->p, t->name) != 0) + (t->tid != 0) : 0;
     sonde_pb_uint(&w->message, SAMPLE_STACK, stack);
     sonde_pb_packed_uint(&w->message, SAMPLE_ATTRIBUTE, both, count);
-    put_nonzero(&w->message, SAMPLE_LINK, link);
+    otlp_profile_put_nonzero(&w->message, SAMPLE_LINK, link);
     sonde_pb_packed_uint(&w->message, SAMPLE_VALUE, &r->weight, 1);
     sonde_pb_message(&w->profile, PROFILE_SAMPLE, &w->message);
     sonde_buf_reset(&w->message);
@@ -275,24 +281,24 @@ static void put_sample(struct writer *w, const struct row *r, uint32_t stack, ui
 
 /* Rows are sorted by stack. Links are numbered as they come; one per span and stack is enough of a
  * bound, since spans of a sample are few. */
-static int put_samples(struct writer *w)
+static int otlp_profile_put_samples(struct otlp_profile_writer *w)
 {
     uint32_t stacks = 1, links = 1;
     uint32_t *link_of = sonde__calloc((size_t)w->p->spans_count + 1, sizeof(*link_of));
     int rc = link_of ? 0 : SONDE_ENOMEM;
-    put_row(w, TABLE_STACK);
-    put_row(w, TABLE_LINK);
+    otlp_profile_put_row(w, TABLE_STACK);
+    otlp_profile_put_row(w, TABLE_LINK);
     for (size_t i = 0; i < w->row_count && !rc; i++) {
-        const struct row *r = &w->rows[i], *before = i ? r - 1 : NULL;
+        const struct otlp_profile_row *r = &w->rows[i], *before = i ? r - 1 : NULL;
         if (!before || before->stack != r->stack || before->truncated != r->truncated) {
-            rc = put_stack(w, r);
+            rc = otlp_profile_put_stack(w, r);
             stacks++;
         }
         if (r->link && !link_of[r->link]) {
             put_link(w, &w->p->spans[r->link - 1]);
             link_of[r->link] = links++;
         }
-        put_sample(w, r, stacks - 1, r->link ? link_of[r->link] : 0);
+        otlp_profile_put_sample(w, r, stacks - 1, r->link ? link_of[r->link] : 0);
     }
     sonde__free(link_of);
     return rc;
@@ -300,7 +306,7 @@ static int put_samples(struct writer *w)
 
 /* ---- The request ----------------------------------------------------------------------------- */
 
-static void put_type(struct writer *w, uint32_t field, uint64_t type, uint64_t unit)
+static void put_type(struct otlp_profile_writer *w, uint32_t field, uint64_t type, uint64_t unit)
 {
     sonde_pb_uint(&w->message, TYPE_TYPE, type);
     sonde_pb_uint(&w->message, TYPE_UNIT, unit);
@@ -309,40 +315,42 @@ static void put_type(struct writer *w, uint32_t field, uint64_t type, uint64_t u
 }
 
 /* The same profile has the same id, so that one which came twice can be told. */
-static void put_profile_id(struct writer *w)
+static void put_profile_id(struct otlp_profile_writer *w)
 {
     const struct sonde_profile *p = w->p;
     uint64_t hi = p->start_ns * 0x9e3779b97f4a7c15ull ^ p->end_ns;
     uint64_t lo = p->weights[w->kind] * 0xbf58476d1ce4e5b9ull ^ (p->samples_count + 1);
     for (const char *s = sonde_profile_str(p, p->program); *s; s++) hi = (hi ^ (uint8_t)*s) * 31;
     lo = (lo ^ (uint64_t)w->kind << 56) | 1;
-    put_id(&w->profile, PROFILE_ID, (const uint64_t[]){ hi, lo }, 2);
+    otlp_profile_put_id(&w->profile, PROFILE_ID, (const uint64_t[]){ hi, lo }, 2);
 }
 
-static void put_facts(struct writer *w)
+static void otlp_profile_put_facts(struct otlp_profile_writer *w)
 {
     const struct sonde_profile *p = w->p;
-    put_type(w, PROFILE_TYPE, word(w, W_TYPE), word(w, W_UNIT));
+    put_type(w, PROFILE_TYPE, otlp_profile_word(w, W_TYPE), otlp_profile_word(w, W_UNIT));
     sonde_pb_fixed64(&w->profile, PROFILE_TIME, p->start_ns);
-    put_nonzero(&w->profile, PROFILE_DURATION,
-                p->end_ns > p->start_ns ? p->end_ns - p->start_ns : 0);
+    otlp_profile_put_nonzero(&w->profile, PROFILE_DURATION,
+                             p->end_ns > p->start_ns ? p->end_ns - p->start_ns : 0);
     if (w->kind == SONDE_SAMPLE_CPU && p->rate_hz > 0) {
-        put_type(w, PROFILE_PERIOD_TYPE, word(w, W_CPU), word(w, W_NANOSECONDS));
+        put_type(w, PROFILE_PERIOD_TYPE, otlp_profile_word(w, W_CPU),
+                 otlp_profile_word(w, W_NANOSECONDS));
         sonde_pb_uint(&w->profile, PROFILE_PERIOD, (uint64_t)(1e9 / p->rate_hz + 0.5));
     }
     put_profile_id(w);
 }
 
-static int put_request(struct writer *w, const struct sonde_buf *resource, struct sonde_buf *out)
+static int otlp_profile_put_request(struct otlp_profile_writer *w, const struct sonde_buf *resource,
+                                    struct sonde_buf *out)
 {
-    put_attributes(w);
+    otlp_profile_put_attributes(w);
     put_mappings(w);
-    put_functions(w);
+    otlp_profile_put_functions(w);
     put_locations(w);
-    const int rc = put_samples(w);
+    const int rc = otlp_profile_put_samples(w);
     if (rc) return rc;
-    put_strings(w);
-    put_facts(w);
+    otlp_profile_put_strings(w);
+    otlp_profile_put_facts(w);
     /* From the inside out. */
     sonde_pb_str(&w->inner, SCOPE_NAME, "sonde", 5);
     sonde_pb_str(&w->inner, SCOPE_VERSION, SONDE_VERSION, strlen(SONDE_VERSION));
@@ -356,15 +364,15 @@ static int put_request(struct writer *w, const struct sonde_buf *resource, struc
     return out->error;
 }
 
-static int write_all(struct writer *w, const struct sonde_profile_match *m,
-                     const struct sonde_buf *resource, struct sonde_buf *out)
+static int otlp_profile_write_all(struct otlp_profile_writer *w, const struct sonde_profile_match *m,
+                                  const struct sonde_buf *resource, struct sonde_buf *out)
 {
     struct sonde_buf *const bufs[] = { &w->dictionary, &w->profile, &w->message, &w->inner };
     for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_init(bufs[i], out->max);
     w->attribute_of = sonde__calloc(w->p->threads_count, sizeof(*w->attribute_of));
     w->build_id_of = sonde__calloc(w->p->modules_count, sizeof(*w->build_id_of));
-    int rc = w->attribute_of && w->build_id_of ? collect_rows(w, m) : SONDE_ENOMEM;
-    if (!rc) rc = put_request(w, resource, out);
+    int rc = w->attribute_of && w->build_id_of ? otlp_profile_collect_rows(w, m) : SONDE_ENOMEM;
+    if (!rc) rc = otlp_profile_put_request(w, resource, out);
     for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_release(bufs[i]);
     sonde__free(w->attribute_of);
     sonde__free(w->build_id_of);
@@ -380,8 +388,8 @@ int sonde_otlp_profile_write(const struct sonde_profile *p, const struct sonde_p
     struct sonde_profile_match *m;
     int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    struct writer w = { .p = p, .kind = (enum sonde_sample_kind)sonde_profile_match_kind(m) };
-    rc = write_all(&w, m, resource, out);
+    struct otlp_profile_writer w = { .p = p, .kind = (enum sonde_sample_kind)sonde_profile_match_kind(m) };
+    rc = otlp_profile_write_all(&w, m, resource, out);
     sonde_profile_match_destroy(m);
     return rc ? sonde_err_set(err, rc, "no memory for the OTLP profile") : 0;
 }

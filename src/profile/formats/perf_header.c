@@ -25,7 +25,7 @@ struct sonde_perf_text sonde_perf_word(struct sonde_perf_text *t)
 }
 
 /* A whole number at the start of *t, which is moved past it. 1 if there is one that fits. */
-static int number(struct sonde_perf_text *t, uint64_t *out)
+static int perf_header_number(struct sonde_perf_text *t, uint64_t *out)
 {
     const size_t had = t->len;
     uint64_t v = 0;
@@ -72,10 +72,12 @@ int sonde_perf_hex(struct sonde_perf_text w, uint64_t *out)
 /* ---- The header ------------------------------------------------------------------------------ */
 
 /* "1234.567890:", of any precision up to nanoseconds. */
-static int parse_time(struct sonde_perf_text w, uint64_t *out)
+static int perf_header_parse_time(struct sonde_perf_text w, uint64_t *out)
 {
     uint64_t seconds, ns = 0;
-    if (!number(&w, &seconds) || seconds > UINT32_MAX || !w.len || *w.s != '.') return 0;
+    if (!perf_header_number(&w, &seconds) || seconds > UINT32_MAX || !w.len || *w.s != '.') {
+        return 0;
+    }
     w.s++, w.len--;
     size_t digits = 0;
     for (; w.len && isdigit((unsigned char)*w.s) && digits < 9; w.s++, w.len--, digits++) {
@@ -91,12 +93,12 @@ static int parse_time(struct sonde_perf_text w, uint64_t *out)
 static int parse_ids(struct sonde_perf_text w, uint64_t *pid, uint64_t *tid)
 {
     *pid = 0;
-    if (!number(&w, tid) || *tid > UINT32_MAX) return 0;
+    if (!perf_header_number(&w, tid) || *tid > UINT32_MAX) return 0;
     if (!w.len) return 1;
     *pid = *tid;
     if (*w.s != '/') return 0;
     w.s++, w.len--;
-    return number(&w, tid) && *tid <= UINT32_MAX && !w.len;
+    return perf_header_number(&w, tid) && *tid <= UINT32_MAX && !w.len;
 }
 
 static int is_cpu(struct sonde_perf_text w)
@@ -104,7 +106,7 @@ static int is_cpu(struct sonde_perf_text w)
     uint64_t v;
     if (w.len < 3 || *w.s != '[' || w.s[w.len - 1] != ']') return 0;
     w.s++, w.len -= 2;
-    return number(&w, &v) && !w.len;
+    return perf_header_number(&w, &v) && !w.len;
 }
 
 /* Flags of -F misc: one letter for user, kernel, host or guest, and some that seldom come. */
@@ -118,11 +120,11 @@ static int is_misc(struct sonde_perf_text w)
 
 /* What follows the time: a period, if there is one, and the event's name: "cycles:",
  * "cpu/config=1/:", "sched:sched_switch:". */
-static int parse_event(struct sonde_perf_text t, struct sonde_perf_header *h)
+static int perf_header_parse_event(struct sonde_perf_text t, struct sonde_perf_header *h)
 {
     struct sonde_perf_text after = t, w = sonde_perf_word(&after);
     struct sonde_perf_text digits = w;
-    if (w.len && number(&digits, &h->period) && !digits.len) {
+    if (w.len && perf_header_number(&digits, &h->period) && !digits.len) {
         h->has_period = 1;
         w = sonde_perf_word(&after);
     }
@@ -160,9 +162,9 @@ int sonde_perf_header_timed(struct sonde_perf_text line, struct sonde_perf_heade
     if (!line.len || sonde_perf_is_blank(*line.s) || *line.s == '#') return 0;
     for (struct sonde_perf_text w = sonde_perf_word(&t); w.len; w = sonde_perf_word(&t)) {
         *h = SONDE_PERF_HEADER_NONE;
-        if (!parse_time(w, &h->time_ns)) continue;
+        if (!perf_header_parse_time(w, &h->time_ns)) continue;
         const struct sonde_perf_text who = { line.s, (size_t)(w.s - line.s) };
-        if (parse_who(who, h) && parse_event(t, h)) return 1;
+        if (parse_who(who, h) && perf_header_parse_event(t, h)) return 1;
     }
     return 0;
 }
@@ -175,8 +177,8 @@ int sonde_perf_header_untimed(struct sonde_perf_text line, struct sonde_perf_hea
         *h = SONDE_PERF_HEADER_NONE;
         const struct sonde_perf_text who = { line.s, (size_t)(w.s - line.s) };
         const struct sonde_perf_text rest = { w.s, (size_t)(line.s + line.len - w.s) };
-        if (parse_who(who, h) && !isdigit((unsigned char)*h->comm.s) && parse_event(rest, h) &&
-            (!h->rest.len || *h->rest.s == '(')) {
+        if (parse_who(who, h) && !isdigit((unsigned char)*h->comm.s) &&
+            perf_header_parse_event(rest, h) && (!h->rest.len || *h->rest.s == '(')) {
             return 1;
         }
     }
@@ -186,7 +188,7 @@ int sonde_perf_header_untimed(struct sonde_perf_text line, struct sonde_perf_hea
 /* ---- Any choice of fields -------------------------------------------------------------------- */
 
 /* Columns that a word has with the blanks before it, less the one that separates it. */
-static size_t columns(struct sonde_perf_text line, struct sonde_perf_text w)
+static size_t perf_header_columns(struct sonde_perf_text line, struct sonde_perf_text w)
 {
     size_t blanks = 0;
     while (w.s - blanks > line.s && sonde_perf_is_blank(w.s[-1 - (ptrdiff_t)blanks])) blanks++;
@@ -200,8 +202,8 @@ enum { ID_COLUMNS = 5, PERIOD_COLUMNS = 10, ADDRESS_COLUMNS = 16, PID_MAX = 1 <<
 static int is_period(struct sonde_perf_text line, struct sonde_perf_text w, uint64_t *out)
 {
     struct sonde_perf_text digits = w;
-    return w.len && number(&digits, out) && !digits.len &&
-           (columns(line, w) >= PERIOD_COLUMNS || *out > PID_MAX);
+    return w.len && perf_header_number(&digits, out) && !digits.len &&
+           (perf_header_columns(line, w) >= PERIOD_COLUMNS || *out > PID_MAX);
 }
 
 static int is_ids(struct sonde_perf_text line, struct sonde_perf_text w,
@@ -209,7 +211,7 @@ static int is_ids(struct sonde_perf_text line, struct sonde_perf_text w,
 {
     uint64_t pid, tid;
     if (!w.len || !parse_ids(w, &pid, &tid)) return 0;
-    if (columns(line, w) < ID_COLUMNS && sonde_perf_trim(line).s != w.s) return 0;
+    if (perf_header_columns(line, w) < ID_COLUMNS && sonde_perf_trim(line).s != w.s) return 0;
     h->pid = pid;
     h->tid = tid;
     return 1;
@@ -223,7 +225,7 @@ int sonde_perf_header_sparse(struct sonde_perf_text line, struct sonde_perf_head
     struct sonde_perf_text t = line, next = t, w = last_word(&next);
     *h = SONDE_PERF_HEADER_NONE;
     if (!w.len || *w.s == '#') return 0;
-    if (w.len > 1 && w.s[w.len - 1] == ':' && !parse_time(w, &h->time_ns)) {
+    if (w.len > 1 && w.s[w.len - 1] == ':' && !perf_header_parse_time(w, &h->time_ns)) {
         h->event = (struct sonde_perf_text){ w.s, w.len - 1 };
         t = next, w = last_word(&next);
     }
@@ -232,7 +234,7 @@ int sonde_perf_header_sparse(struct sonde_perf_text line, struct sonde_perf_head
         h->has_period = 1;
         t = next, w = last_word(&next);
     }
-    if (parse_time(w, &h->time_ns)) t = next, w = last_word(&next);
+    if (perf_header_parse_time(w, &h->time_ns)) t = next, w = last_word(&next);
     struct sonde_perf_text before = next, ids = last_word(&before);
     if (is_misc(w) && (is_cpu(ids) || is_ids(line, ids, h))) t = next, w = last_word(&next);
     if (is_cpu(w)) t = next, w = last_word(&next);
@@ -249,12 +251,15 @@ int sonde_perf_header_single(struct sonde_perf_text line, struct sonde_perf_head
     if (!line.len || *line.s == '\t' || *line.s == '#') return 0;
     for (struct sonde_perf_text w = sonde_perf_word(&t); w.len; w = sonde_perf_word(&t)) {
         const int wide = (after_time && sonde_perf_ends(sonde_perf_trim(line), ")")) ||
-                         columns(line, w) >= ADDRESS_COLUMNS;
-        after_time = parse_time(w, &time);
+                         perf_header_columns(line, w) >= ADDRESS_COLUMNS;
+        after_time = perf_header_parse_time(w, &time);
         if (!wide || !sonde_perf_hex(w, &address) || !sonde_perf_trim(t).len) continue;
         frame = (struct sonde_perf_text){ w.s, (size_t)(line.s + line.len - w.s) };
         /* With nothing before it but more blanks than that: a call chain that lost its tabs. */
-        if (frame.s == sonde_perf_trim(line).s && columns(line, w) > ADDRESS_COLUMNS + 1) return 0;
+        if (frame.s == sonde_perf_trim(line).s &&
+            perf_header_columns(line, w) > ADDRESS_COLUMNS + 1) {
+            return 0;
+        }
     }
     if (!frame.s) return 0;
     const struct sonde_perf_text header = { line.s, (size_t)(frame.s - line.s) };

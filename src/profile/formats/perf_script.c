@@ -31,7 +31,7 @@
 
 enum { DEPTH_MAX = 16384, INLINED_MAX = 256, EVENTS_MAX = 16 };
 
-struct reader {
+struct perf_script_reader {
     struct sonde_profile *p;
     struct sonde_import *how;
     struct sonde_err *err;
@@ -57,14 +57,14 @@ struct reader {
 #define DAMAGED(r, text, ...)                                                                  \
     sonde_err_set((r)->err, SONDE_EFORMAT, "line %zu: " text, (r)->number __VA_OPT__(,) __VA_ARGS__)
 
-static int no_room(const struct reader *r)
+static int perf_script_no_room(const struct perf_script_reader *r)
 {
     return sonde_err_set(r->err, SONDE_ENOMEM,
                          "line %zu: the profile needs more than its %zu MB of memory", r->number,
                          r->p->bytes_max >> 20);
 }
 
-static uint32_t string(struct reader *r, struct sonde_perf_text t)
+static uint32_t perf_script_string(struct perf_script_reader *r, struct sonde_perf_text t)
 {
     return sonde_profile_string(r->p, t.s, t.len);
 }
@@ -120,7 +120,7 @@ static int split_frame(struct sonde_perf_text t, struct sonde_perf_text *symbol,
     return 1;
 }
 
-static uint32_t module_flags(struct sonde_perf_text path, int deleted)
+static uint32_t perf_script_module_flags(struct sonde_perf_text path, int deleted)
 {
     static const char *const not_kernel[] = { "[vsyscall]", "[heap]", "[stack]", "[uprobes]" };
     uint32_t flags = deleted ? SONDE_MODULE_DELETED : 0;
@@ -140,32 +140,33 @@ static uint32_t module_flags(struct sonde_perf_text path, int deleted)
 }
 
 /* 0 = unknown, or no memory, which *failed tells. */
-static uint32_t frame_module(struct reader *r, struct sonde_perf_text path, int deleted,
+static uint32_t frame_module(struct perf_script_reader *r, struct sonde_perf_text path, int deleted,
                              int *failed)
 {
     if (!path.len || sonde_perf_text_is(path, "[unknown]")) return 0;
-    const struct sonde_profile_module m = { .path = string(r, path),
-                                            .flags = module_flags(path, deleted) };
+    const struct sonde_profile_module m = { .path = perf_script_string(r, path),
+                                            .flags = perf_script_module_flags(path, deleted) };
     const uint32_t id = m.path ? sonde_profile_module(r->p, &m) : 0;
     *failed |= !id;
     return id;
 }
 
 /* A line of the frame's location: inlined functions wait for it in r->lines. */
-static int add_line(struct reader *r, struct sonde_perf_text symbol, uint32_t module)
+static int perf_script_add_line(struct perf_script_reader *r, struct sonde_perf_text symbol, uint32_t module)
 {
     if (!symbol.len || sonde_perf_text_is(symbol, "[unknown]")) return 0;
     if (r->inlined == INLINED_MAX) {
         return DAMAGED(r, "more than %d inlined functions at one address", INLINED_MAX);
     }
-    const struct sonde_profile_function f = { .name = string(r, symbol), .module = module };
+    const struct sonde_profile_function f = { .name = perf_script_string(r, symbol),
+                                              .module = module };
     const uint32_t function = f.name ? sonde_profile_function(r->p, &f) : 0;
-    if (!function) return no_room(r);
+    if (!function) return perf_script_no_room(r);
     r->lines[r->inlined++] = (struct sonde_profile_line){ .function = function };
     return 0;
 }
 
-static int add_location(struct reader *r, uint32_t module, uint64_t address)
+static int perf_script_add_location(struct perf_script_reader *r, uint32_t module, uint64_t address)
 {
     if (r->depth == DEPTH_MAX) { /* the outer ones, which come last, are left out */
         r->cut = 1;
@@ -177,7 +178,7 @@ static int add_location(struct reader *r, uint32_t module, uint64_t address)
     const uint32_t id =
         sonde_profile_lines_location(r->p, module, address, r->lines, r->inlined);
     r->inlined = 0;
-    if (!id) return no_room(r);
+    if (!id) return perf_script_no_room(r);
     r->path[r->depth++] = id;
     return 0;
 }
@@ -214,7 +215,7 @@ static int parse_frame(struct sonde_perf_text line, int anything_goes, uint64_t 
 }
 
 /* 1: read; 0: not a frame; negative: an error. */
-static int read_frame(struct reader *r, struct sonde_perf_text line, int anything_goes)
+static int perf_script_read_frame(struct perf_script_reader *r, struct sonde_perf_text line, int anything_goes)
 {
     struct sonde_perf_text symbol, path;
     uint64_t address;
@@ -223,22 +224,22 @@ static int read_frame(struct reader *r, struct sonde_perf_text line, int anythin
     if (r->in_sample == 2) return 1;
     const int inlined = sonde_perf_text_is(path, "inlined");
     const uint32_t module = inlined ? 0 : frame_module(r, path, deleted, &failed);
-    if (failed) return no_room(r);
-    int rc = add_line(r, symbol, module);
-    if (!rc && !inlined) rc = add_location(r, module, address);
+    if (failed) return perf_script_no_room(r);
+    int rc = perf_script_add_line(r, symbol, module);
+    if (!rc && !inlined) rc = perf_script_add_location(r, module, address);
     return rc ? rc : 1;
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static int end_sample(struct reader *r)
+static int perf_script_end_sample(struct perf_script_reader *r)
 {
     const int own = r->in_sample == 1;
     r->in_sample = 0;
     if (!own) return 0;
     /* Inlined functions at the end of a stack that was cut. */
     if (r->inlined) {
-        const int rc = add_location(r, 0, 0);
+        const int rc = perf_script_add_location(r, 0, 0);
         if (rc) return rc;
     }
     if (!r->depth) {
@@ -246,7 +247,7 @@ static int end_sample(struct reader *r)
     }
     while (r->depth) {
         r->sample.stack = sonde_profile_stack(r->p, r->sample.stack, r->path[--r->depth]);
-        if (!r->sample.stack) return no_room(r);
+        if (!r->sample.stack) return perf_script_no_room(r);
     }
     if (r->cut) {
         r->sample.flags |= SONDE_SAMPLE_TRUNCATED;
@@ -254,17 +255,17 @@ static int end_sample(struct reader *r)
     }
     const int rc = sonde_profile_add_sample(r->p, &r->sample);
     if (rc == SONDE_EFORMAT) return DAMAGED(r, "the periods add up to more than 2^64");
-    return rc ? no_room(r) : 0;
+    return rc ? perf_script_no_room(r) : 0;
 }
 
-static int same_text(struct sonde_perf_text a, struct sonde_perf_text b)
+static int perf_script_same_text(struct sonde_perf_text a, struct sonde_perf_text b)
 {
     return a.len == b.len && !memcmp(a.s, b.s, a.len);
 }
 
 /* 1 if this is the event that is read: the one that was asked for, with or without modifiers (":u"),
  * else the first in the file. */
-static int is_wanted(struct reader *r, struct sonde_perf_text event)
+static int perf_script_is_wanted(struct perf_script_reader *r, struct sonde_perf_text event)
 {
     if (r->how && r->how->event) {
         const size_t n = strlen(r->how->event);
@@ -273,27 +274,27 @@ static int is_wanted(struct reader *r, struct sonde_perf_text event)
         }
     } else {
         if (!r->event.len) r->event = event;
-        if (same_text(event, r->event)) return 1;
+        if (perf_script_same_text(event, r->event)) return 1;
     }
     r->others++;
     for (uint32_t i = 0; i < r->other_count; i++) {
-        if (same_text(event, r->other[i])) return 0;
+        if (perf_script_same_text(event, r->other[i])) return 0;
     }
     if (r->other_count < EVENTS_MAX) r->other[r->other_count++] = event;
     return 0;
 }
 
-static int begin_sample(struct reader *r, const struct sonde_perf_header *h)
+static int begin_sample(struct perf_script_reader *r, const struct sonde_perf_header *h)
 {
     struct sonde_profile *p = r->p;
-    if (!is_wanted(r, h->event)) {
+    if (!perf_script_is_wanted(r, h->event)) {
         r->in_sample = 2;
         return 0;
     }
-    const uint32_t comm = string(r, h->comm);
+    const uint32_t comm = perf_script_string(r, h->comm);
     const uint32_t thread = sonde_profile_thread(p, (uint32_t)h->pid, (uint32_t)h->tid,
                                                  sonde_profile_str(p, comm));
-    if (!thread) return no_room(r);
+    if (!thread) return perf_script_no_room(r);
     const int clock = is_clock(h->event) && h->has_period;
     r->sample = (struct sonde_profile_sample){
         .time_ns = h->time_ns,
@@ -307,13 +308,13 @@ static int begin_sample(struct reader *r, const struct sonde_perf_header *h)
     if (h->time_ns && (!p->start_ns || h->time_ns < p->start_ns)) p->start_ns = h->time_ns;
     if (h->time_ns > p->end_ns) p->end_ns = h->time_ns;
     /* Without call chains the only frame is on the same line. */
-    const int rc = h->rest.len ? read_frame(r, h->rest, r->single) : 0;
+    const int rc = h->rest.len ? perf_script_read_frame(r, h->rest, r->single) : 0;
     return rc < 0 ? rc : 0;
 }
 
-static int read_header(struct reader *r, const struct sonde_perf_header *h, int single)
+static int perf_script_read_header(struct perf_script_reader *r, const struct sonde_perf_header *h, int single)
 {
-    const int rc = end_sample(r);
+    const int rc = perf_script_end_sample(r);
     r->good++;
     r->single = single;
     return rc ? rc : begin_sample(r, h);
@@ -349,25 +350,25 @@ static int is_chain(struct sonde_perf_text line)
 }
 
 /* A header of some fields, or of none. 1: read; 0: it is not; negative: an error. */
-static int read_sparse(struct reader *r, struct sonde_perf_text line)
+static int read_sparse(struct perf_script_reader *r, struct sonde_perf_text line)
 {
     struct sonde_perf_header h = SONDE_PERF_HEADER_NONE;
     if ((!r->in_sample || r->single) && sonde_perf_header_single(line, &h)) {
-        const int rc = read_header(r, &h, 1);
+        const int rc = perf_script_read_header(r, &h, 1);
         return rc ? rc : 1;
     }
     if (r->in_sample) return 0;
     if (*line.s == '\t' && is_chain(line)) {
-        int rc = read_header(r, &h, 0);
-        if (!rc) rc = read_frame(r, sonde_perf_trim(line), 1);
+        int rc = perf_script_read_header(r, &h, 0);
+        if (!rc) rc = perf_script_read_frame(r, sonde_perf_trim(line), 1);
         return rc < 0 ? rc : 1;
     }
     if (!is_chain(r->ahead) || !sonde_perf_header_sparse(line, &h)) return 0;
-    const int rc = read_header(r, &h, 0);
+    const int rc = perf_script_read_header(r, &h, 0);
     return rc ? rc : 1;
 }
 
-static void read_nothing(struct reader *r, struct sonde_perf_text content)
+static void read_nothing(struct perf_script_reader *r, struct sonde_perf_text content)
 {
     if (r->bad++) return;
     sonde_err_set(&r->first_bad, SONDE_EFORMAT,
@@ -376,25 +377,25 @@ static void read_nothing(struct reader *r, struct sonde_perf_text content)
                   (int)(content.len < 60 ? content.len : 60), content.s);
 }
 
-static int read_line(struct reader *r, struct sonde_perf_text line)
+static int perf_script_read_line(struct perf_script_reader *r, struct sonde_perf_text line)
 {
     struct sonde_perf_header h;
     const struct sonde_perf_text content = sonde_perf_trim(line);
-    if (!content.len || is_after_frames(content)) return end_sample(r);
+    if (!content.len || is_after_frames(content)) return perf_script_end_sample(r);
     if (*content.s == '#') return 0;
-    if (is_record(content)) return end_sample(r);
+    if (is_record(content)) return perf_script_end_sample(r);
     /* Names of threads are right-aligned: those that are short have blanks in front, as frames. */
-    if (sonde_perf_header_timed(content, &h)) return read_header(r, &h, 0);
+    if (sonde_perf_header_timed(content, &h)) return perf_script_read_header(r, &h, 0);
     int rc = r->single ? read_sparse(r, line) : 0;
     if (!rc && r->in_sample) {
-        rc = read_frame(r, content, 0);
+        rc = perf_script_read_frame(r, content, 0);
         r->good += rc > 0;
     }
     if (rc) return rc < 0 ? rc : 0;
-    if (sonde_perf_header_untimed(content, &h)) return read_header(r, &h, 0);
+    if (sonde_perf_header_untimed(content, &h)) return perf_script_read_header(r, &h, 0);
     if (r->in_sample && sonde_perf_is_blank(*line.s)) {
         if (is_source_line(content)) return 0;
-        rc = read_frame(r, content, 1);
+        rc = perf_script_read_frame(r, content, 1);
         r->good += rc > 0;
     }
     if (!rc) rc = read_sparse(r, line);
@@ -402,7 +403,7 @@ static int read_line(struct reader *r, struct sonde_perf_text line)
     return rc < 0 ? rc : 0;
 }
 
-static int no_such_event(struct reader *r)
+static int no_such_event(struct perf_script_reader *r)
 {
     char names[200] = "";
     size_t n = 0;
@@ -419,7 +420,7 @@ static int no_such_event(struct reader *r)
 }
 
 /* What there is to say about the file as a whole; an error if it is not one of perf's. */
-static int judge(struct reader *r)
+static int perf_script_judge(struct perf_script_reader *r)
 {
     if (r->bad > r->good) return sonde_err_set(r->err, SONDE_EFORMAT, "%s", r->first_bad.text);
     if (!r->p->samples_count && r->others) return no_such_event(r);
@@ -445,7 +446,7 @@ static int judge(struct reader *r)
     return 0;
 }
 
-static struct sonde_perf_text next_line(const char **at, const char *end)
+static struct sonde_perf_text perf_script_next_line(const char **at, const char *end)
 {
     const char *newline = memchr(*at, '\n', (size_t)(end - *at));
     const struct sonde_perf_text line = { *at, (size_t)((newline ? newline : end) - *at) };
@@ -456,7 +457,7 @@ static struct sonde_perf_text next_line(const char **at, const char *end)
 static int perf_script_read(const char *data, size_t len, struct sonde_import *how,
                             struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader *r = sonde__calloc(1, sizeof(*r));
+    struct perf_script_reader *r = sonde__calloc(1, sizeof(*r));
     if (!r) return sonde_err_set(err, SONDE_ENOMEM, "no memory to read it");
     r->p = p;
     r->how = how;
@@ -464,13 +465,14 @@ static int perf_script_read(const char *data, size_t len, struct sonde_import *h
     r->number = 1;
     int rc = 0;
     for (const char *at = data, *end = data + len; at < end && !rc; r->number++) {
-        const struct sonde_perf_text line = next_line(&at, end);
+        const struct sonde_perf_text line = perf_script_next_line(&at, end);
         const char *ahead = at;
-        r->ahead = at < end ? next_line(&ahead, end) : (struct sonde_perf_text){ NULL, 0 };
-        rc = read_line(r, line);
+        r->ahead =
+            at < end ? perf_script_next_line(&ahead, end) : (struct sonde_perf_text){ NULL, 0 };
+        rc = perf_script_read_line(r, line);
     }
-    if (!rc) rc = end_sample(r);
-    if (!rc) rc = judge(r);
+    if (!rc) rc = perf_script_end_sample(r);
+    if (!rc) rc = perf_script_judge(r);
     p->engine = sonde_profile_cstring(p, "import");
     sonde__free(r);
     return rc;
@@ -501,11 +503,12 @@ static int perf_script_probe(const char *data, size_t len)
     enum { LINES = 16 };
     int lines = 0;
     for (const char *at = data, *end = data + len; at < end && lines < LINES;) {
-        const struct sonde_perf_text line = next_line(&at, end), content = sonde_perf_trim(line);
+        const struct sonde_perf_text line = perf_script_next_line(&at, end),
+                                     content = sonde_perf_trim(line);
         if (!content.len || *content.s == '#') continue;
         const char *ahead = at;
         struct sonde_perf_text next = { "", 0 };
-        if (at < end) next = next_line(&ahead, end);
+        if (at < end) next = perf_script_next_line(&ahead, end);
         if (probe_line(line, next)) return 1;
         lines++;
     }

@@ -36,7 +36,7 @@ static int add_id(struct pprof_reader *r, struct pprof_ids *ids, const char *wha
     return 0;
 }
 
-static int by_id(const void *a, const void *b)
+static int pprof_read_by_id(const void *a, const void *b)
 {
     const struct pprof_id *x = a, *y = b;
     return x->id < y->id ? -1 : x->id > y->id;
@@ -48,7 +48,7 @@ static int seal_ids(struct pprof_reader *r, struct pprof_ids *ids, const char *w
     ids->dense = 1;
     for (uint32_t i = 0; i < ids->count && ids->dense; i++) ids->dense = ids->rows[i].id == i + 1u;
     if (ids->dense) return 0;
-    qsort(ids->rows, ids->count, sizeof(*ids->rows), by_id);
+    qsort(ids->rows, ids->count, sizeof(*ids->rows), pprof_read_by_id);
     for (uint32_t i = 1; i < ids->count; i++) {
         if (ids->rows[i].id == ids->rows[i - 1].id) {
             return PPROF_DAMAGED(r, "two %ss have the id %" PRIu64, what, ids->rows[i].id);
@@ -61,7 +61,8 @@ uint32_t pprof_find_id(const struct pprof_ids *ids, uint64_t id)
 {
     if (ids->dense) return id && id <= ids->count ? ids->rows[id - 1].value : 0;
     const struct pprof_id key = { .id = id };
-    const struct pprof_id *found = bsearch(&key, ids->rows, ids->count, sizeof(key), by_id);
+    const struct pprof_id *found =
+        bsearch(&key, ids->rows, ids->count, sizeof(key), pprof_read_by_id);
     return found ? found->value : 0;
 }
 
@@ -96,7 +97,8 @@ static int get_string(struct pprof_reader *r, uint64_t index, uint32_t *out)
 typedef int message_reader(struct pprof_reader *r, struct sonde_pb_reader message);
 
 /* Call read for each message in that field of the profile. */
-static int each(struct pprof_reader *r, uint32_t field, const char *what, message_reader *read)
+static int pprof_read_each(struct pprof_reader *r, uint32_t field, const char *what,
+                           message_reader *read)
 {
     struct sonde_pb_reader file = sonde_pb_reader(r->data, r->len);
     struct sonde_pb_field f;
@@ -126,7 +128,7 @@ int pprof_get_numbers(struct sonde_pb_reader message, uint64_t *v, uint32_t max)
     return more;
 }
 
-static int read_type(struct pprof_reader *r, struct sonde_pb_reader message)
+static int pprof_read_type(struct pprof_reader *r, struct sonde_pb_reader message)
 {
     uint64_t v[3] = { 0 };
     if (pprof_get_numbers(message, v, 2)) return pprof_damaged_row(r, "sample type");
@@ -175,7 +177,7 @@ static int read_top(struct pprof_reader *r)
 
 /* ---- Mappings, functions, locations ---------------------------------------------------------- */
 
-static uint32_t module_flags(const char *path, const uint64_t *v)
+static uint32_t pprof_read_module_flags(const char *path, const uint64_t *v)
 {
     static const char *const not_kernel[] = { "[vdso]", "[vsyscall]", "[heap]", "[stack]",
                                               "[anon", "[unknown]" };
@@ -202,11 +204,11 @@ static int read_mapping(struct pprof_reader *r, struct sonde_pb_reader message)
     int rc = get_string(r, v[PPROF_MAPPING_FILE], &m.path);
     if (!rc) rc = get_string(r, v[PPROF_MAPPING_BUILD_ID], &m.build_id);
     if (rc) return rc;
-    m.flags = module_flags(sonde_profile_str(r->p, m.path), v);
+    m.flags = pprof_read_module_flags(sonde_profile_str(r->p, m.path), v);
     return add_id(r, &r->mappings, "mapping", v[PPROF_MAPPING_ID], sonde_profile_module(r->p, &m));
 }
 
-static int read_function(struct pprof_reader *r, struct sonde_pb_reader message)
+static int pprof_read_function(struct pprof_reader *r, struct sonde_pb_reader message)
 {
     uint64_t v[PPROF_FUNCTION_START_LINE + 1] = { 0 };
     if (pprof_get_numbers(message, v, PPROF_FUNCTION_START_LINE)) {
@@ -221,7 +223,7 @@ static int read_function(struct pprof_reader *r, struct sonde_pb_reader message)
                   sonde_profile_function(r->p, &f));
 }
 
-static int read_line(struct pprof_reader *r, const struct sonde_pb_field *f, uint32_t count)
+static int pprof_read_line(struct pprof_reader *r, const struct sonde_pb_field *f, uint32_t count)
 {
     uint64_t v[PPROF_LINE_LINE + 1] = { 0 };
     if (f->wire != SONDE_PB_BYTES ||
@@ -249,7 +251,7 @@ static int read_line(struct pprof_reader *r, const struct sonde_pb_field *f, uin
     return 0;
 }
 
-static int read_location(struct pprof_reader *r, struct sonde_pb_reader message)
+static int pprof_read_location(struct pprof_reader *r, struct sonde_pb_reader message)
 {
     uint64_t v[PPROF_LOCATION_ADDRESS + 1] = { 0 };
     uint32_t count = 0, module = 0;
@@ -260,7 +262,7 @@ static int read_location(struct pprof_reader *r, struct sonde_pb_reader message)
     }
     while (sonde_pb_next(&fields, &f) > 0) {
         if (f.number != PPROF_LOCATION_LINE) continue;
-        const int rc = read_line(r, &f, count);
+        const int rc = pprof_read_line(r, &f, count);
         if (rc) return rc;
         count++;
     }
@@ -285,7 +287,7 @@ static const char *comment_value(const char *comment, const char *key)
     return strncmp(comment, key, n) ? NULL : comment + n;
 }
 
-static int read_comment(struct pprof_reader *r, uint64_t index)
+static int pprof_read_comment(struct pprof_reader *r, uint64_t index)
 {
     struct pprof_text t;
     const char *value;
@@ -333,29 +335,29 @@ static int read_comments(struct pprof_reader *r)
     while (!rc && sonde_pb_next(&file, &f) > 0) {
         if (f.number != PPROF_COMMENT) continue;
         if (f.wire == SONDE_PB_VARINT) {
-            rc = read_comment(r, f.value);
+            rc = pprof_read_comment(r, f.value);
             continue;
         }
         struct sonde_pb_reader packed = sonde_pb_reader(f.data, f.len);
         uint64_t v;
-        while (!rc && sonde_pb_next_varint(&packed, &v) > 0) rc = read_comment(r, v);
+        while (!rc && sonde_pb_next_varint(&packed, &v) > 0) rc = pprof_read_comment(r, v);
     }
     return rc;
 }
 
-static int read_all(struct pprof_reader *r)
+static int pprof_read_all(struct pprof_reader *r)
 {
     int rc = read_top(r);
-    if (!rc) rc = each(r, PPROF_SAMPLE_TYPE, "sample type", read_type);
+    if (!rc) rc = pprof_read_each(r, PPROF_SAMPLE_TYPE, "sample type", pprof_read_type);
     if (!rc) rc = pprof_choose_columns(r);
-    if (!rc) rc = each(r, PPROF_MAPPING, "mapping", read_mapping);
+    if (!rc) rc = pprof_read_each(r, PPROF_MAPPING, "mapping", read_mapping);
     if (!rc) rc = seal_ids(r, &r->mappings, "mapping");
-    if (!rc) rc = each(r, PPROF_FUNCTION, "function", read_function);
+    if (!rc) rc = pprof_read_each(r, PPROF_FUNCTION, "function", pprof_read_function);
     if (!rc) rc = seal_ids(r, &r->functions, "function");
-    if (!rc) rc = each(r, PPROF_LOCATION, "location", read_location);
+    if (!rc) rc = pprof_read_each(r, PPROF_LOCATION, "location", pprof_read_location);
     if (!rc) rc = seal_ids(r, &r->locations, "location");
-    if (!rc) rc = each(r, PPROF_SAMPLE, "sample", pprof_read_sample);
-    if (!rc) rc = each(r, PPROF_PERIOD_TYPE, "period type", read_period_type);
+    if (!rc) rc = pprof_read_each(r, PPROF_SAMPLE, "sample", pprof_read_sample);
+    if (!rc) rc = pprof_read_each(r, PPROF_PERIOD_TYPE, "period type", read_period_type);
     if (!rc) rc = read_comments(r);
     if (!rc && !r->p->samples_count) rc = PPROF_DAMAGED(r, "no samples in the file");
     return rc;
@@ -374,7 +376,7 @@ int sonde_pprof_read(const char *data, size_t len, struct sonde_import *how,
         r.data = unpacked.data;
         r.len = unpacked.len;
     }
-    if (!rc) rc = read_all(&r);
+    if (!rc) rc = pprof_read_all(&r);
     p->engine = sonde_profile_cstring(p, "import");
     sonde_buf_release(&unpacked);
     sonde__free(r.strings);

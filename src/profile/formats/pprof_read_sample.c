@@ -73,14 +73,14 @@ int pprof_choose_columns(struct pprof_reader *r)
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-struct sample {
+struct pprof_read_sample_state {
     uint32_t depth, values;
     uint64_t value[PPROF_TYPES_MAX];
     struct pprof_text thread;
     uint64_t pid, tid;
 };
 
-static int add_value(struct pprof_reader *r, struct sample *s, uint64_t v)
+static int pprof_read_sample_add_value(struct pprof_reader *r, struct pprof_read_sample_state *s, uint64_t v)
 {
     if (s->values == r->types_count) {
         return PPROF_DAMAGED(r, "sample %" PRIu64 " has more values than there are sample types",
@@ -94,7 +94,7 @@ static int add_value(struct pprof_reader *r, struct sample *s, uint64_t v)
     return 0;
 }
 
-static int add_frame(struct pprof_reader *r, struct sample *s, uint64_t id)
+static int add_frame(struct pprof_reader *r, struct pprof_read_sample_state *s, uint64_t id)
 {
     const uint32_t location = pprof_find_id(&r->locations, id);
     if (!location) {
@@ -114,7 +114,8 @@ static int add_frame(struct pprof_reader *r, struct sample *s, uint64_t id)
     return 0;
 }
 
-static int read_label(struct pprof_reader *r, struct sample *s, const struct sonde_pb_field *f)
+static int pprof_read_sample_read_label(struct pprof_reader *r, struct pprof_read_sample_state *s,
+                                        const struct sonde_pb_field *f)
 {
     uint64_t v[PPROF_LABEL_NUM + 1] = { 0 };
     struct pprof_text key;
@@ -130,8 +131,8 @@ static int read_label(struct pprof_reader *r, struct sample *s, const struct son
 }
 
 /* Numbers come packed, or one a field. */
-static int read_numbers(struct pprof_reader *r, struct sample *s, const struct sonde_pb_field *f,
-                        int (*add)(struct pprof_reader *, struct sample *, uint64_t))
+static int read_numbers(struct pprof_reader *r, struct pprof_read_sample_state *s, const struct sonde_pb_field *f,
+                        int (*add)(struct pprof_reader *, struct pprof_read_sample_state *, uint64_t))
 {
     if (f->wire == SONDE_PB_VARINT) return add(r, s, f->value);
     if (f->wire != SONDE_PB_BYTES) return pprof_damaged_row(r, "sample");
@@ -142,7 +143,7 @@ static int read_numbers(struct pprof_reader *r, struct sample *s, const struct s
     return rc ? rc : more < 0 ? pprof_damaged_row(r, "sample") : 0;
 }
 
-static int is_truncated(const struct pprof_reader *r, uint64_t location)
+static int pprof_read_sample_is_truncated(const struct pprof_reader *r, uint64_t location)
 {
     const struct sonde_profile *p = r->p;
     const struct sonde_profile_location *l = &p->locations[location];
@@ -151,11 +152,11 @@ static int is_truncated(const struct pprof_reader *r, uint64_t location)
                    SONDE_TRUNCATED_NAME);
 }
 
-static int make_stack(struct pprof_reader *r, const struct sample *s,
-                      struct sonde_profile_sample *out)
+static int pprof_read_sample_make_stack(struct pprof_reader *r, const struct pprof_read_sample_state *s,
+                                        struct sonde_profile_sample *out)
 {
     uint32_t depth = s->depth;
-    if (depth > 1 && is_truncated(r, r->path[depth - 1])) {
+    if (depth > 1 && pprof_read_sample_is_truncated(r, r->path[depth - 1])) {
         depth--;
         out->flags = SONDE_SAMPLE_TRUNCATED;
     }
@@ -168,7 +169,7 @@ static int make_stack(struct pprof_reader *r, const struct sample *s,
     return out->stack ? 0 : pprof_no_room(r);
 }
 
-static int make_thread(struct pprof_reader *r, const struct sample *s,
+static int make_thread(struct pprof_reader *r, const struct pprof_read_sample_state *s,
                        struct sonde_profile_sample *out)
 {
     if (!s->thread.len && !s->tid && !s->pid) return 0;
@@ -179,8 +180,8 @@ static int make_thread(struct pprof_reader *r, const struct sample *s,
     return out->thread ? 0 : pprof_no_room(r);
 }
 
-static int add_samples(struct pprof_reader *r, const struct sample *s,
-                       struct sonde_profile_sample row)
+static int pprof_read_sample_add(struct pprof_reader *r, const struct pprof_read_sample_state *s,
+                                 struct sonde_profile_sample row)
 {
     for (uint32_t i = 0; i < r->columns_count; i++) {
         const struct pprof_column *c = &r->columns[i];
@@ -202,14 +203,15 @@ static int add_samples(struct pprof_reader *r, const struct sample *s,
 
 int pprof_read_sample(struct pprof_reader *r, struct sonde_pb_reader message)
 {
-    struct sample s = { 0 };
+    struct pprof_read_sample_state s = { 0 };
     struct sonde_profile_sample row = { 0 };
     struct sonde_pb_field f;
     int more, rc = 0;
     while (!rc && (more = sonde_pb_next(&message, &f)) > 0) {
         if (f.number == PPROF_SAMPLE_LOCATION) rc = read_numbers(r, &s, &f, add_frame);
-        else if (f.number == PPROF_SAMPLE_VALUE) rc = read_numbers(r, &s, &f, add_value);
-        else if (f.number == PPROF_SAMPLE_LABEL) rc = read_label(r, &s, &f);
+        else if (f.number == PPROF_SAMPLE_VALUE)
+            rc = read_numbers(r, &s, &f, pprof_read_sample_add_value);
+        else if (f.number == PPROF_SAMPLE_LABEL) rc = pprof_read_sample_read_label(r, &s, &f);
     }
     if (rc) return rc;
     if (more < 0) return pprof_damaged_row(r, "sample");
@@ -217,7 +219,7 @@ int pprof_read_sample(struct pprof_reader *r, struct sonde_pb_reader message)
         return PPROF_DAMAGED(r, "sample %" PRIu64 " has %u values for %u sample types", r->row,
                              s.values, r->types_count);
     }
-    rc = make_stack(r, &s, &row);
+    rc = pprof_read_sample_make_stack(r, &s, &row);
     if (!rc) rc = make_thread(r, &s, &row);
-    return rc ? rc : add_samples(r, &s, row);
+    return rc ? rc : pprof_read_sample_add(r, &s, row);
 }

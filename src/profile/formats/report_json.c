@@ -22,20 +22,20 @@ static int was_idle(const struct sonde_profile *p)
     return p->rate_hz > 0 && !p->weights[SONDE_SAMPLE_CPU];
 }
 
-static void put_string(struct sonde_buf *out, const char *before, const char *s)
+static void report_json_put_string(struct sonde_buf *out, const char *before, const char *s)
 {
     sonde_buf_puts(out, before);
     sonde_buf_json_str(out, s, strlen(s));
 }
 
-static void put_number(struct sonde_buf *out, const char *before, double v)
+static void report_json_put_number(struct sonde_buf *out, const char *before, double v)
 {
     sonde_buf_puts(out, before);
     sonde_buf_json_double(out, v);
 }
 
 /* To two decimals: more would only look exact. */
-static double percent(uint64_t part, uint64_t whole)
+static double report_json_percent(uint64_t part, uint64_t whole)
 {
     return whole ? round(1e4 * (double)part / (double)whole) / 100 : 0;
 }
@@ -44,12 +44,12 @@ static void put_function(struct sonde_buf *out, const struct sonde_flat *row,
                          const struct sonde_tree *t)
 {
     const uint64_t total = t->nodes[0].total;
-    put_string(out, "{\"name\":", row->name);
+    report_json_put_string(out, "{\"name\":", row->name);
     sonde_buf_printf(out, ",\"samples\":%llu", (unsigned long long)row->self_samples);
-    put_number(out, ",\"percent\":", percent(row->self, total));
-    put_number(out, ",\"total_percent\":", percent(row->total, total));
-    if (*row->module) put_string(out, ",\"module\":", row->module);
-    if (*row->file) put_string(out, ",\"file\":", row->file);
+    report_json_put_number(out, ",\"percent\":", report_json_percent(row->self, total));
+    report_json_put_number(out, ",\"total_percent\":", report_json_percent(row->total, total));
+    if (*row->module) report_json_put_string(out, ",\"module\":", row->module);
+    if (*row->file) report_json_put_string(out, ",\"file\":", row->file);
     if (row->line) sonde_buf_printf(out, ",\"line\":%u", row->line);
     sonde_buf_putc(out, '}');
 }
@@ -57,15 +57,16 @@ static void put_function(struct sonde_buf *out, const struct sonde_flat *row,
 /* The CPU was sampled, and nothing used it. */
 static void put_idle(struct sonde_buf *out, const char *key)
 {
-    put_string(out, ",\n", key);
+    report_json_put_string(out, ",\n", key);
     sonde_buf_puts(out, ":{\"total_samples\":0,\"total_seconds\":0,\"truncated_percent\":0,"
                         "\"top_functions\":[],"
                         "\"note\":\"no samples: nothing used the CPU in that time\"}");
 }
 
 /* "cpu": {…}. Nothing if no sample of that kind passes. */
-static int put_functions(struct sonde_buf *out, const char *key, const struct sonde_profile *p,
-                         struct sonde_profile_filter f, enum sonde_sample_kind kind)
+static int report_json_put_functions(struct sonde_buf *out, const char *key,
+                                     const struct sonde_profile *p, struct sonde_profile_filter f,
+                                     enum sonde_sample_kind kind)
 {
     struct sonde_tree *t;
     struct sonde_flat *rows;
@@ -80,14 +81,15 @@ static int put_functions(struct sonde_buf *out, const char *key, const struct so
         sonde_tree_destroy(t);
         return rc;
     }
-    put_string(out, ",\n", key);
+    report_json_put_string(out, ",\n", key);
     sonde_buf_printf(out, ":{\"total_samples\":%llu", (unsigned long long)t->nodes[0].samples);
     if (!strcmp(sonde_sample_kind_unit(kind), "nanoseconds")) {
-        put_number(out, ",\"total_seconds\":", (double)t->nodes[0].total / 1e9);
+        report_json_put_number(out, ",\"total_seconds\":", (double)t->nodes[0].total / 1e9);
     }
-    put_number(out, ",\"truncated_percent\":", percent(t->truncated, t->nodes[0].total));
+    report_json_put_number(
+        out, ",\"truncated_percent\":", report_json_percent(t->truncated, t->nodes[0].total));
     if (kind == SONDE_SAMPLE_CPU && p->achieved_hz > 0) {
-        put_number(out, ",\"achieved_hz\":", p->achieved_hz);
+        report_json_put_number(out, ",\"achieved_hz\":", p->achieved_hz);
     }
     sonde_buf_puts(out, ",\"top_functions\":[");
     for (size_t i = 0; i < count && i < TOP_MAX && rows[i].self; i++) {
@@ -119,7 +121,7 @@ static int sum_kind(const struct sonde_profile *p, struct sonde_profile_filter f
 }
 
 /* What is known of the process, also when no allocation was sampled. 0 = unknown. */
-static void put_process(struct sonde_buf *out, const struct sonde_heap *h)
+static void report_json_put_process(struct sonde_buf *out, const struct sonde_heap *h)
 {
     const struct { const char *before; uint64_t bytes; } parts[] = {
         { ",\"rss_mb\":", h->rss_bytes },
@@ -127,12 +129,14 @@ static void put_process(struct sonde_buf *out, const struct sonde_heap *h)
         { ",\"pss_mb\":", h->pss_bytes },
     };
     for (size_t i = 0; i < SONDE_COUNT(parts); i++) {
-        if (parts[i].bytes) put_number(out, parts[i].before, (double)parts[i].bytes / BYTES_PER_MB);
+        if (parts[i].bytes) {
+            report_json_put_number(out, parts[i].before, (double)parts[i].bytes / BYTES_PER_MB);
+        }
     }
 }
 
-static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
-                       const struct sonde_profile_filter *f)
+static void report_json_put_memory(struct sonde_buf *out, const struct sonde_profile *p,
+                                   const struct sonde_profile_filter *f)
 {
     static const struct {
         enum sonde_sample_kind kind;
@@ -149,17 +153,17 @@ static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
         uint64_t weight, count;
         /* A heap that was watched and leaks nothing leaks 0; and so on. */
         if (!sum_kind(p, *f, parts[i].kind, &weight, &count) && !p->heap) continue;
-        put_string(out, any++ ? "," : ",\n\"memory\":{", parts[i].megabytes);
-        put_number(out, ":", (double)weight / BYTES_PER_MB);
+        report_json_put_string(out, any++ ? "," : ",\n\"memory\":{", parts[i].megabytes);
+        report_json_put_number(out, ":", (double)weight / BYTES_PER_MB);
         if (!parts[i].events) continue;
-        put_string(out, ",", parts[i].events);
+        report_json_put_string(out, ",", parts[i].events);
         sonde_buf_printf(out, ":%llu", (unsigned long long)count);
     }
-    if (any && p->heap) put_process(out, p->heap);
+    if (any && p->heap) report_json_put_process(out, p->heap);
     if (any) sonde_buf_putc(out, '}');
 }
 
-static void put_head(struct sonde_buf *out, const struct sonde_profile *p)
+static void report_json_put_head(struct sonde_buf *out, const struct sonde_profile *p)
 {
     const char *program = sonde_profile_str(p, p->program);
     const time_t start = (time_t)(p->start_ns / 1000000000u);
@@ -168,10 +172,10 @@ static void put_head(struct sonde_buf *out, const struct sonde_profile *p)
     if (p->start_ns && gmtime_r(&start, &tm)) {
         strftime(id, sizeof(id), "prof_%Y%m%d_%H%M%S", &tm);
     }
-    put_string(out, "{\"profile_id\":", id);
-    put_number(out, ",\n\"duration_seconds\":",
-               p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) / 1e9 : NAN);
-    if (*program) put_string(out, ",\n\"program\":", program);
+    report_json_put_string(out, "{\"profile_id\":", id);
+    report_json_put_number(out, ",\n\"duration_seconds\":",
+                           p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) / 1e9 : NAN);
+    if (*program) report_json_put_string(out, ",\n\"program\":", program);
     if (p->lost_records) {
         sonde_buf_printf(out, ",\n\"lost_records\":%llu", (unsigned long long)p->lost_records);
     }
@@ -192,12 +196,12 @@ static int report_write(const struct sonde_profile *p, const struct sonde_profil
     sonde_profile_match_destroy(m);
     const int facts = !p->samples_count && (p->heap || was_idle(p));
     if (!matching && !facts) return sonde_profile_match_none(p, f, err);
-    put_head(out, p);
-    rc = put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
-    if (!rc) rc = put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);
-    if (!rc) rc = put_functions(out, "imported", p, *f, SONDE_SAMPLE_OTHER);
-    if (!rc) rc = put_functions(out, "wall", p, *f, SONDE_SAMPLE_WALL);
-    if (!rc) put_memory(out, p, f);
+    report_json_put_head(out, p);
+    rc = report_json_put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
+    if (!rc) rc = report_json_put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);
+    if (!rc) rc = report_json_put_functions(out, "imported", p, *f, SONDE_SAMPLE_OTHER);
+    if (!rc) rc = report_json_put_functions(out, "wall", p, *f, SONDE_SAMPLE_WALL);
+    if (!rc) report_json_put_memory(out, p, f);
     sonde_buf_puts(out, "}\n");
     if (!rc) rc = out->error;
     return rc ? sonde_err_set(err, rc, "no memory for the report") : 0;

@@ -13,7 +13,7 @@
 #define NAMES_MAX ((size_t)1 << 30)
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 
-struct writer {
+struct speedscope_writer {
     const struct sonde_profile *p;
     struct sonde_buf *out;
     struct sonde_strings pool;
@@ -27,19 +27,19 @@ struct writer {
     size_t bytes;
 };
 
-static const struct sonde_profile_sample *sample_at(const struct writer *w, uint32_t i)
+static const struct sonde_profile_sample *sample_at(const struct speedscope_writer *w, uint32_t i)
 {
     return &w->p->samples[w->order[i]];
 }
 
-static void put_key(struct writer *w, const char *before, const char *text)
+static void speedscope_put_key(struct speedscope_writer *w, const char *before, const char *text)
 {
     sonde_buf_puts(w->out, before);
     sonde_buf_json_str(w->out, text, strlen(text));
 }
 
 /* Number the frames in use, in order of use, and list them. */
-static void put_frame_list(struct writer *w)
+static void put_frame_list(struct speedscope_writer *w)
 {
     const struct sonde_profile_sample *last = NULL;
     sonde_buf_puts(w->out, "\"shared\":{\"frames\":[");
@@ -52,9 +52,9 @@ static void put_frame_list(struct writer *w)
             const struct sonde_frame *f = &w->frames.rows[w->path.rows[k]];
             if (w->index_of[f->name]) continue;
             w->index_of[f->name] = ++w->frame_count;
-            put_key(w, w->frame_count > 1 ? ",\n{\"name\":" : "\n{\"name\":",
-                    w->pool.strings[f->name]);
-            if (f->file) put_key(w, ",\"file\":", w->pool.strings[f->file]);
+            speedscope_put_key(w, w->frame_count > 1 ? ",\n{\"name\":" : "\n{\"name\":",
+                               w->pool.strings[f->name]);
+            if (f->file) speedscope_put_key(w, ",\"file\":", w->pool.strings[f->file]);
             if (f->line) sonde_buf_printf(w->out, ",\"line\":%u", f->line);
             sonde_buf_putc(w->out, '}');
         }
@@ -63,7 +63,7 @@ static void put_frame_list(struct writer *w)
 }
 
 /* The end of the run of samples that starts at i and has the same thread, stack and flags. */
-static uint32_t run_end(const struct writer *w, uint32_t i, uint64_t *weight)
+static uint32_t run_end(const struct speedscope_writer *w, uint32_t i, uint64_t *weight)
 {
     const struct sonde_profile_sample *first = sample_at(w, i);
     *weight = 0;
@@ -77,7 +77,7 @@ static uint32_t run_end(const struct writer *w, uint32_t i, uint64_t *weight)
     return i;
 }
 
-static uint32_t thread_end(const struct writer *w, uint32_t i, uint64_t *weight)
+static uint32_t speedscope_thread_end(const struct speedscope_writer *w, uint32_t i, uint64_t *weight)
 {
     const uint32_t thread = sample_at(w, i)->thread;
     *weight = 0;
@@ -87,7 +87,7 @@ static uint32_t thread_end(const struct writer *w, uint32_t i, uint64_t *weight)
     return i;
 }
 
-static void put_stack(struct writer *w, uint32_t i)
+static void speedscope_put_stack(struct speedscope_writer *w, uint32_t i)
 {
     if (sonde_frame_path_set(&w->path, &w->frames, w->p, sample_at(w, i))) {
         w->out->error = SONDE_ENOMEM;
@@ -101,22 +101,22 @@ static void put_stack(struct writer *w, uint32_t i)
 }
 
 /* The samples of one thread; returns where the next begins. */
-static uint32_t put_thread(struct writer *w, uint32_t begin)
+static uint32_t put_thread(struct speedscope_writer *w, uint32_t begin)
 {
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
     const uint32_t label = sonde_thread_label(w->p, sample_at(w, begin)->thread, &w->pool, &b);
     uint64_t weight;
-    const uint32_t end = thread_end(w, begin, &weight);
+    const uint32_t end = speedscope_thread_end(w, begin, &weight);
     const char *unit = sonde_sample_kind_unit(w->kind);
     if (!label) w->out->error = SONDE_ENOMEM;
-    put_key(w, "{\"type\":\"sampled\",\"name\":", w->pool.strings[label]);
+    speedscope_put_key(w, "{\"type\":\"sampled\",\"name\":", w->pool.strings[label]);
     sonde_buf_printf(w->out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":",
                      strcmp(unit, "count") ? unit : "none");
     sonde_buf_u64(w->out, weight);
     sonde_buf_puts(w->out, ",\n\"samples\":[");
     for (uint32_t i = begin; i < end && !w->out->error; i = run_end(w, i, &weight)) {
         if (i > begin) sonde_buf_puts(w->out, ",\n");
-        put_stack(w, i);
+        speedscope_put_stack(w, i);
     }
     sonde_buf_puts(w->out, "],\n\"weights\":[");
     for (uint32_t i = begin, next; i < end && !w->out->error; i = next) {
@@ -128,12 +128,12 @@ static uint32_t put_thread(struct writer *w, uint32_t begin)
     return end;
 }
 
-static void put_file(struct writer *w)
+static void speedscope_put_file(struct speedscope_writer *w)
 {
     const char *program = sonde_profile_str(w->p, w->p->program);
     sonde_buf_puts(w->out, "{\"$schema\":\"" SCHEMA "\",\"exporter\":\"sonde " SONDE_VERSION "\",");
     if (*program) {
-        put_key(w, "\"name\":", program);
+        speedscope_put_key(w, "\"name\":", program);
         sonde_buf_puts(w->out, ",\n");
     }
     sonde_buf_puts(w->out, "\"activeProfileIndex\":0,");
@@ -146,7 +146,7 @@ static void put_file(struct writer *w)
     sonde_buf_puts(w->out, "]}\n");
 }
 
-static int write_matching(struct writer *w, const struct sonde_profile_match *m)
+static int speedscope_write_matching(struct speedscope_writer *w, const struct sonde_profile_match *m)
 {
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
     w->kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);
@@ -157,7 +157,7 @@ static int write_matching(struct writer *w, const struct sonde_profile_match *m)
     w->order = sonde_samples_in_order(w->p, m);
     w->index_of = sonde__calloc(w->pool.count, sizeof(*w->index_of));
     if (!w->order || !w->index_of) return SONDE_ENOMEM;
-    put_file(w);
+    speedscope_put_file(w);
     return w->out->error;
 }
 
@@ -167,8 +167,8 @@ static int speedscope_write(const struct sonde_profile *p, const struct sonde_pr
     struct sonde_profile_match *m;
     int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    struct writer w = { .p = p, .out = out };
-    rc = write_matching(&w, m);
+    struct speedscope_writer w = { .p = p, .out = out };
+    rc = speedscope_write_matching(&w, m);
     sonde_frame_path_release(&w.path);
     sonde_frames_release(&w.frames);
     sonde_strings_release(&w.pool);

@@ -15,21 +15,21 @@
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
 
-struct reader {
+struct speedscope_reader {
     struct sonde_profile *p;
     struct sonde_err *err;
     struct sonde_json_reader r;
     struct sonde_buf text, other;   /* of strings with escapes */
     uint32_t *frames;               /* number -> location */
     uint32_t frame_count, frame_cap;
-    struct open { uint32_t frame, stack; } *open; /* of an evented profile */
+    struct speedscope_read_open { uint32_t frame, stack; } *open; /* of an evented profile */
     uint32_t open_count, open_cap;
     uint64_t mended;                /* events that do not fit what is open */
     size_t bytes;                   /* of these tables */
 };
 
 /* One profile: where its members are. */
-struct part {
+struct speedscope_read_part {
     struct sonde_json_reader type, unit, name, samples, weights, events, end;
     uint32_t thread;
     int kind;
@@ -37,25 +37,27 @@ struct part {
 };
 
 /* Where the value of a member is, to be read later. */
-static void note_place(struct reader *s, struct sonde_json_reader *place)
+static void speedscope_read_note_place(struct speedscope_reader *s, struct sonde_json_reader *place)
 {
     *place = s->r;
     sonde_json_skip(&s->r);
 }
 
-static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
+static int speedscope_read_grow(struct speedscope_reader *s, void **table, uint32_t count, uint32_t *cap,
+                                size_t size)
 {
     return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
 /* ---- Frames ----------------------------------------------------------------------------------- */
 
-static int read_frame(struct reader *s)
+static int speedscope_read_frame(struct speedscope_reader *s)
 {
     static const struct sonde_import_frame_keys keys = { "name", "file", "line" };
     struct sonde_import_frame_text f;
     if (!sonde_import_frame_read(&s->r, &keys, &s->text, &s->other, &f)) return 0;
-    const int rc = grow(s, (void **)&s->frames, s->frame_count, &s->frame_cap, sizeof(*s->frames));
+    const int rc = speedscope_read_grow(s, (void **)&s->frames, s->frame_count, &s->frame_cap,
+                                        sizeof(*s->frames));
     if (rc) return rc;
     const uint32_t line = f.line >= 0 && f.line < 1e9 ? (uint32_t)f.line : 0;
     const uint32_t id = sonde_import_frame(s->p, f.name, f.file, line);
@@ -64,7 +66,7 @@ static int read_frame(struct reader *s)
     return 0;
 }
 
-static int read_shared(struct reader *s)
+static int read_shared(struct speedscope_reader *s)
 {
     struct sonde_json_text key;
     int rc = 0;
@@ -75,12 +77,12 @@ static int read_shared(struct reader *s)
             continue;
         }
         if (!sonde_json_enter(&s->r, '[')) return 0;
-        while (!rc && sonde_json_element(&s->r)) rc = read_frame(s);
+        while (!rc && sonde_json_element(&s->r)) rc = speedscope_read_frame(s);
     }
     return rc;
 }
 
-static uint32_t frame_at(struct reader *s, struct sonde_json_reader *r, uint64_t number)
+static uint32_t frame_at(struct speedscope_reader *s, struct sonde_json_reader *r, uint64_t number)
 {
     if (number < s->frame_count) return s->frames[number];
     sonde_json_fail(r, "a frame that is not in the list of frames");
@@ -89,13 +91,13 @@ static uint32_t frame_at(struct reader *s, struct sonde_json_reader *r, uint64_t
 
 /* ---- Sampled ---------------------------------------------------------------------------------- */
 
-static uint64_t scaled(double v, double scale)
+static uint64_t speedscope_read_scaled(double v, double scale)
 {
     v = v * scale + 0.5;
     return v >= 18446744073709549568.0 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
 }
 
-static int read_sampled(struct reader *s, struct part *part)
+static int read_sampled(struct speedscope_reader *s, struct speedscope_read_part *part)
 {
     struct sonde_json_reader *r = &part->samples;
     double time = 0;
@@ -120,9 +122,11 @@ static int read_sampled(struct reader *s, struct part *part)
             sonde_json_fail(r, "there is no weight for this sample, or it is negative");
             break;
         }
-        sample.weight = scaled(weight, part->scale);
+        sample.weight = speedscope_read_scaled(weight, part->scale);
         time += weight;
-        if (part->kind == SONDE_SAMPLE_CPU) sample.time_ns = scaled(time, part->scale);
+        if (part->kind == SONDE_SAMPLE_CPU) {
+            sample.time_ns = speedscope_read_scaled(time, part->scale);
+        }
         /* Nothing on the stack: the thread did nothing. */
         if (sample.stack) rc = sonde_import_sample(s->p, &sample, s->err);
     }
@@ -132,13 +136,13 @@ static int read_sampled(struct reader *s, struct part *part)
 
 /* ---- Evented ---------------------------------------------------------------------------------- */
 
-struct event {
+struct speedscope_read_event {
     char type;
     uint64_t frame;
     double at;
 };
 
-static int read_event(struct reader *s, struct sonde_json_reader *r, struct event *out)
+static int speedscope_read_event(struct speedscope_reader *s, struct sonde_json_reader *r, struct speedscope_read_event *out)
 {
     struct sonde_json_text key, type = { "", 0 };
     int has = 0;
@@ -158,7 +162,8 @@ static int read_event(struct reader *s, struct sonde_json_reader *r, struct even
 }
 
 /* What is open spent the time since the last event. */
-static int spend(struct reader *s, const struct part *part, uint64_t from_ns, uint64_t to_ns)
+static int speedscope_read_spend(struct speedscope_reader *s, const struct speedscope_read_part *part, uint64_t from_ns,
+                                 uint64_t to_ns)
 {
     if (!s->open_count || to_ns <= from_ns) return 0;
     const struct sonde_profile_sample sample = {
@@ -169,7 +174,7 @@ static int spend(struct reader *s, const struct part *part, uint64_t from_ns, ui
     return sonde_import_sample(s->p, &sample, s->err);
 }
 
-static int apply_event(struct reader *s, struct sonde_json_reader *r, const struct event *e)
+static int apply_event(struct speedscope_reader *s, struct sonde_json_reader *r, const struct speedscope_read_event *e)
 {
     const uint32_t location = frame_at(s, r, e->frame);
     if (r->error) return 0;
@@ -180,16 +185,17 @@ static int apply_event(struct reader *s, struct sonde_json_reader *r, const stru
         if (at) s->open_count = at - 1;
         return 0;
     }
-    const int rc = grow(s, (void **)&s->open, s->open_count, &s->open_cap, sizeof(*s->open));
+    const int rc =
+        speedscope_read_grow(s, (void **)&s->open, s->open_count, &s->open_cap, sizeof(*s->open));
     if (rc) return rc;
     const uint32_t above = s->open_count ? s->open[s->open_count - 1].stack : 0;
-    const struct open o = { (uint32_t)e->frame, sonde_profile_stack(s->p, above, location) };
+    const struct speedscope_read_open o = { (uint32_t)e->frame, sonde_profile_stack(s->p, above, location) };
     if (!o.stack) return sonde_import_no_room(s->p, s->err);
     s->open[s->open_count++] = o;
     return 0;
 }
 
-static int read_evented(struct reader *s, struct part *part)
+static int read_evented(struct speedscope_reader *s, struct speedscope_read_part *part)
 {
     struct sonde_json_reader *r = &part->events;
     uint64_t now = 0;
@@ -197,14 +203,14 @@ static int read_evented(struct reader *s, struct part *part)
     s->open_count = 0;
     if (!sonde_json_enter(r, '[')) return 0;
     for (int first = 1; !rc && sonde_json_element(r); first = 0) {
-        struct event e;
-        if (!read_event(s, r, &e)) break;
-        const uint64_t at = scaled(e.at, part->scale);
+        struct speedscope_read_event e;
+        if (!speedscope_read_event(s, r, &e)) break;
+        const uint64_t at = speedscope_read_scaled(e.at, part->scale);
         if (!first && at < now) {
             sonde_json_fail(r, "an event that is earlier than the one before it");
             break;
         }
-        rc = spend(s, part, now, at);
+        rc = speedscope_read_spend(s, part, now, at);
         now = at;
         if (!rc) rc = apply_event(s, r, &e);
     }
@@ -213,14 +219,14 @@ static int read_evented(struct reader *s, struct part *part)
     double end;
     if (!rc && !r->error && part->end.at && sonde_json_peek(&part->end) == '0' &&
         sonde_json_number(&part->end, &end)) {
-        rc = spend(s, part, now, scaled(end, part->scale));
+        rc = speedscope_read_spend(s, part, now, speedscope_read_scaled(end, part->scale));
     }
     return rc;
 }
 
 /* ---- Profiles --------------------------------------------------------------------------------- */
 
-static int read_head(struct reader *s, struct part *part)
+static int speedscope_read_head(struct speedscope_reader *s, struct speedscope_read_part *part)
 {
     struct sonde_json_text name = { "", 0 }, unit = { "none", 4 };
     if (part->name.at) sonde_json_string(&part->name, &s->text, &name);
@@ -236,10 +242,10 @@ static int read_head(struct reader *s, struct part *part)
     return 0;
 }
 
-static int read_profile(struct reader *s)
+static int read_profile(struct speedscope_reader *s)
 {
     struct sonde_json_text key;
-    struct part part = { 0 };
+    struct speedscope_read_part part = { 0 };
     const struct { const char *key; struct sonde_json_reader *place; } members[] = {
         { "type", &part.type },       { "unit", &part.unit },       { "name", &part.name },
         { "samples", &part.samples }, { "weights", &part.weights }, { "events", &part.events },
@@ -250,7 +256,7 @@ static int read_profile(struct reader *s)
     while (sonde_json_member(&s->r, &key)) {
         size_t i = 0;
         while (i < MEMBERS && !sonde_json_text_is(key, members[i].key)) i++;
-        if (i < MEMBERS) note_place(s, members[i].place);
+        if (i < MEMBERS) speedscope_read_note_place(s, members[i].place);
         else sonde_json_skip(&s->r);
     }
     if (s->r.error) return 0;
@@ -259,20 +265,20 @@ static int read_profile(struct reader *s)
         return 0;
     }
     const struct sonde_json_reader behind = s->r;
-    int rc = read_head(s, &part);
+    int rc = speedscope_read_head(s, &part);
     if (!rc) rc = part.events.at ? read_evented(s, &part) : read_sampled(s, &part);
     if (!rc && !s->r.error) s->r = behind;
     return rc;
 }
 
-static int read_file(struct reader *s)
+static int speedscope_read_file(struct speedscope_reader *s)
 {
     struct sonde_json_text key, name;
     struct sonde_json_reader shared = { 0 }, profiles = { 0 };
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (sonde_json_member(&s->r, &key)) {
-        if (sonde_json_text_is(key, "shared")) note_place(s, &shared);
-        else if (sonde_json_text_is(key, "profiles")) note_place(s, &profiles);
+        if (sonde_json_text_is(key, "shared")) speedscope_read_note_place(s, &shared);
+        else if (sonde_json_text_is(key, "profiles")) speedscope_read_note_place(s, &profiles);
         else if (sonde_json_text_is(key, "name") && sonde_json_peek(&s->r) == '"') {
             if (sonde_json_string(&s->r, &s->text, &name)) {
                 s->p->program = sonde_profile_string(s->p, name.s, name.len);
@@ -295,11 +301,11 @@ static int read_file(struct reader *s)
 int sonde_speedscope_read(const char *data, size_t len, struct sonde_import *how,
                           struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader s = { .p = p, .err = err };
+    struct speedscope_reader s = { .p = p, .err = err };
     sonde_json_reader_init(&s.r, data, len);
     sonde_buf_init(&s.text, TEXT_MAX_BYTES);
     sonde_buf_init(&s.other, TEXT_MAX_BYTES);
-    int rc = read_file(&s);
+    int rc = speedscope_read_file(&s);
     if (!rc) rc = sonde_import_json_error(&s.r, err);
     if (!rc && !p->samples_count) rc = sonde_err_set(err, SONDE_EFORMAT, "no samples in it");
     if (!rc && s.mended) {

@@ -8,7 +8,7 @@
 #include "sonde/sonde.h"
 
 /* A span's start, or a sample. */
-struct event {
+struct innermost_event {
     uint64_t time_ns;
     uint64_t length_ns;  /* longer spans first, so that nested ones end up on top */
     uint32_t thread;
@@ -16,9 +16,9 @@ struct event {
     uint32_t index;
 };
 
-static int in_order(const void *a, const void *b)
+static int innermost_in_order(const void *a, const void *b)
 {
-    const struct event *x = a, *y = b;
+    const struct innermost_event *x = a, *y = b;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
     if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
     if (x->is_sample != y->is_sample) return x->is_sample < y->is_sample ? -1 : 1;
@@ -26,28 +26,28 @@ static int in_order(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static size_t collect(const struct sonde_profile *p, struct event *events)
+static size_t innermost_collect(const struct sonde_profile *p, struct innermost_event *events)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < p->spans_count; i++) {
         const struct sonde_profile_span *s = &p->spans[i];
         if (!s->thread || s->end_ns <= s->start_ns) continue;
-        events[n++] = (struct event){ s->start_ns, s->end_ns - s->start_ns, s->thread, 0, i };
+        events[n++] = (struct innermost_event){ s->start_ns, s->end_ns - s->start_ns, s->thread, 0, i };
     }
     for (uint32_t i = 0; i < p->samples_count; i++) {
         const struct sonde_profile_sample *s = &p->samples[i];
         if (!s->thread || !s->time_ns) continue;
-        events[n++] = (struct event){ s->time_ns, 0, s->thread, 1, i };
+        events[n++] = (struct innermost_event){ s->time_ns, 0, s->thread, 1, i };
     }
     return n;
 }
 
-static void sweep(const struct sonde_profile *p, const struct event *events, size_t count,
-                  uint32_t *open, uint32_t *of_sample, uint32_t *of_span)
+static void innermost_sweep(const struct sonde_profile *p, const struct innermost_event *events, size_t count,
+                            uint32_t *open, uint32_t *of_sample, uint32_t *of_span)
 {
     size_t depth = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct event *e = &events[i];
+        const struct innermost_event *e = &events[i];
         if (i && events[i - 1].thread != e->thread) depth = 0;
         while (depth && p->spans[open[depth - 1]].end_ns <= e->time_ns) depth--;
         uint32_t *out = e->is_sample ? of_sample : of_span;
@@ -63,14 +63,14 @@ int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **of_s
     uint32_t *samples = sonde__calloc(p->samples_count, sizeof(*samples));
     uint32_t *spans = of_span ? sonde__calloc(p->spans_count, sizeof(*spans)) : NULL;
     uint32_t *open = sonde__calloc(p->spans_count, sizeof(*open));
-    struct event *events = p->spans_count ? sonde__calloc(all, sizeof(*events)) : NULL;
+    struct innermost_event *events = p->spans_count ? sonde__calloc(all, sizeof(*events)) : NULL;
     const int rc = samples && open && (spans || !of_span) && (events || !p->spans_count)
                        ? 0
                        : SONDE_ENOMEM;
     if (!rc && events) {
-        const size_t count = collect(p, events);
-        qsort(events, count, sizeof(*events), in_order);
-        sweep(p, events, count, open, samples, spans);
+        const size_t count = innermost_collect(p, events);
+        qsort(events, count, sizeof(*events), innermost_in_order);
+        innermost_sweep(p, events, count, open, samples, spans);
     }
     sonde__free(events);
     sonde__free(open);

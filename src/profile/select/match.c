@@ -39,7 +39,7 @@ static int in_spans(const struct sonde_profile_filter *f)
     return f->span || f->trace_hi || f->trace_lo;
 }
 
-static int resolve_kind(const struct sonde_profile *p, int kind)
+static int profile_match_resolve_kind(const struct sonde_profile *p, int kind)
 {
     if (kind >= 0) return kind;
     uint32_t seen = 0;
@@ -79,7 +79,7 @@ static int by_thread_and_start(const void *a, const void *b)
 }
 
 /* Sorted intervals united in place; returns how many are left. */
-static uint32_t unite(struct interval *v, uint32_t count)
+static uint32_t profile_match_unite(struct interval *v, uint32_t count)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -106,7 +106,7 @@ static int build_intervals(struct work *w)
         w->intervals[count++] = (struct interval){ s->start_ns, s->end_ns, s->thread };
     }
     qsort(w->intervals, count, sizeof(*w->intervals), by_thread_and_start);
-    count = unite(w->intervals, count);
+    count = profile_match_unite(w->intervals, count);
     for (uint32_t i = 0; i < count; i++) w->first[w->intervals[i].thread + 1] = i + 1;
     for (uint32_t t = 1; t <= p->threads_count; t++) {
         if (!w->first[t]) w->first[t] = w->first[t - 1];
@@ -147,7 +147,7 @@ static int work_init(struct work *w)
     return in_spans(w->f) ? build_intervals(w) : 0;
 }
 
-static void work_release(struct work *w)
+static void profile_match_work_release(struct work *w)
 {
     sonde__free(w->thread_passes);
     sonde__free(w->intervals);
@@ -169,11 +169,11 @@ int sonde_profile_match_create(const struct sonde_profile *p,
         m->spans = sonde__calloc((size_t)p->spans_count / 64 + 1, sizeof(*m->spans));
     }
     if (!m || !m->bits || !m->spans || work_init(&w)) {
-        work_release(&w);
+        profile_match_work_release(&w);
         sonde_profile_match_destroy(m);
         return sonde_err_set(err, SONDE_ENOMEM, "no memory to look through the profile");
     }
-    m->kind = resolve_kind(p, f->kind);
+    m->kind = profile_match_resolve_kind(p, f->kind);
     for (uint32_t i = 0; i < p->samples_count; i++) {
         const uint64_t bit = (uint64_t)sample_passes(&w, m->kind, &p->samples[i]);
         m->bits[i / 64] |= bit << (i % 64);
@@ -186,7 +186,7 @@ int sonde_profile_match_create(const struct sonde_profile *p,
                            (!f->to_ns || s->start_ns < f->to_ns);
         m->spans[i / 64] |= (uint64_t)passes << (i % 64);
     }
-    work_release(&w);
+    profile_match_work_release(&w);
     *out = m;
     return 0;
 }
@@ -219,7 +219,7 @@ int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_p
                              struct sonde_err *err)
 {
     if (!p->samples_count) return sonde_err_set(err, SONDE_ENOENT, "the profile has no samples");
-    const int kind = resolve_kind(p, f->kind);
+    const int kind = profile_match_resolve_kind(p, f->kind);
     const char *title = sonde_sample_kind_title((enum sonde_sample_kind)kind);
     uint32_t of_kind = 0, threads = 0, spans = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) of_kind += p->samples[i].kind == kind;
@@ -227,7 +227,7 @@ int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_p
     for (uint32_t i = 0; i < p->spans_count; i++) spans += !!span_passes(p, f, &p->spans[i]);
 
     if (!of_kind) {
-        const int other = resolve_kind(p, -1);
+        const int other = profile_match_resolve_kind(p, -1);
         return sonde_err_set(err, SONDE_ENOENT, "no samples of %s in it; there are some of %s (%s)",
                              title, sonde_sample_kind_title((enum sonde_sample_kind)other),
                              sonde_sample_kind_name((enum sonde_sample_kind)other));

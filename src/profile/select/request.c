@@ -33,7 +33,8 @@ int sonde_select_slowest(const char *text, struct sonde_select *s, struct sonde_
                          "them like 1%%", text);
 }
 
-static const struct sonde_infer_request *request(const struct select_work *w, uint32_t index)
+static const struct sonde_infer_request *select_request_at(const struct select_work *w,
+                                                           uint32_t index)
 {
     return &w->p->infer->requests[index];
 }
@@ -59,20 +60,20 @@ static int compare_id(const struct sonde_infer_request *r, uint32_t pid, uint64_
 
 static int in_order_of_id(const void *a, const void *b, void *arg)
 {
-    const struct sonde_infer_request *y = request(arg, *(const uint32_t *)b);
-    return compare_id(request(arg, *(const uint32_t *)a), y->pid, y->id);
+    const struct sonde_infer_request *y = select_request_at(arg, *(const uint32_t *)b);
+    return compare_id(select_request_at(arg, *(const uint32_t *)a), y->pid, y->id);
 }
 
 static int in_order_of_trace(const void *a, const void *b, void *arg)
 {
-    const struct sonde_infer_request *y = request(arg, *(const uint32_t *)b);
-    return compare_trace(request(arg, *(const uint32_t *)a), y->trace_hi, y->trace_lo);
+    const struct sonde_infer_request *y = select_request_at(arg, *(const uint32_t *)b);
+    return compare_trace(select_request_at(arg, *(const uint32_t *)a), y->trace_hi, y->trace_lo);
 }
 
-static int slowest_first(const void *a, const void *b, void *arg)
+static int select_request_slowest_first(const void *a, const void *b, void *arg)
 {
     const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-    const struct sonde_infer_request *x = request(arg, i), *y = request(arg, k);
+    const struct sonde_infer_request *x = select_request_at(arg, i), *y = select_request_at(arg, k);
     if (x->total_s != y->total_s) return x->total_s > y->total_s ? -1 : 1;
     return i < k ? -1 : i > k;
 }
@@ -82,7 +83,7 @@ int64_t select_request_find(const struct select_work *w, uint32_t pid, uint64_t 
     uint32_t low = 0, high = w->request_count;
     while (id && low < high) {
         const uint32_t mid = low + (high - low) / 2;
-        const int c = compare_id(request(w, w->by_id[mid]), pid, id);
+        const int c = compare_id(select_request_at(w, w->by_id[mid]), pid, id);
         if (!c) return w->by_id[mid];
         if (c < 0) low = mid + 1;
         else high = mid;
@@ -96,7 +97,7 @@ static uint32_t first_of_trace(const struct select_work *w, uint64_t hi, uint64_
     uint32_t low = 0, high = w->request_count;
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;
-        if (compare_trace(request(w, w->by_trace[mid]), hi, lo) < 0) low = mid + 1;
+        if (compare_trace(select_request_at(w, w->by_trace[mid]), hi, lo) < 0) low = mid + 1;
         else high = mid;
     }
     return low;
@@ -107,7 +108,7 @@ int select_trace_chosen(const struct select_work *w, const struct sonde_profile_
     int known = -1;
     if (!(span->trace_hi | span->trace_lo)) return -1;
     for (uint32_t i = first_of_trace(w, span->trace_hi, span->trace_lo); i < w->request_count; i++) {
-        const struct sonde_infer_request *r = request(w, w->by_trace[i]);
+        const struct sonde_infer_request *r = select_request_at(w, w->by_trace[i]);
         if (compare_trace(r, span->trace_hi, span->trace_lo)) break;
         known = 0;
         if (w->chosen[w->by_trace[i]] && span->start_ns < end_ns(r) &&
@@ -128,13 +129,13 @@ static int is_twin(const struct sonde_infer_request *a, const struct sonde_infer
 }
 
 /* With its twins. */
-static void choose(struct select_work *w, uint32_t index)
+static void select_request_choose(struct select_work *w, uint32_t index)
 {
-    const struct sonde_infer_request *r = request(w, index);
+    const struct sonde_infer_request *r = select_request_at(w, index);
     w->chosen[index] = 1;
     if (!has_trace(r)) return; /* all that have none would be looked at, for each */
     for (uint32_t i = first_of_trace(w, r->trace_hi, r->trace_lo); i < w->request_count; i++) {
-        const struct sonde_infer_request *o = request(w, w->by_trace[i]);
+        const struct sonde_infer_request *o = select_request_at(w, w->by_trace[i]);
         if (compare_trace(o, r->trace_hi, r->trace_lo)) break;
         if (is_twin(r, o)) w->chosen[w->by_trace[i]] = 1;
     }
@@ -149,17 +150,18 @@ static void choose_slowest(struct select_work *w, uint32_t *order)
 {
     uint32_t count = 0, twins = 0;
     for (uint32_t i = 0; i < w->request_count; i++) {
-        if (!request(w, i)->invalid[0] && is_among(w, i)) order[count++] = i;
+        if (!select_request_at(w, i)->invalid[0] && is_among(w, i)) order[count++] = i;
     }
-    qsort_r(order, count, sizeof(*order), slowest_first, w);
+    qsort_r(order, count, sizeof(*order), select_request_slowest_first, w);
     for (uint32_t i = 0; i + 1 < w->request_count; i++) {
-        twins += (uint32_t)is_twin(request(w, w->by_trace[i]), request(w, w->by_trace[i + 1]));
+        twins += (uint32_t)is_twin(select_request_at(w, w->by_trace[i]),
+                                   select_request_at(w, w->by_trace[i + 1]));
     }
     const double all = count > twins ? count - twins : count;
     uint64_t left = w->s->slowest ? w->s->slowest : (uint64_t)ceil(all * w->s->slowest_share - 1e-9);
     for (uint32_t i = 0; i < count && left; i++) {
         if (w->chosen[order[i]]) continue;
-        choose(w, order[i]);
+        select_request_choose(w, order[i]);
         left--;
     }
 }
@@ -168,7 +170,7 @@ static void choose_slowest(struct select_work *w, uint32_t *order)
 static void choose_given(struct select_work *w, const unsigned char *given)
 {
     for (uint32_t i = 0; i < w->request_count; i++) {
-        if (is_among(w, i) && (!given || given[i])) choose(w, i);
+        if (is_among(w, i) && (!given || given[i])) select_request_choose(w, i);
     }
 }
 
@@ -181,7 +183,7 @@ static void choose_rest(struct select_work *w)
 static void choose_traces(struct select_work *w)
 {
     for (uint32_t i = 0; i < w->request_count; i++) {
-        const struct sonde_infer_request *r = request(w, i);
+        const struct sonde_infer_request *r = select_request_at(w, i);
         for (uint32_t k = 0; k < w->s->trace_count && has_trace(r); k++) {
             w->chosen[i] |= !compare_trace(r, w->s->traces[k].hi, w->s->traces[k].lo);
         }
@@ -190,7 +192,7 @@ static void choose_traces(struct select_work *w)
 
 /* ---- By id ------------------------------------------------------------------------------------- */
 
-static int matches(const struct sonde_infer_request *r, const char *text, int whole)
+static int select_request_matches(const struct sonde_infer_request *r, const char *text, int whole)
 {
     char id[17], trace[33];
     const size_t len = strlen(text);
@@ -206,7 +208,8 @@ static int matches(const struct sonde_infer_request *r, const char *text, int wh
 }
 
 /* How a message calls a request: unique if ids repeat. */
-static void put_id(const struct sonde_infer_request *r, int unique, char *list, size_t size)
+static void select_request_put_id(const struct sonde_infer_request *r, int unique, char *list,
+                                  size_t size)
 {
     const size_t len = strlen(list);
     if (unique || !r->own_id[0]) {
@@ -216,13 +219,13 @@ static void put_id(const struct sonde_infer_request *r, int unique, char *list, 
     }
 }
 
-static int several(const struct select_work *w, uint32_t count, int whole)
+static int select_request_several(const struct select_work *w, uint32_t count, int whole)
 {
     char list[NAMED_MAX * (ID_TEXT + 4)] = "";
     uint32_t named = 0;
     for (uint32_t i = 0; i < w->request_count && named < NAMED_MAX; i++) {
         if (!w->chosen[i]) continue;
-        put_id(request(w, i), whole, list, sizeof(list));
+        select_request_put_id(select_request_at(w, i), whole, list, sizeof(list));
         named++;
     }
     return sonde_err_set(w->err, SONDE_EINVAL, whole
@@ -232,18 +235,18 @@ static int several(const struct select_work *w, uint32_t count, int whole)
 }
 
 /* The ids that are nearest to what was asked for. */
-static int unknown(const struct select_work *w)
+static int select_request_unknown(const struct select_work *w)
 {
     char list[NAMED_MAX * (ID_TEXT + 4)] = "";
     unsigned limit = 0;
     for (uint32_t named = 0; named < NAMED_MAX;) {
         unsigned next = SONDE_NOT_NEAR;
         for (uint32_t i = 0; i < w->request_count && named < NAMED_MAX; i++) {
-            const struct sonde_infer_request *r = request(w, i);
+            const struct sonde_infer_request *r = select_request_at(w, i);
             const unsigned near = r->own_id[0] ? sonde_nearness(w->s->request, r->own_id)
                                                : SONDE_NOT_NEAR;
             if (near == limit && limit) {
-                put_id(r, 0, list, sizeof(list));
+                select_request_put_id(r, 0, list, sizeof(list));
                 named++;
             } else if (near > limit && near < next) {
                 next = near;
@@ -256,7 +259,7 @@ static int unknown(const struct select_work *w)
         return sonde_err_set(w->err, SONDE_ENOENT, "no request has the id '%.40s'; near it: %s",
                              w->s->request, list);
     }
-    put_id(request(w, w->request_count - 1), 0, list, sizeof(list));
+    select_request_put_id(select_request_at(w, w->request_count - 1), 0, list, sizeof(list));
     return sonde_err_set(w->err, SONDE_ENOENT, "none of %u requests has the id '%.40s'; the last "
                          "is %s", w->request_count, w->s->request, list);
 }
@@ -267,17 +270,17 @@ static int choose_by_id(struct select_work *w)
     int one = 1, whole = 1; /* one: all that were found are of one trace */
     for (;; whole = 0) {
         for (uint32_t i = 0; i < w->request_count; i++) {
-            const struct sonde_infer_request *r = request(w, i);
-            if (!matches(r, w->s->request, whole)) continue;
+            const struct sonde_infer_request *r = select_request_at(w, i);
+            if (!select_request_matches(r, w->s->request, whole)) continue;
             w->chosen[i] = 1;
             if (!count++) first = i;
             else one &= has_trace(r) && !in_order_of_trace(&i, &first, w);
         }
         if (count || !whole) break;
     }
-    if (!count || !w->s->request[0]) return unknown(w);
-    if (!one) return several(w, count, whole);
-    if (count == 1) choose(w, first);
+    if (!count || !w->s->request[0]) return select_request_unknown(w);
+    if (!one) return select_request_several(w, count, whole);
+    if (count == 1) select_request_choose(w, first);
     return 0;
 }
 

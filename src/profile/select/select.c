@@ -8,9 +8,9 @@
 #include "profile/select/private.h"
 
 /* Parts of samples as whole numbers: what has been given is always the sum, rounded. */
-struct parts { double exact; uint64_t given; };
+struct select_parts { double exact; uint64_t given; };
 
-static uint64_t part_of(struct parts *t, uint64_t whole, double share)
+static uint64_t select_part_of(struct select_parts *t, uint64_t whole, double share)
 {
     if (share >= 1) return whole;
     t->exact += (double)whole * share;
@@ -26,7 +26,7 @@ int sonde_select_asks(const struct sonde_select *s)
 }
 
 /* What of sample i is selected; where its rest belongs is counted in out. */
-static double share_of(const struct select_work *w, uint32_t i, struct sonde_selected *out)
+static double select_share_of(const struct select_work *w, uint32_t i, struct sonde_selected *out)
 {
     const struct sonde_profile_sample *s = &w->p->samples[i];
     if (!s->time_ns || !s->thread) {
@@ -48,7 +48,7 @@ static double share_of(const struct select_work *w, uint32_t i, struct sonde_sel
     return w->s->workers ? share : 0;
 }
 
-static void count_requests(const struct select_work *w, struct sonde_selected *out)
+static void select_count_requests(const struct select_work *w, struct sonde_selected *out)
 {
     if (!w->chosen) return;
     for (uint32_t i = 0; i < w->request_count; i++) {
@@ -62,17 +62,17 @@ static void count_requests(const struct select_work *w, struct sonde_selected *o
 static void keep_samples(struct select_work *w)
 {
     struct sonde_profile *p = w->p;
-    struct parts weight[SONDE_SAMPLE_KIND_COUNT] = { { 0, 0 } };
-    struct parts count[SONDE_SAMPLE_KIND_COUNT] = { { 0, 0 } };
+    struct select_parts weight[SONDE_SAMPLE_KIND_COUNT] = { { 0, 0 } };
+    struct select_parts count[SONDE_SAMPLE_KIND_COUNT] = { { 0, 0 } };
     struct sonde_selected unused = { 0 };
     uint32_t kept = 0;
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) p->weights[k] = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
         struct sonde_profile_sample s = p->samples[i];
-        const double share = share_of(w, i, &unused);
+        const double share = select_share_of(w, i, &unused);
         if (share <= 0) continue;
-        s.weight = part_of(&weight[s.kind], s.weight, share);
-        s.count = (uint32_t)part_of(&count[s.kind], s.count, share);
+        s.weight = select_part_of(&weight[s.kind], s.weight, share);
+        s.count = (uint32_t)select_part_of(&count[s.kind], s.count, share);
         p->weights[s.kind] += s.weight;
         if (s.weight || s.count) p->samples[kept++] = s;
     }
@@ -110,7 +110,7 @@ static void keep_requests(struct select_work *w)
 
 /* ---- The call ---------------------------------------------------------------------------------- */
 
-static int nothing(const struct select_work *w, const struct sonde_selected *found)
+static int select_nothing(const struct select_work *w, const struct sonde_selected *found)
 {
     int outside = 0, untimed = 0;
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) {
@@ -126,17 +126,17 @@ static int nothing(const struct select_work *w, const struct sonde_selected *fou
                          : untimed ? "; samples of this kind have no time" : "");
 }
 
-static int work(struct select_work *w, struct sonde_selected *found)
+static int select_all(struct select_work *w, struct sonde_selected *found)
 {
     int rc = select_requests(w);
     if (!rc) rc = sonde_profile_innermost_spans(w->p, &w->of_sample, &w->of_span);
     if (!rc) rc = select_spans(w);
     if (!rc) rc = select_workers(w);
     if (rc) return rc;
-    count_requests(w, found);
+    select_count_requests(w, found);
     double all = 0;
-    for (uint32_t i = 0; i < w->p->samples_count; i++) all += share_of(w, i, found);
-    return all > 0 ? 0 : nothing(w, found);
+    for (uint32_t i = 0; i < w->p->samples_count; i++) all += select_share_of(w, i, found);
+    return all > 0 ? 0 : select_nothing(w, found);
 }
 
 int sonde_profile_select(struct sonde_profile *p, const struct sonde_select *s,
@@ -145,7 +145,7 @@ int sonde_profile_select(struct sonde_profile *p, const struct sonde_select *s,
     assert(p && s);
     struct select_work w = { .p = p, .s = s, .err = err };
     struct sonde_selected found = { 0 };
-    const int rc = work(&w, &found);
+    const int rc = select_all(&w, &found);
     if (!rc) {
         keep_samples(&w);
         keep_spans(&w);

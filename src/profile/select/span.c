@@ -13,7 +13,7 @@ enum { HOPS_MAX = 64 }; /* upwards; files may have circles */
 #define PREFILL "prefill"
 #define DECODE "decode"
 
-static uint32_t pid_of(const struct select_work *w, const struct sonde_profile_span *s)
+static uint32_t select_span_pid_of(const struct select_work *w, const struct sonde_profile_span *s)
 {
     return w->p->threads[s->thread].pid;
 }
@@ -32,20 +32,20 @@ static const struct sonde_profile_part *parts_of(const struct sonde_profile *p, 
 
 static int64_t request_of(const struct select_work *w, const struct sonde_profile_span *s)
 {
-    const int64_t own = select_request_find(w, pid_of(w, s), s->id);
-    return own >= 0 ? own : select_request_find(w, pid_of(w, s), s->parent);
+    const int64_t own = select_request_find(w, select_span_pid_of(w, s), s->id);
+    return own >= 0 ? own : select_request_find(w, select_span_pid_of(w, s), s->parent);
 }
 
 int select_is_phase(const struct select_work *w, uint32_t span)
 {
     const struct sonde_profile_span *s = &w->p->spans[span];
     return (w->names[s->name] & (SELECT_PHASE | SELECT_ASKED)) || parts_of(w->p, span) ||
-           select_request_find(w, pid_of(w, s), s->parent) >= 0;
+           select_request_find(w, select_span_pid_of(w, s), s->parent) >= 0;
 }
 
 /* ---- Upwards ---------------------------------------------------------------------------------- */
 
-static int by_id(const void *a, const void *b)
+static int select_span_by_id(const void *a, const void *b)
 {
     const struct select_id *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
@@ -62,12 +62,12 @@ static int index_spans(struct select_work *w)
         if (!p->spans[i].id || !p->threads[p->spans[i].thread].tid) continue;
         w->span_ids[w->span_id_count++] = (struct select_id){ p->spans[i].id, i };
     }
-    qsort(w->span_ids, w->span_id_count, sizeof(*w->span_ids), by_id);
+    qsort(w->span_ids, w->span_id_count, sizeof(*w->span_ids), select_span_by_id);
     return 0;
 }
 
 /* Index + 1 of the span above; 0 = none. */
-static uint32_t above(const struct select_work *w, uint32_t span)
+static uint32_t select_span_above(const struct select_work *w, uint32_t span)
 {
     const uint64_t parent = w->p->spans[span].parent;
     uint32_t low = 0, high = w->span_id_count;
@@ -90,7 +90,7 @@ static double batch_share(const struct select_work *w, uint32_t span,
                           const struct sonde_profile_part *part, int by_phase, int by_request)
 {
     const struct sonde_profile *p = w->p;
-    const uint32_t pid = pid_of(w, &p->spans[span]);
+    const uint32_t pid = select_span_pid_of(w, &p->spans[span]);
     const int in = !by_phase || !strcmp(w->s->phase, PREFILL);
     const int out = !by_phase || !strcmp(w->s->phase, DECODE);
     double all = 0, own = 0;
@@ -103,7 +103,7 @@ static double batch_share(const struct select_work *w, uint32_t span,
     return all > 0 ? own / all : 0;
 }
 
-static float share_of(const struct select_work *w, uint32_t span)
+static float select_span_share_of(const struct select_work *w, uint32_t span)
 {
     double phase = w->s->phase ? -1 : 1, request = w->chosen ? -1 : 1; /* -1: not known yet */
     uint32_t at = span + 1;
@@ -120,7 +120,7 @@ static float share_of(const struct select_work *w, uint32_t span)
         const int64_t r = request < 0 ? request_of(w, s) : -1;
         if (r >= 0) request = w->chosen[r];
         if (phase < 0 && select_is_phase(w, at - 1)) phase = (w->names[s->name] & SELECT_ASKED) != 0;
-        at = above(w, at - 1);
+        at = select_span_above(w, at - 1);
     }
     if (request < 0) request = select_trace_chosen(w, &w->p->spans[span]);
     if (phase == 0 || request == 0) return SELECT_OTHERS;
@@ -200,6 +200,6 @@ int select_spans(struct select_work *w)
     if (rc) return rc;
     w->span_share = sonde__alloc(p->spans_count * sizeof(*w->span_share));
     if (!w->span_share) return SONDE_ENOMEM;
-    for (uint32_t i = 0; i < p->spans_count; i++) w->span_share[i] = share_of(w, i);
+    for (uint32_t i = 0; i < p->spans_count; i++) w->span_share[i] = select_span_share_of(w, i);
     return 0;
 }

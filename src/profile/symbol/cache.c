@@ -12,7 +12,7 @@
 #define CACHE_BYTES (32u << 20)
 
 /* Only what cannot change behind the key: a file with a build id, and the running kernel. */
-static const char *key_of(enum sonde_symbol_kind kind, const char *build_id)
+static const char *symbol_cache_key_of(enum sonde_symbol_kind kind, const char *build_id)
 {
     if (kind == SONDE_SYMBOL_KERNEL) return "[kernel]";
     if (kind == SONDE_SYMBOL_JIT || build_id[0] == '\0') return NULL;
@@ -28,7 +28,7 @@ static uint32_t module_of(struct sonde_profile *known, enum sonde_symbol_kind ki
     return m.path ? sonde_profile_module(known, &m) : 0;
 }
 
-static uint32_t clean(struct sonde_profile *p, const char *s)
+static uint32_t symbol_cache_clean(struct sonde_profile *p, const char *s)
 {
     char text[SONDE_SYMBOL_TEXT_MAX];
     int changed = 0;
@@ -44,8 +44,8 @@ int sonde_symbol_set(struct sonde_profile *p, uint32_t location, uint32_t module
 {
     struct sonde_profile_line lines[SONDE_SYMBOL_FRAMES_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        struct sonde_profile_function f = { .name = clean(p, frames[i].name),
-                                            .file = clean(p, frames[i].file),
+        struct sonde_profile_function f = { .name = symbol_cache_clean(p, frames[i].name),
+                                            .file = symbol_cache_clean(p, frames[i].file),
                                             .start_line = frames[i].start_line,
                                             .module = module };
         lines[i] = (struct sonde_profile_line){ sonde_profile_function(p, &f), frames[i].line };
@@ -55,8 +55,8 @@ int sonde_symbol_set(struct sonde_profile *p, uint32_t location, uint32_t module
 }
 
 /* From the cache's location to p's. */
-static int copy(const struct sonde_profile *known, uint32_t from, struct sonde_profile *p,
-                uint32_t to)
+static int symbol_cache_copy(const struct sonde_profile *known, uint32_t from,
+                             struct sonde_profile *p, uint32_t to)
 {
     struct sonde_symbol_frame frames[SONDE_SYMBOL_FRAMES_MAX];
     const struct sonde_profile_location *l = &known->locations[from];
@@ -78,13 +78,13 @@ int sonde_symbol_cache_use(struct sonde_symbol_cache *c, struct sonde_profile *p
         if (l->line_count || !l->module || l->module >= p->modules_count || !l->address) continue;
         struct sonde_profile_module *m = &p->modules[l->module];
         const enum sonde_symbol_kind kind = sonde__plan_kind(m);
-        const char *key = key_of(kind, sonde_profile_str(p, m->build_id));
+        const char *key = symbol_cache_key_of(kind, sonde_profile_str(p, m->build_id));
         const uint32_t module = key ? module_of(c->known, kind, key) : 0;
         const uint32_t from =
             module ? sonde_profile_location(c->known, module, sonde__plan_at(m, l->address)) : 0;
         if (!from || !c->known->locations[from].line_count) continue;
         m->flags |= c->known->modules[module].flags;
-        rc = copy(c->known, from, p, i);
+        rc = symbol_cache_copy(c->known, from, p, i);
     }
     return rc;
 }
@@ -93,7 +93,7 @@ void sonde_symbol_cache_put(struct sonde_symbol_cache *c, const struct sonde_sym
                              size_t index, const struct sonde_symbol_frame *frames,
                              uint32_t count)
 {
-    const char *key = key_of(job->kind, job->build_id);
+    const char *key = symbol_cache_key_of(job->kind, job->build_id);
     if (!key || (!c->known && sonde_profile_create(CACHE_BYTES, &c->known) != 0)) return;
     const uint32_t module = module_of(c->known, job->kind, key);
     const uint32_t location =
@@ -106,7 +106,7 @@ void sonde_symbol_cache_put(struct sonde_symbol_cache *c, const struct sonde_sym
 void sonde_symbol_cache_flags(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
                                uint32_t flags)
 {
-    const char *key = key_of(job->kind, job->build_id);
+    const char *key = symbol_cache_key_of(job->kind, job->build_id);
     const uint32_t module = key && c->known ? module_of(c->known, job->kind, key) : 0;
     if (module) c->known->modules[module].flags |= flags;
 }

@@ -29,7 +29,7 @@ static rlim_t data_now(void)
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-static void lower(enum __rlimit_resource what, rlim_t to)
+static void symbol_child_lower(enum __rlimit_resource what, rlim_t to)
 {
     struct rlimit r;
     if (getrlimit(what, &r) != 0) return;
@@ -61,8 +61,8 @@ static _Noreturn void be_child(const struct sonde__child_limits *limits, pid_t p
     /* Sockets and locks of the agent are not ours to hold. */
     if (fd != 3) dup2(fd, 3);
     close_range(4, ~0u, 0);
-    lower(RLIMIT_CORE, 0);
-    lower(RLIMIT_DATA, data_now() + limits->data_bytes);
+    symbol_child_lower(RLIMIT_CORE, 0);
+    symbol_child_lower(RLIMIT_DATA, data_now() + limits->data_bytes);
     work(arg, 3);
     _exit(0);
 }

@@ -23,13 +23,13 @@
 
 static const char ELLIPSIS[] = "\xe2\x80\xa6";
 
-struct output {
+struct demangle_output {
     struct sonde__demangler *d;
     jmp_buf full;
 };
 
 /* End the text before a character that is cut in two, with an ellipsis. */
-static void cut(struct sonde__demangler *d)
+static void demangle_cut(struct sonde__demangler *d)
 {
     size_t len = SONDE_SYMBOL_TEXT_MAX - (sizeof(ELLIPSIS) - 1);
     while (len > 0 && ((unsigned char)d->text[len] & 0xc0) == 0x80) len--;
@@ -38,7 +38,7 @@ static void cut(struct sonde__demangler *d)
 }
 
 /* 1 if all of it fitted. */
-static int append(struct sonde__demangler *d, const char *s, size_t len)
+static int demangle_append(struct sonde__demangler *d, const char *s, size_t len)
 {
     size_t room = SONDE_SYMBOL_TEXT_MAX - d->len;
     size_t n = len < room ? len : room;
@@ -46,28 +46,28 @@ static int append(struct sonde__demangler *d, const char *s, size_t len)
     d->len += n;
     d->text[d->len] = '\0';
     if (n == len) return 1;
-    cut(d);
+    demangle_cut(d);
     return 0;
 }
 
-static void piece(const char *s, size_t len, void *arg)
+static void demangle_piece(const char *s, size_t len, void *arg)
 {
-    struct output *o = arg;
-    if (!append(o->d, s, len)) longjmp(o->full, 1);
+    struct demangle_output *o = arg;
+    if (!demangle_append(o->d, s, len)) longjmp(o->full, 1);
 }
 
-enum style { STYLE_CXX, STYLE_RUST };
+enum demangle_style { STYLE_CXX, STYLE_RUST };
 
 /* 1: demangled; 2: demangled and cut; 0: no such name. */
-static int try_style(struct sonde__demangler *d, const char *name, enum style style, int options)
+static int try_style(struct sonde__demangler *d, const char *name, enum demangle_style style, int options)
 {
-    struct output o;
+    struct demangle_output o;
     o.d = d;
     d->len = 0;
     d->text[0] = '\0';
     if (setjmp(o.full)) return 2;
-    int ok = style == STYLE_RUST ? rust_demangle_callback(name, options, piece, &o)
-                                 : cplus_demangle_v3_callback(name, options, piece, &o);
+    int ok = style == STYLE_RUST ? rust_demangle_callback(name, options, demangle_piece, &o)
+                                 : cplus_demangle_v3_callback(name, options, demangle_piece, &o);
     return ok && d->len > 0;
 }
 
@@ -83,16 +83,16 @@ static void append_suffix(struct sonde__demangler *d, const char *suffix)
 {
     const char *llvm = strstr(suffix, ".llvm.");
     if (!llvm) {
-        append(d, suffix, strlen(suffix));
+        demangle_append(d, suffix, strlen(suffix));
         return;
     }
-    if (!append(d, suffix, (size_t)(llvm - suffix))) return;
+    if (!demangle_append(d, suffix, (size_t)(llvm - suffix))) return;
     const char *rest = llvm + 6;
     rest += strspn(rest, "0123456789ABCDEFabcdef");
-    append(d, rest, strlen(rest));
+    demangle_append(d, rest, strlen(rest));
 }
 
-static int demangled(struct sonde__demangler *d, const char *name, size_t len)
+static int demangle_demangled(struct sonde__demangler *d, const char *name, size_t len)
 {
     if (len < 3 || name[0] != '_') return 0;
     /* Rust's legacy names are C++ names that end in a hash: ask for Rust first. */
@@ -111,10 +111,10 @@ static int demangled(struct sonde__demangler *d, const char *name, size_t len)
 const char *sonde__demangle(struct sonde__demangler *d, const char *name)
 {
     const size_t len = strlen(name);
-    if (demangled(d, name, len)) return d->text;
+    if (demangle_demangled(d, name, len)) return d->text;
     if (len <= SONDE_SYMBOL_TEXT_MAX) return name;
     d->len = 0;
-    append(d, name, len);
+    demangle_append(d, name, len);
     return d->text;
 }
 
@@ -128,6 +128,6 @@ const char *sonde__demangle_versioned(struct sonde__demangler *d, const char *na
     const char *text = sonde__demangle(d, plain);
     if (text != plain) return text;
     d->len = 0;
-    append(d, plain, strlen(plain));
+    demangle_append(d, plain, strlen(plain));
     return d->text;
 }

@@ -15,7 +15,7 @@
 
 #define DEPTH_MAX 200 /* of the tree; compilers reach about 40 */
 
-static int grow(void **array, size_t *cap, size_t need, size_t item)
+static int symbol_die_grow(void **array, size_t *cap, size_t need, size_t item)
 {
     size_t want = *cap ? *cap : 64;
     if (need <= *cap) return 0;
@@ -27,12 +27,14 @@ static int grow(void **array, size_t *cap, size_t need, size_t item)
     return 0;
 }
 
-static uint32_t add_node(struct sonde__die_walk *w, const Dwarf_Die *die, uint32_t parent)
+static uint32_t symbol_die_add_node(struct sonde__die_walk *w, const Dwarf_Die *die,
+                                    uint32_t parent)
 {
     void *nodes = w->nodes;
     size_t cap = w->node_cap;
     if (w->node_count >= UINT32_MAX / 4) w->rc = SONDE_EFULL;
-    else if (grow(&nodes, &cap, w->node_count + 1u, sizeof(*w->nodes)) != 0) w->rc = SONDE_ENOMEM;
+    else if (symbol_die_grow(&nodes, &cap, w->node_count + 1u, sizeof(*w->nodes)) != 0)
+        w->rc = SONDE_ENOMEM;
     if (w->rc) return SONDE__DIE_NONE;
     w->nodes = nodes;
     w->node_cap = (uint32_t)cap;
@@ -40,32 +42,32 @@ static uint32_t add_node(struct sonde__die_walk *w, const Dwarf_Die *die, uint32
     return w->node_count++;
 }
 
-struct list { size_t from, count; }; /* in w->lists, ascending */
+struct symbol_die_list { size_t from, count; }; /* in w->lists, ascending */
 
-static uint64_t address_of(const struct sonde__die_walk *w, size_t at)
+static uint64_t symbol_die_address_of(const struct sonde__die_walk *w, size_t at)
 {
     return w->addrs[w->lists[at]].vaddr - w->bias;
 }
 
-static int by_number(const void *a, const void *b)
+static int symbol_die_by_number(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* Push those of list that lie in [low, high). */
-static void push_range(struct sonde__die_walk *w, struct list list, uint64_t low, uint64_t high)
+static void push_range(struct sonde__die_walk *w, struct symbol_die_list list, uint64_t low, uint64_t high)
 {
     size_t from = list.from, to = list.from + list.count;
     const size_t end = to;
     void *lists = w->lists;
     while (from < to) {
         const size_t mid = from + (to - from) / 2;
-        if (address_of(w, mid) < low) from = mid + 1;
+        if (symbol_die_address_of(w, mid) < low) from = mid + 1;
         else to = mid;
     }
-    for (; from < end && address_of(w, from) < high; from++) {
-        if (grow(&lists, &w->list_cap, w->list_top + 1, sizeof(*w->lists)) != 0) {
+    for (; from < end && symbol_die_address_of(w, from) < high; from++) {
+        if (symbol_die_grow(&lists, &w->list_cap, w->list_top + 1, sizeof(*w->lists)) != 0) {
             w->rc = SONDE_ENOMEM;
             return;
         }
@@ -75,10 +77,10 @@ static void push_range(struct sonde__die_walk *w, struct list list, uint64_t low
 }
 
 /* Push those of list that lie in the DIE; *has_pc = 0 if it says nothing about addresses. */
-static struct list push_inside(struct sonde__die_walk *w, struct list list, Dwarf_Die *die,
+static struct symbol_die_list push_inside(struct sonde__die_walk *w, struct symbol_die_list list, Dwarf_Die *die,
                                int *has_pc)
 {
-    struct list inside = { w->list_top, 0 };
+    struct symbol_die_list inside = { w->list_top, 0 };
     Dwarf_Addr base, low, high;
     ptrdiff_t at = 0;
     int ranges = 0;
@@ -92,7 +94,7 @@ static struct list push_inside(struct sonde__die_walk *w, struct list list, Dwar
     inside.count = w->list_top - inside.from;
     if (ranges < 2 || inside.count < 2) return inside;
     uint32_t *items = w->lists + inside.from;
-    qsort(items, inside.count, sizeof(*items), by_number);
+    qsort(items, inside.count, sizeof(*items), symbol_die_by_number);
     size_t kept = 1;
     for (size_t i = 1; i < inside.count; i++) {
         if (items[i] != items[kept - 1]) items[kept++] = items[i];
@@ -102,19 +104,19 @@ static struct list push_inside(struct sonde__die_walk *w, struct list list, Dwar
     return inside;
 }
 
-static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct list list,
+static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct symbol_die_list list,
                           uint32_t node, int depth);
 
-static void walk_function(struct sonde__die_walk *w, Dwarf_Die *die, struct list list,
+static void walk_function(struct sonde__die_walk *w, Dwarf_Die *die, struct symbol_die_list list,
                           uint32_t node, int depth)
 {
     int has_pc;
     const size_t top = w->list_top;
-    const struct list inside = push_inside(w, list, die, &has_pc);
+    const struct symbol_die_list inside = push_inside(w, list, die, &has_pc);
     if (!w->rc && inside.count > 0) {
         /* A function inside another one is not inlined in it. */
         const int inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
-        const uint32_t mine = add_node(w, die, inlined ? node : SONDE__DIE_NONE);
+        const uint32_t mine = symbol_die_add_node(w, die, inlined ? node : SONDE__DIE_NONE);
         for (size_t i = 0; !w->rc && i < inside.count; i++) {
             w->at[w->lists[inside.from + i]] = mine;
         }
@@ -124,18 +126,18 @@ static void walk_function(struct sonde__die_walk *w, Dwarf_Die *die, struct list
     if (w->deep && !w->rc && inside.count == 0) walk_children(w, die, list, node, depth + 1);
 }
 
-static void walk_block(struct sonde__die_walk *w, Dwarf_Die *die, struct list list, uint32_t node,
+static void walk_block(struct sonde__die_walk *w, Dwarf_Die *die, struct symbol_die_list list, uint32_t node,
                        int depth)
 {
     int has_pc;
     const size_t top = w->list_top;
-    const struct list inside = push_inside(w, list, die, &has_pc);
+    const struct symbol_die_list inside = push_inside(w, list, die, &has_pc);
     if (!w->rc && inside.count > 0) walk_children(w, die, inside, node, depth + 1);
     w->list_top = top;
     if (!w->rc && !has_pc) walk_children(w, die, list, node, depth + 1);
 }
 
-static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct list list,
+static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct symbol_die_list list,
                           uint32_t node, int depth)
 {
     Dwarf_Die die;
@@ -175,9 +177,9 @@ static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct l
 }
 
 /* Stack the indexes of the addresses that have no function yet (all of them at first). */
-static struct list push_missing(struct sonde__die_walk *w)
+static struct symbol_die_list push_missing(struct sonde__die_walk *w)
 {
-    struct list list = { 0, 0 };
+    struct symbol_die_list list = { 0, 0 };
     w->list_top = 0;
     for (uint32_t i = 0; i < w->count; i++) {
         if (w->at[i] == SONDE__DIE_NONE) w->lists[w->list_top++] = i;
@@ -191,10 +193,10 @@ int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
 {
     void *at = w->at, *lists = w->lists;
     size_t cap = w->at_cap;
-    if (grow(&at, &cap, count, sizeof(*w->at)) != 0) return SONDE_ENOMEM;
+    if (symbol_die_grow(&at, &cap, count, sizeof(*w->at)) != 0) return SONDE_ENOMEM;
     w->at = at;
     w->at_cap = (uint32_t)cap;
-    if (grow(&lists, &w->list_cap, count, sizeof(*w->lists)) != 0) return SONDE_ENOMEM;
+    if (symbol_die_grow(&lists, &w->list_cap, count, sizeof(*w->lists)) != 0) return SONDE_ENOMEM;
     w->lists = lists;
     w->addrs = addrs;
     w->count = count;
@@ -203,7 +205,7 @@ int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
     w->rc = 0;
     for (uint32_t i = 0; i < count; i++) w->at[i] = SONDE__DIE_NONE;
     for (w->deep = 0; w->deep < 2 && !w->rc; w->deep++) {
-        const struct list list = push_missing(w);
+        const struct symbol_die_list list = push_missing(w);
         if (list.count == 0) break;
         walk_children(w, unit, list, SONDE__DIE_NONE, 0);
     }

@@ -75,7 +75,7 @@ static void add_scope(struct sonde_buf *b, Dwarf_Die *scope)
 }
 
 /* "ns::type::name" from the tree, for functions without a linkage name (line tables only). */
-static char *qualified(Dwarf_Die *die, const char *name)
+static char *symbol_die_name_qualified(Dwarf_Die *die, const char *name)
 {
     struct sonde_buf b;
     Dwarf_Die *scopes = NULL;
@@ -92,7 +92,8 @@ static char *qualified(Dwarf_Die *die, const char *name)
     return text ? text : sonde__strndup(name, SONDE_SYMBOL_TEXT_MAX);
 }
 
-static int fill(struct sonde__die_name *n, Dwarf_Die *die, struct sonde__demangler *demangler)
+static int symbol_die_name_fill(struct sonde__die_name *n, Dwarf_Die *die,
+                                struct sonde__demangler *demangler)
 {
     int line = 0;
     const char *linkage = string_attr(die, DW_AT_linkage_name);
@@ -102,7 +103,7 @@ static int fill(struct sonde__die_name *n, Dwarf_Die *die, struct sonde__demangl
     n->raw = linkage ? linkage : plain;
     n->mangled = linkage != NULL;
     /* What the demangler refused (too long a template) the tree may say. */
-    if (plain && (!text || text == linkage)) n->text = qualified(die, plain);
+    if (plain && (!text || text == linkage)) n->text = symbol_die_name_qualified(die, plain);
     else n->text = sonde__strdup(text ? text : "");
     if (!n->text) return SONDE_ENOMEM;
     const char *file = dwarf_decl_file(die);
@@ -111,21 +112,21 @@ static int fill(struct sonde__die_name *n, Dwarf_Die *die, struct sonde__demangl
     return 0;
 }
 
-static struct sonde__die_name *slot_of(struct sonde__die_names *n, const void *key)
+static struct sonde__die_name *symbol_die_name_slot_of(struct sonde__die_names *n, const void *key)
 {
     size_t i = (size_t)(((uintptr_t)key * 0x9e3779b97f4a7c15ull) >> 32) & (n->cap - 1);
     while (n->slots[i].key && n->slots[i].key != key) i = (i + 1) & (n->cap - 1);
     return &n->slots[i];
 }
 
-static int make_room(struct sonde__die_names *n)
+static int symbol_die_name_make_room(struct sonde__die_names *n)
 {
     if (n->cap && n->count < n->cap / 2) return 0;
     struct sonde__die_names bigger = { .cap = n->cap ? n->cap * 2 : 1024, .count = n->count };
     bigger.slots = sonde__calloc(bigger.cap, sizeof(*bigger.slots));
     if (!bigger.slots) return SONDE_ENOMEM;
     for (size_t i = 0; i < n->cap; i++) {
-        if (n->slots[i].key) *slot_of(&bigger, n->slots[i].key) = n->slots[i];
+        if (n->slots[i].key) *symbol_die_name_slot_of(&bigger, n->slots[i].key) = n->slots[i];
     }
     sonde__free(n->slots);
     *n = bigger;
@@ -136,11 +137,11 @@ const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_
                                               struct sonde__demangler *demangler)
 {
     Dwarf_Die origin = origin_of(die);
-    if (make_room(n) != 0) return NULL;
-    struct sonde__die_name *slot = slot_of(n, origin.addr);
+    if (symbol_die_name_make_room(n) != 0) return NULL;
+    struct sonde__die_name *slot = symbol_die_name_slot_of(n, origin.addr);
     if (slot->key) return slot;
     /* By way of the DIE itself, not its origin: a definition may know more (its linkage name). */
-    if (fill(slot, die, demangler) != 0) return NULL;
+    if (symbol_die_name_fill(slot, die, demangler) != 0) return NULL;
     slot->key = origin.addr;
     n->count++;
     return slot;

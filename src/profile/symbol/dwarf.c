@@ -111,8 +111,8 @@ static uint32_t call_line(Dwarf_Die *die)
 /* The name of the function itself (not inlined): as the debug information says, unless only the
  * symbol around the address tells foo from foo.cold and foo.constprop.0; and where the debug
  * information has no linkage name (gcc: all that depends on a lambda), the symbol has. */
-static const char *own_name(struct context *c, const struct sonde__die_name *name,
-                            const char *symbol)
+static const char *symbol_dwarf_own_name(struct context *c, const struct sonde__die_name *name,
+                                         const char *symbol)
 {
     if (!symbol) return name->text;
     const size_t len = name->raw ? strlen(name->raw) : 0;
@@ -157,7 +157,7 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
         if (!name) return SONDE_ENOMEM;
         const int inlined = dwarf_tag(&n->die) == DW_TAG_inlined_subroutine;
         struct sonde_symbol_frame *f = &frames[count];
-        f->name = inlined ? name->text : own_name(c, name, symbol);
+        f->name = inlined ? name->text : symbol_dwarf_own_name(c, name, symbol);
         set_position(f, file, line, name);
         /* Nameless when its origin is in a file that is missing: its caller stands for it. */
         if (f->name[0] != '\0') count++;

@@ -59,7 +59,7 @@ static char *debug_path(const struct sonde_symbol_job *job)
 
 /* Of several names for one address the one people know: a function, with a size, not local, with
  * few underscores in front (write, not __GI___libc_write), not weak. */
-static uint32_t rank_of(const GElf_Sym *sym, const char *name)
+static uint32_t symbol_elf_rank_of(const GElf_Sym *sym, const char *name)
 {
     uint32_t underscores = (uint32_t)strspn(name, "_");
     uint32_t rank = 0;
@@ -97,9 +97,11 @@ static int add_symbol(struct sonde_symbol_elf *e, int i)
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return 0;
     if (shndx == SHN_UNDEF || shndx == SHN_ABS || shndx == SHN_COMMON) return 0;
     if (!code_section_end(elf, shndx, bias, &section_end)) return 0;
-    struct sonde_symbol_range r = { .start = addr, .end = section_end,
-                                     .value = (uint64_t)(uintptr_t)name,
-                                     .rank = rank_of(&sym, name), .unsized = sym.st_size == 0 };
+    struct sonde_symbol_range r = { .start = addr,
+                                    .end = section_end,
+                                    .value = (uint64_t)(uintptr_t)name,
+                                    .rank = symbol_elf_rank_of(&sym, name),
+                                    .unsized = sym.st_size == 0 };
     if (sym.st_size > 0 && sym.st_size < section_end - addr) r.end = addr + sym.st_size;
     return sonde_symbol_table_add(&e->symbols, &r);
 }

@@ -14,16 +14,16 @@ enum { HEADER_BYTES = 12, ENTRY_BYTES = 8, FDE_BYTES = 16 };
 /* As every linker writes it: version 1, pointers and counts of 32 bits, entries from the header. */
 static const uint8_t usual[4] = { 1, 0x1b, 0x03, 0x3b };
 
-struct part {               /* a section in the file */
+struct symbol_fde_part {               /* a section in the file */
     uint64_t addr;
     const uint8_t *bytes;
     size_t len;
 };
 
-static struct part find_part(Elf *elf, const char *name)
+static struct symbol_fde_part find_part(Elf *elf, const char *name)
 {
     size_t names;
-    if (elf_getshdrstrndx(elf, &names) != 0) return (struct part){ 0 };
+    if (elf_getshdrstrndx(elf, &names) != 0) return (struct symbol_fde_part){ 0 };
     for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
         GElf_Shdr header;
         if (!gelf_getshdr(s, &header) || header.sh_type == SHT_NOBITS) continue;
@@ -31,10 +31,10 @@ static struct part find_part(Elf *elf, const char *name)
         if (!found || strcmp(found, name) != 0) continue;
         const Elf_Data *data = elf_rawdata(s, NULL);
         if (data && data->d_buf) {
-            return (struct part){ header.sh_addr, data->d_buf, data->d_size };
+            return (struct symbol_fde_part){ header.sh_addr, data->d_buf, data->d_size };
         }
     }
-    return (struct part){ 0 };
+    return (struct symbol_fde_part){ 0 };
 }
 
 static int32_t read_i32(const uint8_t *p)
@@ -45,7 +45,7 @@ static int32_t read_i32(const uint8_t *p)
 }
 
 /* How long the function of the FDE at addr is; 0 = it is not there, or of another function. */
-static uint64_t fde_len(const struct part *frames, uint64_t addr, uint64_t start)
+static uint64_t fde_len(const struct symbol_fde_part *frames, uint64_t addr, uint64_t start)
 {
     const uint64_t at = addr - frames->addr;
     if (addr < frames->addr || frames->len < FDE_BYTES || at > frames->len - FDE_BYTES) return 0;
@@ -54,7 +54,7 @@ static uint64_t fde_len(const struct part *frames, uint64_t addr, uint64_t start
     return begins == start ? (uint32_t)read_i32(p + 12) : 0;
 }
 
-static int add_function(struct sonde_symbol_elf *e, uint64_t start, uint64_t len)
+static int symbol_fde_add_function(struct sonde_symbol_elf *e, uint64_t start, uint64_t len)
 {
     if (len == 0 || len > UINT64_MAX - start) return 0;
     const struct sonde_symbol_range r = { .start = start, .end = start + len, .value = start };
@@ -121,7 +121,7 @@ static int fde_range(const uint8_t *p, size_t room, uint64_t addr, uint8_t encod
     return 0;
 }
 
-static int read_frames(struct sonde_symbol_elf *e, const struct part *frames)
+static int read_frames(struct sonde_symbol_elf *e, const struct symbol_fde_part *frames)
 {
     const uint8_t *p = frames->bytes;
     size_t cie = SIZE_MAX;      /* whose encoding is known */
@@ -144,7 +144,7 @@ static int read_frames(struct sonde_symbol_elf *e, const struct part *frames)
             fde_range(p + at + 8, next - at - 8, frames->addr + at + 8, encoding, &start, &size)) {
             continue;
         }
-        const int rc = add_function(e, start, size);
+        const int rc = symbol_fde_add_function(e, start, size);
         if (rc) return rc;
     }
     return 0;
@@ -154,8 +154,8 @@ static int read_frames(struct sonde_symbol_elf *e, const struct part *frames)
 
 static int read_table(struct sonde_symbol_elf *e)
 {
-    const struct part header = find_part(e->elf, ".eh_frame_hdr");
-    const struct part frames = find_part(e->elf, ".eh_frame");
+    const struct symbol_fde_part header = find_part(e->elf, ".eh_frame_hdr");
+    const struct symbol_fde_part frames = find_part(e->elf, ".eh_frame");
     if (header.len < HEADER_BYTES || memcmp(header.bytes, usual, sizeof(usual)) != 0) {
         const int rc = frames.len ? read_frames(e, &frames) : 0;
         sonde_symbol_table_seal(&e->nameless.functions);
@@ -167,7 +167,7 @@ static int read_table(struct sonde_symbol_elf *e)
         const uint8_t *p = header.bytes + HEADER_BYTES + i * ENTRY_BYTES;
         const uint64_t start = header.addr + (uint64_t)(int64_t)read_i32(p);
         const uint64_t fde = header.addr + (uint64_t)(int64_t)read_i32(p + 4);
-        const int rc = add_function(e, start, fde_len(&frames, fde, start));
+        const int rc = symbol_fde_add_function(e, start, fde_len(&frames, fde, start));
         if (rc) return rc;
     }
     sonde_symbol_table_seal(&e->nameless.functions);

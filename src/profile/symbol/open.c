@@ -78,11 +78,11 @@ static int has_build_id(Elf *elf, const char *hex)
     return 1;
 }
 
-enum fit { FIT_NO_ELF, FIT_OTHER, FIT_OK };
+enum symbol_open_fit { FIT_NO_ELF, FIT_OTHER, FIT_OK };
 
-static enum fit fits(int fd, const char *build_id)
+static enum symbol_open_fit symbol_open_fits(int fd, const char *build_id)
 {
-    enum fit fit = FIT_NO_ELF;
+    enum symbol_open_fit fit = FIT_NO_ELF;
     GElf_Ehdr header;
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     if (elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) &&
@@ -147,7 +147,7 @@ static int try_place(const struct sonde_symbol_job *job, const struct sonde_symb
     /* Without a build id a deleted file's path says nothing about what is there now. */
     if (job->build_id[0] || !(place->flags & SONDE_MODULE_DELETED)) {
         const int fd = sonde_symbol_open_path(name);
-        const enum fit fit = fd >= 0 ? fits(fd, job->build_id) : FIT_NO_ELF;
+        const enum symbol_open_fit fit = fd >= 0 ? symbol_open_fits(fd, job->build_id) : FIT_NO_ELF;
         if (fit == FIT_OK) {
             *out = (struct sonde_symbol_file){ .fd = fd, .place = place };
             snprintf(out->name, sizeof(out->name), "%s", name);
@@ -157,7 +157,7 @@ static int try_place(const struct sonde_symbol_job *job, const struct sonde_symb
         if (fit == FIT_OTHER) *other = 1;
     }
     const int fd = open_running(place);
-    if (fd >= 0 && fits(fd, job->build_id) == FIT_OK) {
+    if (fd >= 0 && symbol_open_fits(fd, job->build_id) == FIT_OK) {
         *out = (struct sonde_symbol_file){ .fd = fd, .place = place };
         snprintf(out->name, sizeof(out->name), "%s", place->path);
         return 1;

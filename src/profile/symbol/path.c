@@ -9,14 +9,15 @@
 
 #define FILES_MAX (1u << 20) /* in one unit; then paths stay as they are */
 
-static struct sonde_symbol_path *slot_of(const struct sonde_symbol_paths *p, const char *key)
+static struct sonde_symbol_path *symbol_path_slot_of(const struct sonde_symbol_paths *p,
+                                                     const char *key)
 {
     size_t i = (size_t)(((uintptr_t)key * 0x9e3779b97f4a7c15ull) >> 32) & (p->cap - 1);
     while (p->slots[i].key && p->slots[i].key != key) i = (i + 1) & (p->cap - 1);
     return &p->slots[i];
 }
 
-static int make_room(struct sonde_symbol_paths *p)
+static int symbol_path_make_room(struct sonde_symbol_paths *p)
 {
     if (p->cap && p->count < p->cap / 2) return 0;
     struct sonde_symbol_paths bigger = { .cap = p->cap ? p->cap * 2 : 64, .count = p->count };
@@ -24,7 +25,7 @@ static int make_room(struct sonde_symbol_paths *p)
     bigger.slots = sonde__calloc(bigger.cap, sizeof(*bigger.slots));
     if (!bigger.slots) return SONDE_ENOMEM;
     for (size_t i = 0; i < p->cap; i++) {
-        if (p->slots[i].key) *slot_of(&bigger, p->slots[i].key) = p->slots[i];
+        if (p->slots[i].key) *symbol_path_slot_of(&bigger, p->slots[i].key) = p->slots[i];
     }
     sonde__free(p->slots);
     *p = bigger;
@@ -34,8 +35,8 @@ static int make_room(struct sonde_symbol_paths *p)
 const char *sonde_symbol_path_whole(struct sonde_symbol_paths *p, const char *folder, const char *file)
 {
     if (file[0] == '/' || file[0] == '\0' || !folder || folder[0] != '/') return file;
-    if (make_room(p) != 0) return file;
-    struct sonde_symbol_path *slot = slot_of(p, file);
+    if (symbol_path_make_room(p) != 0) return file;
+    struct sonde_symbol_path *slot = symbol_path_slot_of(p, file);
     if (slot->key) return slot->text;
     const char *rest = strncmp(file, "./", 2) == 0 ? file + 2 : file;
     size_t len = strlen(folder);

@@ -22,7 +22,7 @@ uint64_t sonde__plan_at(const struct sonde_profile_module *m, uint64_t address)
     return address - m->start + m->offset;
 }
 
-static int wanted(const struct sonde_profile *p, const struct sonde_profile_location *l)
+static int symbol_plan_wanted(const struct sonde_profile *p, const struct sonde_profile_location *l)
 {
     return l->line_count == 0 && l->module != 0 && l->module < p->modules_count && l->address != 0;
 }
@@ -34,7 +34,7 @@ struct module {
     uint32_t id, pid;
 };
 
-static const char *text(const struct module *m, uint32_t string)
+static const char *symbol_plan_text(const struct module *m, uint32_t string)
 {
     return sonde_profile_str(m->p, string);
 }
@@ -47,11 +47,13 @@ static int by_file(const void *a, const void *b)
     if (kind != other) return kind < other ? -1 : 1;
     if (kind == SONDE_SYMBOL_KERNEL) return 0;
     if (kind == SONDE_SYMBOL_JIT && x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
-    int order = strcmp(text(x, m->build_id), text(y, n->build_id));
+    int order = strcmp(symbol_plan_text(x, m->build_id), symbol_plan_text(y, n->build_id));
     /* Without a build id two files may have one path, in two containers. */
-    if (order == 0 && m->build_id == 0) order = strcmp(text(x, m->path), text(y, n->path));
-    if (order == 0 && m->build_id == 0) order = strcmp(text(x, m->open_path),
-                                                       text(y, n->open_path));
+    if (order == 0 && m->build_id == 0) {
+        order = strcmp(symbol_plan_text(x, m->path), symbol_plan_text(y, n->path));
+    }
+    if (order == 0 && m->build_id == 0) order = strcmp(symbol_plan_text(x, m->open_path),
+                                                       symbol_plan_text(y, n->open_path));
     return order;
 }
 
@@ -65,7 +67,7 @@ static int by_file_and_id(const void *a, const void *b)
 
 /* A process of each module, from the samples in it, for modules whose path does not say. Each stack
  * is visited once. */
-static int find_pids(const struct sonde_profile *p, uint32_t *pid_of)
+static int symbol_plan_find_pids(const struct sonde_profile *p, uint32_t *pid_of)
 {
     unsigned char *seen = sonde__calloc(p->stacks_count, 1);
     if (!seen) return SONDE_ENOMEM;
@@ -133,7 +135,7 @@ static void make_items(struct sonde__plan *plan, const struct sonde_profile *p,
     }
     for (uint32_t i = 1; i < p->locations_count; i++) {
         const struct sonde_profile_location *l = &p->locations[i];
-        if (!wanted(p, l)) continue;
+        if (!symbol_plan_wanted(p, l)) continue;
         plan->items[plan->item_count++] = (struct sonde__plan_item){
             .at = sonde__plan_at(&p->modules[l->module], l->address),
             .job = job_of[l->module], .location = i,
@@ -171,7 +173,7 @@ static uint32_t choose_modules(const struct sonde_profile *p, struct module *mod
     unsigned char *chosen = (unsigned char *)(modules + p->modules_count);
     for (uint32_t i = 1; i < p->locations_count; i++) {
         const struct sonde_profile_location *l = &p->locations[i];
-        if (!wanted(p, l)) continue;
+        if (!symbol_plan_wanted(p, l)) continue;
         ++*item_count;
         if (chosen[l->module]) continue;
         chosen[l->module] = 1;
@@ -193,7 +195,7 @@ int sonde__plan_create(const struct sonde_profile *p, const char *debug_root,
     struct module *modules = sonde__calloc(p->modules_count, sizeof(*modules) + 1);
     uint32_t *pid_of = sonde__calloc(p->modules_count, sizeof(*pid_of));
     if (!modules || !pid_of) goto out;
-    if (live_here(p) && find_pids(p, pid_of) != 0) goto out;
+    if (live_here(p) && symbol_plan_find_pids(p, pid_of) != 0) goto out;
     count = choose_modules(p, modules, pid_of, &items);
     plan->jobs = sonde__calloc(count, sizeof(*plan->jobs));
     plan->places = sonde__calloc(count, sizeof(*plan->places));

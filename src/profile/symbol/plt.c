@@ -63,7 +63,7 @@ static void read_relocations(struct sonde_symbol_elf *e, Elf_Scn *section,
     }
 }
 
-static void make(struct sonde_symbol_elf *e)
+static void symbol_plt_make(struct sonde_symbol_elf *e)
 {
     e->plt.made = 1;
     for (Elf_Scn *s = elf_nextscn(e->elf, NULL); s; s = elf_nextscn(e->elf, s)) {
@@ -142,7 +142,7 @@ const char *sonde_symbol_plt_find(struct sonde_symbol_elf *e, uint64_t vaddr)
     Elf_Scn *section = plt_section(e, vaddr, &header);
     Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
     if (!data || !data->d_buf) return NULL;
-    if (!e->plt.made) make(e);
+    if (!e->plt.made) symbol_plt_make(e);
     const uint64_t size = header.sh_entsize == 8 ? 8 : 16;
     const uint64_t from = (vaddr - header.sh_addr) / size * size;
     if (from >= data->d_size) return NULL;

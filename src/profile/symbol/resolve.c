@@ -76,8 +76,8 @@ static int emit_symbol(struct sonde_symbol_elf *e, const struct sonde_symbol_add
     return frame.name ? emit(arg, a->index, &frame, 1) : 0;
 }
 
-static int resolve(const struct sonde_symbol_job *job, struct sonde_symbol_elf *e,
-                   sonde_symbol_emit *emit, void *arg, uint32_t *flags)
+static int symbol_resolve_in(const struct sonde_symbol_job *job, struct sonde_symbol_elf *e,
+                             sonde_symbol_emit *emit, void *arg, uint32_t *flags)
 {
     GElf_Addr bias = 0;
     struct sonde_symbol_addr *addrs = sonde__calloc(job->at_count, sizeof(*addrs));
@@ -110,7 +110,7 @@ int sonde_symbol_resolve(const struct sonde_symbol_job *job, sonde_symbol_emit *
     elf_version(EV_CURRENT);
     int rc = open_elf(job, demangler, &e, flags);
     if (rc == 0) {
-        rc = resolve(job, &e, emit, arg, flags);
+        rc = symbol_resolve_in(job, &e, emit, arg, flags);
         sonde_symbol_elf_close(&e);
     } else if (rc == SONDE_ENOENT || rc == SONDE_EFORMAT) {
         *flags |= SONDE_MODULE_STRIPPED;

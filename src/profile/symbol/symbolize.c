@@ -108,7 +108,7 @@ static void mark_bad(struct sonde_symbolizer *s, const struct sonde_symbol_job *
 
 /* ---- In the child -------------------------------------------------------------------------- */
 
-struct run {
+struct symbolize_run {
     struct sonde_symbolizer *s;
     struct sonde_profile *p;
     struct sonde__plan plan;
@@ -125,9 +125,9 @@ static int send_frames(void *arg, size_t index, const struct sonde_symbol_frame 
     return sonde__wire_frames(arg, (uint32_t)index, frames, count);
 }
 
-static void work(void *arg, int fd)
+static void symbolize_work(void *arg, int fd)
 {
-    struct run *r = arg;
+    struct symbolize_run *r = arg;
     static struct sonde__wire_writer writer;
     writer.fd = fd;
     writer.len = 0;
@@ -150,7 +150,7 @@ static void work(void *arg, int fd)
 
 /* ---- Its answers --------------------------------------------------------------------------- */
 
-static int take_frames(struct run *r, const struct sonde__wire_message *m)
+static int symbolize_take_frames(struct symbolize_run *r, const struct sonde__wire_message *m)
 {
     const struct sonde__plan_job *job = &r->plan.jobs[r->next];
     if (!r->started || m->a >= job->job.at_count || m->b == 0) return SONDE_EFORMAT;
@@ -168,7 +168,7 @@ static int take_frames(struct run *r, const struct sonde__wire_message *m)
     return 0;
 }
 
-static void add_flags(struct run *r, uint32_t flags)
+static void add_flags(struct symbolize_run *r, uint32_t flags)
 {
     const struct sonde__plan_job *job = &r->plan.jobs[r->next];
     if ((flags & SONDE_SYMBOL_HIDDEN) && !r->s->said_hidden) {
@@ -184,7 +184,7 @@ static void add_flags(struct run *r, uint32_t flags)
     sonde_symbol_cache_flags(&r->s->cache, &job->job, flags & ~SONDE_MODULE_DELETED);
 }
 
-static int take_message(struct run *r, const struct sonde__wire_message *m)
+static int take_message(struct symbolize_run *r, const struct sonde__wire_message *m)
 {
     switch (m->type) {
     case SONDE__WIRE_START:
@@ -192,7 +192,7 @@ static int take_message(struct run *r, const struct sonde__wire_message *m)
         r->started = 1;
         return 0;
     case SONDE__WIRE_FRAMES:
-        return take_frames(r, m);
+        return symbolize_take_frames(r, m);
     case SONDE__WIRE_END:
         if (!r->started || m->a != r->next) return SONDE_EFORMAT;
         add_flags(r, m->b);
@@ -206,9 +206,9 @@ static int take_message(struct run *r, const struct sonde__wire_message *m)
     }
 }
 
-static int take(void *arg, const void *data, size_t len)
+static int symbolize_take(void *arg, const void *data, size_t len)
 {
-    struct run *r = arg;
+    struct symbolize_run *r = arg;
     struct sonde__wire_message m;
     int more, rc = sonde__wire_feed(&r->reader, data, len);
     if (rc) return rc;
@@ -222,7 +222,7 @@ static int take(void *arg, const void *data, size_t len)
 /* ---- All of it ----------------------------------------------------------------------------- */
 
 /* One child, to its end. What is left to do begins at r->next then. */
-static int run_child(struct run *r)
+static int symbolize_run_child(struct symbolize_run *r)
 {
     static const struct sonde__child_limits limits = { CHILD_BYTES, SILENCE_MS };
     /* Each ends with a job less, or with one that is tried with less; anything more is no file's
@@ -230,7 +230,7 @@ static int run_child(struct run *r)
     if (r->children++ > 2 * r->plan.job_count) return SONDE_EIO;
     r->started = 0;
     sonde__wire_reader_init(&r->reader);
-    int rc = sonde__child_run(&limits, work, take, r);
+    int rc = sonde__child_run(&limits, symbolize_work, symbolize_take, r);
     sonde__wire_reader_release(&r->reader);
     if (rc && rc != SONDE_EFORMAT) return rc;
     if (r->done) return 0;
@@ -247,13 +247,13 @@ int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p)
 {
     int rc = sonde_symbol_cache_use(&s->cache, p);
     if (rc) return rc;
-    struct run *r = sonde__calloc(1, sizeof(*r));
+    struct symbolize_run *r = sonde__calloc(1, sizeof(*r));
     if (!r) return SONDE_ENOMEM;
     r->s = s;
     r->p = p;
     rc = sonde__plan_create(p, s->debug_root, &r->plan);
     r->done = r->plan.item_count == 0;
-    while (!rc && !r->done) rc = run_child(r);
+    while (!rc && !r->done) rc = symbolize_run_child(r);
     sonde__plan_release(&r->plan);
     sonde__free(r);
     if (!rc) rc = sonde_profile_fold_own(p);

@@ -27,7 +27,7 @@ int sonde_symbol_table_add(struct sonde_symbol_table *t, const struct sonde_symb
     return 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int symbol_table_by_start(const void *a, const void *b)
 {
     const struct sonde_symbol_range *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
@@ -50,7 +50,7 @@ void sonde_symbol_table_seal(struct sonde_symbol_table *t)
     uint64_t reach = 0;
     size_t kept = 0;
     if (t->count == 0) return;
-    qsort(t->ranges, t->count, sizeof(*t->ranges), by_start);
+    qsort(t->ranges, t->count, sizeof(*t->ranges), symbol_table_by_start);
     for (size_t i = 0; i < t->count; i++) {
         struct sonde_symbol_range r = t->ranges[i];
         struct sonde_symbol_range *last = kept ? &t->ranges[kept - 1] : NULL;

@@ -20,7 +20,7 @@
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-static int read_all(int fd, struct sonde_buf *out)
+static int symbol_text_read_all(int fd, struct sonde_buf *out)
 {
     for (;;) {
         char *room = sonde_buf_reserve(out, 1u << 16);
@@ -74,14 +74,14 @@ static int take_kallsyms(struct sonde_symbol_table *t, char *line, uint32_t numb
     return sonde_symbol_table_add(t, &r);
 }
 
-static int parse(struct sonde_buf *text, struct sonde_symbol_table *t,
-                 int (*take)(struct sonde_symbol_table *, char *, uint32_t))
+static int symbol_text_parse(struct sonde_buf *text, struct sonde_symbol_table *t,
+                             int (*take)(struct sonde_symbol_table *, char *, uint32_t))
 {
     char *p = text->data, *end = text->data + text->len;
     int rc = 0;
     for (uint32_t number = 1; !rc && p < end && number < UINT32_MAX; number++) {
         char *newline = memchr(p, '\n', (size_t)(end - p));
-        *newline = '\0'; /* read_all() ended the last line */
+        *newline = '\0'; /* symbol_text_read_all() ended the last line */
         rc = take(t, p, number);
         p = newline + 1;
     }
@@ -126,7 +126,7 @@ static int open_owned(const char *path, uint32_t pid)
     return -1;
 }
 
-static int ends_with(const char *s, const char *tail)
+static int symbol_text_ends_with(const char *s, const char *tail)
 {
     const size_t n = strlen(s), m = strlen(tail);
     return n >= m && strcmp(s + n - m, tail) == 0;
@@ -137,8 +137,8 @@ static int open_map(const struct sonde_symbol_place *place)
     char path[128];
     int fd = -1;
     const uint32_t pid = place->pid;
-    if (ends_with(place->open_path, ".map")) fd = open_owned(place->open_path, pid);
-    if (fd < 0 && ends_with(place->path, ".map")) fd = open_owned(place->path, pid);
+    if (symbol_text_ends_with(place->open_path, ".map")) fd = open_owned(place->open_path, pid);
+    if (fd < 0 && symbol_text_ends_with(place->path, ".map")) fd = open_owned(place->path, pid);
     if (fd >= 0 || pid == 0) return fd;
     snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", pid, own_pid(pid));
     fd = open_owned(path, pid);
@@ -178,8 +178,8 @@ int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emi
                           : open_map(&job->places[0]);
     sonde_buf_init(&text, TEXT_MAX);
     if (fd >= 0) {
-        rc = read_all(fd, &text);
-        if (rc == 0) rc = parse(&text, &t, kernel ? take_kallsyms : take_perf_map);
+        rc = symbol_text_read_all(fd, &text);
+        if (rc == 0) rc = symbol_text_parse(&text, &t, kernel ? take_kallsyms : take_perf_map);
         close(fd);
         if (rc == SONDE_EIO || rc == SONDE_EFULL) rc = 0; /* what there is of it */
     }

@@ -10,12 +10,12 @@
 #define FRAME_FIXED 12u
 #define PAYLOAD_MAX (SONDE_SYMBOL_FRAMES_MAX * (FRAME_FIXED + 2 * SONDE_SYMBOL_TEXT_MAX))
 
-struct header { uint32_t type, a, b, len; };
-struct frame { uint32_t line, start_line; uint16_t name, file; };
+struct symbol_wire_header { uint32_t type, a, b, len; };
+struct symbol_wire_frame { uint32_t line, start_line; uint16_t name, file; };
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static int flush(struct sonde__wire_writer *w)
+static int symbol_wire_flush(struct sonde__wire_writer *w)
 {
     for (size_t sent = 0; sent < w->len;) {
         const ssize_t n = write(w->fd, w->buf + sent, w->len - sent);
@@ -27,7 +27,7 @@ static int flush(struct sonde__wire_writer *w)
     return 0;
 }
 
-static int put(struct sonde__wire_writer *w, const void *data, size_t len)
+static int symbol_wire_put(struct sonde__wire_writer *w, const void *data, size_t len)
 {
     const char *p = data;
     while (len > 0) {
@@ -37,7 +37,7 @@ static int put(struct sonde__wire_writer *w, const void *data, size_t len)
         w->len += n;
         p += n;
         len -= n;
-        if (w->len == sizeof(w->buf) && flush(w) != 0) return SONDE_EIO;
+        if (w->len == sizeof(w->buf) && symbol_wire_flush(w) != 0) return SONDE_EIO;
     }
     return 0;
 }
@@ -45,9 +45,9 @@ static int put(struct sonde__wire_writer *w, const void *data, size_t len)
 int sonde__wire_send(struct sonde__wire_writer *w, enum sonde__wire_type type, uint32_t a,
                      uint32_t b)
 {
-    const struct header h = { type, a, b, 0 };
-    const int rc = put(w, &h, sizeof(h));
-    return rc ? rc : flush(w);
+    const struct symbol_wire_header h = { type, a, b, 0 };
+    const int rc = symbol_wire_put(w, &h, sizeof(h));
+    return rc ? rc : symbol_wire_flush(w);
 }
 
 static uint16_t text_len(const char *s) { return (uint16_t)strnlen(s, SONDE_SYMBOL_TEXT_MAX); }
@@ -55,18 +55,18 @@ static uint16_t text_len(const char *s) { return (uint16_t)strnlen(s, SONDE_SYMB
 int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
                        const struct sonde_symbol_frame *frames, uint32_t count)
 {
-    struct header h = { SONDE__WIRE_FRAMES, index, count, 0 };
+    struct symbol_wire_header h = { SONDE__WIRE_FRAMES, index, count, 0 };
     for (uint32_t i = 0; i < count; i++) {
         h.len += FRAME_FIXED + text_len(frames[i].name) + text_len(frames[i].file);
     }
-    int rc = put(w, &h, sizeof(h));
+    int rc = symbol_wire_put(w, &h, sizeof(h));
     for (uint32_t i = 0; !rc && i < count; i++) {
         const struct sonde_symbol_frame *f = &frames[i];
-        const struct frame fixed = { f->line, f->start_line, text_len(f->name),
+        const struct symbol_wire_frame fixed = { f->line, f->start_line, text_len(f->name),
                                      text_len(f->file) };
-        rc = put(w, &fixed, FRAME_FIXED);
-        if (!rc) rc = put(w, f->name, fixed.name);
-        if (!rc) rc = put(w, f->file, fixed.file);
+        rc = symbol_wire_put(w, &fixed, FRAME_FIXED);
+        if (!rc) rc = symbol_wire_put(w, f->name, fixed.name);
+        if (!rc) rc = symbol_wire_put(w, f->file, fixed.file);
     }
     return rc;
 }
@@ -75,7 +75,7 @@ int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
 
 void sonde__wire_reader_init(struct sonde__wire_reader *r)
 {
-    sonde_buf_init(&r->in, sizeof(struct header) + PAYLOAD_MAX + (1u << 16));
+    sonde_buf_init(&r->in, sizeof(struct symbol_wire_header) + PAYLOAD_MAX + (1u << 16));
     sonde_buf_init(&r->text, PAYLOAD_MAX + 2 * SONDE_SYMBOL_FRAMES_MAX);
 }
 
@@ -92,13 +92,14 @@ int sonde__wire_feed(struct sonde__wire_reader *r, const void *data, size_t len)
 }
 
 /* Copy the payload's texts with a NUL each; then, as they no longer move, point at them. */
-static int take_frames(struct sonde__wire_reader *r, const char *p, size_t len, uint32_t count)
+static int symbol_wire_take_frames(struct sonde__wire_reader *r, const char *p, size_t len,
+                                   uint32_t count)
 {
     size_t at[2 * SONDE_SYMBOL_FRAMES_MAX];
     if (count > SONDE_SYMBOL_FRAMES_MAX) return SONDE_EFORMAT;
     sonde_buf_reset(&r->text);
     for (uint32_t i = 0; i < count; i++) {
-        struct frame f;
+        struct symbol_wire_frame f;
         if (len < FRAME_FIXED) return SONDE_EFORMAT;
         memcpy(&f, p, FRAME_FIXED);
         p += FRAME_FIXED;
@@ -127,7 +128,7 @@ static int take_frames(struct sonde__wire_reader *r, const char *p, size_t len, 
 
 int sonde__wire_next(struct sonde__wire_reader *r, struct sonde__wire_message *out)
 {
-    struct header h;
+    struct symbol_wire_header h;
     int rc = 0;
     if (r->in.len - r->taken < sizeof(h)) goto later;
     memcpy(&h, r->in.data + r->taken, sizeof(h));
@@ -138,7 +139,7 @@ int sonde__wire_next(struct sonde__wire_reader *r, struct sonde__wire_message *o
     if (r->in.len - r->taken - sizeof(h) < h.len) goto later;
     *out = (struct sonde__wire_message){ h.type, h.a, h.b, r->frames };
     if (h.type == SONDE__WIRE_FRAMES) {
-        rc = take_frames(r, r->in.data + r->taken + sizeof(h), h.len, h.b);
+        rc = symbol_wire_take_frames(r, r->in.data + r->taken + sizeof(h), h.len, h.b);
     }
     r->taken += sizeof(h) + h.len;
     return rc ? rc : 1;

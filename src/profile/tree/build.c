@@ -25,13 +25,14 @@
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
 /* Group g holds the samples of thread g / 2 (all threads: 0), truncated if g is odd. */
-static uint32_t group_of(const struct sonde_profile_sample *s, const struct sonde_tree_options *o)
+static uint32_t tree_build_group_of(const struct sonde_profile_sample *s,
+                                    const struct sonde_tree_options *o)
 {
     return (o->by_thread ? s->thread * 2 : 0) + (s->flags & SONDE_SAMPLE_TRUNCATED ? 1 : 0);
 }
 
 /* Sums do not overflow: sonde_profile_add_sample sees to that. */
-static int add_up(struct tree_build *b, const struct sonde_profile_match *m)
+static int tree_build_add_up(struct tree_build *b, const struct sonde_profile_match *m)
 {
     int differ = 0;
     for (uint32_t i = 0; i < b->p->samples_count; i++) {
@@ -46,19 +47,21 @@ static int add_up(struct tree_build *b, const struct sonde_profile_match *m)
 }
 
 /* A counting sort of the samples that pass. */
-static int sort_samples(struct tree_build *b, const struct sonde_profile_match *m,
-                        const struct sonde_tree_options *o, uint32_t groups)
+static int tree_build_sort_samples(struct tree_build *b, const struct sonde_profile_match *m,
+                                   const struct sonde_tree_options *o, uint32_t groups)
 {
     const struct sonde_profile *p = b->p;
     b->ends = sonde__calloc((size_t)groups + 1, sizeof(*b->ends));
     b->order = sonde__alloc(sonde_profile_match_count(m) * sizeof(*b->order));
     if (!b->ends || !b->order) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < p->samples_count; i++) {
-        if (sonde_profile_matches(m, i)) b->ends[group_of(&p->samples[i], o) + 1]++;
+        if (sonde_profile_matches(m, i)) b->ends[tree_build_group_of(&p->samples[i], o) + 1]++;
     }
     for (uint32_t g = 0; g < groups; g++) b->ends[g + 1] += b->ends[g];
     for (uint32_t i = 0; i < p->samples_count; i++) {
-        if (sonde_profile_matches(m, i)) b->order[b->ends[group_of(&p->samples[i], o)]++] = i;
+        if (sonde_profile_matches(m, i)) {
+            b->order[b->ends[tree_build_group_of(&p->samples[i], o)]++] = i;
+        }
     }
     return 0;
 }
@@ -109,7 +112,7 @@ static void use_stack(struct tree_build *b, uint32_t stack)
     }
 }
 
-static void clear(struct tree_build *b)
+static void tree_build_clear(struct tree_build *b)
 {
     for (uint32_t i = 0; i < b->used_count && b->gathered; i++) {
         b->folds[used_stack(b, i)] = (struct tree_fold){ 0 };
@@ -139,11 +142,11 @@ static void link_stacks(struct tree_build *b)
 
 /* Put the group's weights on its stacks, and link these unless the leaf is to be first. A group
  * that has many of the samples looks at all stacks in a row rather than at a list. */
-static void gather(struct tree_build *b, uint32_t group, int link)
+static void tree_build_gather(struct tree_build *b, uint32_t group, int link)
 {
     const struct sonde_profile *p = b->p;
     const uint32_t begin = tree_group_begin(b, group), end = b->ends[group];
-    clear(b);
+    tree_build_clear(b);
     b->use_all = end - begin >= p->samples_count / 4;
     b->used_count = b->use_all ? p->stacks_count - 1 : 0;
     b->gathered = group + 1;
@@ -162,7 +165,7 @@ static uint64_t weight_for(struct tree_build *b, uint32_t groups, uint32_t nodes
     struct sonde_tree_bins bins = { { 0 } };
     for (uint32_t g = groups; g-- > 0;) {
         if (is_empty(b, g)) continue;
-        gather(b, g, 1);
+        tree_build_gather(b, g, 1);
         for (uint32_t i = 0; i < b->used_count; i++) {
             sonde_tree_bins_add(&bins, b->folds[used_stack(b, i)].weight);
         }
@@ -191,9 +194,9 @@ static int init_pruning(struct tree_build *b, const struct sonde_tree_options *o
     return b->tallies && b->on_path && b->t->names->pruned ? 0 : SONDE_ENOMEM;
 }
 
-static int add_group(struct tree_build *b, uint32_t group, uint32_t base, int invert)
+static int tree_build_add_group(struct tree_build *b, uint32_t group, uint32_t base, int invert)
 {
-    if (b->gathered != group + 1) gather(b, group, !invert);
+    if (b->gathered != group + 1) tree_build_gather(b, group, !invert);
     if (!invert) return tree_place_stacks(b, group, base);
     for (uint32_t i = 0; i < b->used_count; i++) {
         const uint32_t stack = used_stack(b, i);
@@ -210,7 +213,7 @@ static int add_groups(struct tree_build *b, const struct sonde_tree_options *o, 
         if (!(g & 1)) thread_node = 0;
         if (is_empty(b, g)) continue;
         int rc = group_base(b, g, o, &thread_node, &base);
-        if (!rc) rc = add_group(b, g, base, o->invert);
+        if (!rc) rc = tree_build_add_group(b, g, base, o->invert);
         if (rc) return rc;
     }
     return 0;
@@ -281,7 +284,7 @@ static void build_release(struct tree_build *b)
 }
 
 /* Children come after their parents, so one pass from the end sums up everything below. */
-static void sum_up(struct sonde_tree *t)
+static void tree_build_sum_up(struct sonde_tree *t)
 {
     for (uint32_t i = t->node_count; i-- > 0;) {
         struct sonde_tree_node *n = &t->nodes[i];
@@ -304,15 +307,15 @@ int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_f
     const uint32_t groups = o->by_thread ? p->threads_count * 2 : 2;
     rc = sonde_tree_create(&b.t);
     if (!rc) rc = build_init(&b, o->by_module);
-    if (!rc) rc = sort_samples(&b, m, o, groups);
-    if (!rc) rc = add_up(&b, m);
+    if (!rc) rc = tree_build_sort_samples(&b, m, o, groups);
+    if (!rc) rc = tree_build_add_up(&b, m);
     if (!rc) rc = init_pruning(&b, o, groups);
     if (!rc) rc = add_groups(&b, o, groups);
     if (!rc) {
         b.t->kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);
         b.t->inverted = o->invert != 0;
         if (b.tallies) finish_pruned(&b);
-        sum_up(b.t);
+        tree_build_sum_up(b.t);
         rc = sonde_tree_link(b.t);
     }
     build_release(&b);

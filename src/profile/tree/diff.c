@@ -14,7 +14,7 @@ struct pair {
     uint32_t node;
 };
 
-struct diff {
+struct tree_diff_state {
     const struct sonde_tree *before, *after;
     struct sonde_tree *t;
     struct sonde_budget budget;
@@ -23,16 +23,16 @@ struct diff {
     size_t todo_bytes;
 };
 
-static const struct sonde_tree_node *node_at(const struct sonde_tree *t, uint32_t i)
+static const struct sonde_tree_node *tree_diff_node_at(const struct sonde_tree *t, uint32_t i)
 {
     return i == NONE ? NULL : &t->nodes[i];
 }
 
-static void fill(struct diff *d, const struct pair *p)
+static void tree_diff_fill(struct tree_diff_state *d, const struct pair *p)
 {
     struct sonde_tree_node *n = &d->t->nodes[p->node];
-    const struct sonde_tree_node *b = node_at(d->before, p->before);
-    const struct sonde_tree_node *a = node_at(d->after, p->after);
+    const struct sonde_tree_node *b = tree_diff_node_at(d->before, p->before);
+    const struct sonde_tree_node *a = tree_diff_node_at(d->after, p->after);
     if (a) {
         n->total = a->total;
         n->self = a->self;
@@ -44,24 +44,24 @@ static void fill(struct diff *d, const struct pair *p)
     }
 }
 
-static int add_text(struct diff *d, const char *s, uint32_t *out)
+static int tree_diff_add_text(struct tree_diff_state *d, const char *s, uint32_t *out)
 {
     *out = sonde_strings_add(&d->t->names->pool, s, strlen(s), &d->budget);
     return *s && !*out ? SONDE_ENOMEM : 0;
 }
 
-static int add_pair(struct diff *d, uint32_t parent, uint32_t before, uint32_t after)
+static int tree_diff_add_pair(struct tree_diff_state *d, uint32_t parent, uint32_t before, uint32_t after)
 {
     const struct sonde_tree_node *n =
         after != NONE ? &d->after->nodes[after] : &d->before->nodes[before];
     struct sonde_frame f = { .line = n->line, .flags = n->flags };
-    if (add_text(d, n->name, &f.name) || add_text(d, n->module, &f.module) ||
-        add_text(d, n->file, &f.file)) {
+    if (tree_diff_add_text(d, n->name, &f.name) || tree_diff_add_text(d, n->module, &f.module) ||
+        tree_diff_add_text(d, n->file, &f.file)) {
         return SONDE_ENOMEM;
     }
     struct pair p = { .before = before, .after = after, .node = sonde_tree_add(d->t, parent, &f) };
     if (!p.node) return SONDE_ENOMEM;
-    fill(d, &p);
+    tree_diff_fill(d, &p);
     const struct sonde_budget b = { .used = &d->todo_bytes, .max = SONDE_TREE_BYTES_MAX };
     struct pair *todo = sonde_table_grow(d->todo, d->todo_count, &d->todo_cap, sizeof(*todo), &b);
     if (!todo) return SONDE_ENOMEM;
@@ -70,16 +70,18 @@ static int add_pair(struct diff *d, uint32_t parent, uint32_t before, uint32_t a
     return 0;
 }
 
-static int add_children(struct diff *d, struct pair p)
+static int add_children(struct tree_diff_state *d, struct pair p)
 {
-    const struct sonde_tree_node *b = node_at(d->before, p.before);
-    const struct sonde_tree_node *a = node_at(d->after, p.after);
+    const struct sonde_tree_node *b = tree_diff_node_at(d->before, p.before);
+    const struct sonde_tree_node *a = tree_diff_node_at(d->after, p.after);
     uint32_t x = b ? b->first_child : 0, y = a ? a->first_child : 0;
     while (x || y) {
         const int order = !x   ? 1
                           : !y ? -1
                                : strcmp(d->before->nodes[x].name, d->after->nodes[y].name);
-        if (add_pair(d, p.node, order <= 0 ? x : NONE, order >= 0 ? y : NONE)) return SONDE_ENOMEM;
+        if (tree_diff_add_pair(d, p.node, order <= 0 ? x : NONE, order >= 0 ? y : NONE)) {
+            return SONDE_ENOMEM;
+        }
         if (order <= 0) x = d->before->nodes[x].next;
         if (order >= 0) y = d->after->nodes[y].next;
     }
@@ -90,7 +92,7 @@ int sonde_tree_diff(const struct sonde_tree *before, const struct sonde_tree *af
                     struct sonde_tree **out)
 {
     assert(before && after && out);
-    struct diff d = { .before = before, .after = after };
+    struct tree_diff_state d = { .before = before, .after = after };
     int rc = sonde_tree_create(&d.t);
     if (rc) return rc;
     d.budget = sonde_tree_budget(d.t);
@@ -98,7 +100,7 @@ int sonde_tree_diff(const struct sonde_tree *before, const struct sonde_tree *af
     d.t->inverted = after->inverted;
     d.t->truncated = after->truncated;
     d.t->base_total = before->nodes[0].total;
-    fill(&d, &(struct pair){ 0, 0, 0 });
+    tree_diff_fill(&d, &(struct pair){ 0, 0, 0 });
     rc = add_children(&d, (struct pair){ 0, 0, 0 });
     while (!rc && d.todo_count) rc = add_children(&d, d.todo[--d.todo_count]);
     if (!rc) rc = sonde_tree_link(d.t);

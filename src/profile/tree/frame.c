@@ -10,15 +10,15 @@
 
 enum { NAME_MAX_TEXT = 4096 };
 
-static const char *base_name(const char *path)
+static const char *frame_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
 }
 
 /* sonde_strings_add of text that is never empty; 0 or SONDE_ENOMEM. */
-static int add_name(struct sonde_strings *pool, const char *s, size_t len, uint32_t *out,
-                    const struct sonde_budget *b)
+static int frame_add_name(struct sonde_strings *pool, const char *s, size_t len, uint32_t *out,
+                          const struct sonde_budget *b)
 {
     *out = len ? sonde_strings_add(pool, s, len, b) : 0;
     return len && !*out ? SONDE_ENOMEM : 0;
@@ -28,10 +28,10 @@ static int add_name(struct sonde_strings *pool, const char *s, size_t len, uint3
 static int add_function_name(struct sonde_strings *pool, const char *name, int kernel,
                              uint32_t *out, const struct sonde_budget *b)
 {
-    if (!kernel) return add_name(pool, name, strlen(name), out, b);
+    if (!kernel) return frame_add_name(pool, name, strlen(name), out, b);
     char text[NAME_MAX_TEXT];
     const int n = snprintf(text, sizeof(text), "%.4000s_[k]", name);
-    return add_name(pool, text, (size_t)n, out, b);
+    return frame_add_name(pool, text, (size_t)n, out, b);
 }
 
 static int add_unknown_name(const struct sonde_profile *p, const struct sonde_profile_location *l,
@@ -39,7 +39,7 @@ static int add_unknown_name(const struct sonde_profile *p, const struct sonde_pr
 {
     char text[NAME_MAX_TEXT];
     const struct sonde_profile_module *m = &p->modules[l->module];
-    const char *module = base_name(sonde_profile_str(p, m->path));
+    const char *module = frame_base_name(sonde_profile_str(p, m->path));
     int n;
     if (!l->address) {
         n = snprintf(text, sizeof(text), "%.4000s", *module ? module : "[unknown]");
@@ -52,13 +52,13 @@ static int add_unknown_name(const struct sonde_profile *p, const struct sonde_pr
     if (m->flags & SONDE_MODULE_KERNEL) {
         n += snprintf(text + n, sizeof(text) - (size_t)n, "_[k]");
     }
-    return add_name(pool, text, (size_t)n, out, b);
+    return frame_add_name(pool, text, (size_t)n, out, b);
 }
 
 /* The rows of one location, innermost first. */
-static int add_location(const struct sonde_profile *p, const struct sonde_profile_location *l,
-                        struct sonde_frame *rows, struct sonde_strings *pool,
-                        const struct sonde_budget *b)
+static int frame_add_location(const struct sonde_profile *p, const struct sonde_profile_location *l,
+                              struct sonde_frame *rows, struct sonde_strings *pool,
+                              const struct sonde_budget *b)
 {
     const uint32_t count = l->line_count ? l->line_count : 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ static int add_location(const struct sonde_profile *p, const struct sonde_profil
         const struct sonde_profile_module *m = &p->modules[l->module ? l->module : f->module];
         const int kernel = (m->flags & SONDE_MODULE_KERNEL) != 0;
         const char *name = sonde_profile_str(p, f->name);
-        const char *module = base_name(sonde_profile_str(p, m->path));
+        const char *module = frame_base_name(sonde_profile_str(p, m->path));
         const char *file = sonde_profile_str(p, f->file);
         struct sonde_frame *row = &rows[i];
         *row = (struct sonde_frame){ .line = f->start_line ? f->start_line : line.line };
@@ -77,8 +77,8 @@ static int add_location(const struct sonde_profile *p, const struct sonde_profil
         if (!*name) row->flags |= SONDE_NODE_UNKNOWN;
         if ((*name ? add_function_name(pool, name, kernel, &row->name, b)
                    : add_unknown_name(p, l, pool, &row->name, b)) ||
-            add_name(pool, module, strlen(module), &row->module, b) ||
-            add_name(pool, file, strlen(file), &row->file, b)) {
+            frame_add_name(pool, module, strlen(module), &row->module, b) ||
+            frame_add_name(pool, file, strlen(file), &row->file, b)) {
             return SONDE_ENOMEM;
         }
     }
@@ -102,12 +102,12 @@ int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
     if (!f->rows) goto fail;
     f->truncated = count;
     f->rows[count].flags = SONDE_NODE_TRUNCATED;
-    if (add_name(pool, SONDE_TRUNCATED_NAME, strlen(SONDE_TRUNCATED_NAME), &f->rows[count].name,
-                 b)) {
+    if (frame_add_name(pool, SONDE_TRUNCATED_NAME, strlen(SONDE_TRUNCATED_NAME),
+                       &f->rows[count].name, b)) {
         goto fail;
     }
     for (uint32_t i = 1; i < p->locations_count; i++) {
-        if (add_location(p, &p->locations[i], f->rows + f->first[i], pool, b)) goto fail;
+        if (frame_add_location(p, &p->locations[i], f->rows + f->first[i], pool, b)) goto fail;
     }
     return 0;
 fail:
@@ -129,7 +129,7 @@ int sonde_frames_by_module(struct sonde_frames *f, struct sonde_strings *pool,
         text.len = 0;
         sonde_buf_add(&text, name, strlen(name) + 1);
         sonde_buf_puts(&text, module);
-        rc = text.error ? text.error : add_name(pool, text.data, text.len, &row->name, b);
+        rc = text.error ? text.error : frame_add_name(pool, text.data, text.len, &row->name, b);
     }
     sonde_buf_release(&text);
     return rc;

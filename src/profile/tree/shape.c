@@ -10,7 +10,7 @@
 
 /* Children come after their parents, so one pass from the end sums up everything below. Until then a
  * node's total is what is neither its own nor its children's, its samples those that are in no child. */
-static void sum_up(struct sonde_tree *t)
+static void tree_shape_sum_up(struct sonde_tree *t)
 {
     for (uint32_t i = t->node_count; i-- > 0;) {
         struct sonde_tree_node *n = &t->nodes[i];
@@ -28,7 +28,7 @@ static void sum_up(struct sonde_tree *t)
 /* t is walked depth first, so that the way in d to where the walk is can be kept at hand, and whether a
  * function is on it already is one look: climbing the way for each node would take a stack of 65535
  * functions two thousand million steps. */
-struct folding {
+struct tree_shape_folding {
     const struct sonde_tree *t;
     struct sonde_tree *d;
     struct sonde_budget budget;
@@ -40,7 +40,7 @@ struct folding {
     struct fold_before { uint32_t way, of_name; } *before; /* by node of t: what it stands in place of */
 };
 
-static uint32_t fold_child(struct folding *f, uint32_t parent, uint32_t node)
+static uint32_t fold_child(struct tree_shape_folding *f, uint32_t parent, uint32_t node)
 {
     const uint32_t name = f->t->names->name_of[node];
     const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | name);
@@ -59,14 +59,14 @@ static uint32_t fold_child(struct folding *f, uint32_t parent, uint32_t node)
     return id;
 }
 
-static int fold_is_on_way(const struct folding *f, uint32_t node, uint32_t caller)
+static int fold_is_on_way(const struct tree_shape_folding *f, uint32_t node, uint32_t caller)
 {
     const struct sonde_tree_node *n = &f->d->nodes[node];
     return node && n->depth <= f->d->nodes[caller].depth && f->way[n->depth] == node;
 }
 
 /* The node of d that a node of t becomes; its caller's is known. 0 or SONDE_ENOMEM. */
-static int fold_enter(struct folding *f, uint32_t node)
+static int fold_enter(struct tree_shape_folding *f, uint32_t node)
 {
     const uint32_t name = f->t->names->name_of[node], caller = f->to[f->t->nodes[node].parent];
     const int function = sonde_tree_is_function(f->t, node);
@@ -86,7 +86,7 @@ static int fold_enter(struct folding *f, uint32_t node)
 
 /* Everything is as it was before the node was entered. What it was folded into changed nothing: that
  * is no child of the caller's. */
-static void fold_leave(struct folding *f, uint32_t node)
+static void fold_leave(struct tree_shape_folding *f, uint32_t node)
 {
     const struct sonde_tree_node *n = &f->d->nodes[f->to[node]];
     if (n->parent != f->to[f->t->nodes[node].parent]) return;
@@ -95,7 +95,7 @@ static void fold_leave(struct folding *f, uint32_t node)
 }
 
 /* Without recursion: stacks may be deep. */
-static int fold_walk(struct folding *f)
+static int fold_walk(struct tree_shape_folding *f)
 {
     const struct sonde_tree_node *nodes = f->t->nodes;
     uint32_t at = nodes[0].first_child;
@@ -132,7 +132,7 @@ static void drop_empty(struct sonde_tree *d, uint32_t *to)
     }
 }
 
-static int fold(struct folding *f)
+static int tree_shape_fold(struct tree_shape_folding *f)
 {
     const struct sonde_tree *t = f->t;
     f->to = sonde__calloc(t->node_count, sizeof(*f->to));
@@ -153,7 +153,7 @@ static int fold(struct folding *f)
         n->base_total += f->rests[i].base;
         n->samples += f->rests[i].samples;
     }
-    sum_up(f->d);
+    tree_shape_sum_up(f->d);
     drop_empty(f->d, f->to);
     return sonde_tree_link(f->d);
 }
@@ -161,8 +161,8 @@ static int fold(struct folding *f)
 int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out)
 {
     assert(t && out);
-    struct folding f = { .t = t };
-    const int rc = fold(&f);
+    struct tree_shape_folding f = { .t = t };
+    const int rc = tree_shape_fold(&f);
     sonde_intern_release(&f.children);
     sonde__free(f.to);
     sonde__free(f.rests);
@@ -184,13 +184,13 @@ int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out)
 
 enum { MADE_MAX = 16 }; /* nodes for each that is wanted; then it is enough */
 
-struct stack {
+struct tree_shape_stack {
     uint32_t at;                   /* node of t whose caller is next */
     uint32_t next;                 /* name of that caller; 0 = there is none */
     uint64_t weight, base, samples;
 };
 
-struct piece {
+struct tree_shape_piece {
     uint32_t node;                 /* of d */
     uint32_t begin, end;           /* in stacks */
     int open;                      /* they are sorted by the next caller */
@@ -200,24 +200,24 @@ struct piece {
 struct inverting {
     const struct sonde_tree *t;
     struct sonde_tree *d;
-    struct stack *stacks;
+    struct tree_shape_stack *stacks;
     uint32_t stack_count;
-    struct piece *heap;            /* the widest first */
+    struct tree_shape_piece *heap;            /* the widest first */
     uint32_t heap_count, heap_cap;
     size_t heap_bytes;
 };
 
-static double width_of(const struct sonde_tree *t, uint64_t weight, uint64_t base)
+static double tree_shape_width_of(const struct sonde_tree *t, uint64_t weight, uint64_t base)
 {
     const double now = t->nodes[0].total ? (double)weight / (double)t->nodes[0].total : 0;
     const double before = t->base_total ? (double)base / (double)t->base_total : 0;
     return now > before ? now : before;
 }
 
-static int heap_push(struct inverting *v, struct piece p)
+static int tree_shape_heap_push(struct inverting *v, struct tree_shape_piece p)
 {
     const struct sonde_budget b = { .used = &v->heap_bytes, .max = SONDE_TREE_BYTES_MAX };
-    struct piece *heap = sonde_table_grow(v->heap, v->heap_count, &v->heap_cap, sizeof(*heap), &b);
+    struct tree_shape_piece *heap = sonde_table_grow(v->heap, v->heap_count, &v->heap_cap, sizeof(*heap), &b);
     if (!heap) return SONDE_ENOMEM;
     v->heap = heap;
     uint32_t i = v->heap_count++;
@@ -226,10 +226,10 @@ static int heap_push(struct inverting *v, struct piece p)
     return 0;
 }
 
-static struct piece heap_pop(struct inverting *v)
+static struct tree_shape_piece tree_shape_heap_pop(struct inverting *v)
 {
-    struct piece *heap = v->heap;
-    const struct piece top = heap[0], last = heap[--v->heap_count];
+    struct tree_shape_piece *heap = v->heap;
+    const struct tree_shape_piece top = heap[0], last = heap[--v->heap_count];
     uint32_t i = 0;
     for (uint32_t c; (c = 2 * i + 1) < v->heap_count; i = c) {
         if (c + 1 < v->heap_count && heap[c + 1].width > heap[c].width) c++;
@@ -242,22 +242,22 @@ static struct piece heap_pop(struct inverting *v)
 
 static int by_next(const void *a, const void *b)
 {
-    const struct stack *x = a, *y = b;
+    const struct tree_shape_stack *x = a, *y = b;
     if (x->next != y->next) return x->next < y->next ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void sort_stacks(struct inverting *v, const struct piece *p)
+static void sort_stacks(struct inverting *v, const struct tree_shape_piece *p)
 {
     qsort(v->stacks + p->begin, p->end - p->begin, sizeof(*v->stacks), by_next);
 }
 
 /* Each stack goes on to its next caller. */
-static void piece_open(struct inverting *v, struct piece *p)
+static void piece_open(struct inverting *v, struct tree_shape_piece *p)
 {
     if (p->open) return;
     for (uint32_t i = p->begin; i < p->end; i++) {
-        struct stack *s = &v->stacks[i];
+        struct tree_shape_stack *s = &v->stacks[i];
         s->at = v->t->nodes[s->at].parent;
         s->next = s->at ? v->t->names->name_of[s->at] : 0;
     }
@@ -266,7 +266,7 @@ static void piece_open(struct inverting *v, struct piece *p)
 }
 
 /* Those that end here are the node's own: the thread's start. Returns where the others begin. */
-static uint32_t piece_take_own(struct inverting *v, const struct piece *p)
+static uint32_t piece_take_own(struct inverting *v, const struct tree_shape_piece *p)
 {
     struct sonde_tree_node *n = &v->d->nodes[p->node];
     uint32_t at = p->begin;
@@ -277,7 +277,7 @@ static uint32_t piece_take_own(struct inverting *v, const struct piece *p)
     return at;
 }
 
-static uint32_t piece_next_end(const struct inverting *v, const struct piece *p, uint32_t begin)
+static uint32_t piece_next_end(const struct inverting *v, const struct tree_shape_piece *p, uint32_t begin)
 {
     uint32_t end = begin + 1;
     while (end < p->end && v->stacks[end].next == v->stacks[begin].next) end++;
@@ -285,8 +285,8 @@ static uint32_t piece_next_end(const struct inverting *v, const struct piece *p,
 }
 
 /* The node of stacks [begin, end), which have the same next caller. */
-static int piece_add(struct inverting *v, uint32_t parent, uint32_t begin, uint32_t end,
-                     struct piece *out)
+static int tree_shape_piece_add(struct inverting *v, uint32_t parent, uint32_t begin, uint32_t end,
+                                struct tree_shape_piece *out)
 {
     uint64_t weight = 0, base = 0, samples = 0;
     uint32_t inlined = SONDE_NODE_INLINED;
@@ -303,23 +303,25 @@ static int piece_add(struct inverting *v, uint32_t parent, uint32_t begin, uint3
     n->total = weight;
     n->base_total = base;
     n->samples = samples;
-    *out = (struct piece){ .node = node, .begin = begin, .end = end,
-                           .width = width_of(v->t, weight, base) };
+    *out = (struct tree_shape_piece){ .node = node, .begin = begin, .end = end,
+                           .width = tree_shape_width_of(v->t, weight, base) };
     return 0;
 }
 
-static int take_apart(struct inverting *v, struct piece *p)
+static int take_apart(struct inverting *v, struct tree_shape_piece *p)
 {
     piece_open(v, p);
     for (uint32_t at = piece_take_own(v, p), end; at < p->end; at = end) {
-        struct piece child;
+        struct tree_shape_piece child;
         end = piece_next_end(v, p, at);
-        if (piece_add(v, p->node, at, end, &child) || heap_push(v, child)) return SONDE_ENOMEM;
+        if (tree_shape_piece_add(v, p->node, at, end, &child) || tree_shape_heap_push(v, child)) {
+            return SONDE_ENOMEM;
+        }
     }
     return 0;
 }
 
-static uint64_t weight_of(const struct inverting *v, uint32_t begin, uint32_t end)
+static uint64_t tree_shape_weight_of(const struct inverting *v, uint32_t begin, uint32_t end)
 {
     uint64_t weight = 0;
     for (; begin < end; begin++) weight += v->stacks[begin].weight + v->stacks[begin].base;
@@ -328,7 +330,8 @@ static uint64_t weight_of(const struct inverting *v, uint32_t begin, uint32_t en
 
 /* From *top down the way, as far as it goes: *top is its end then. Others that are called there stay
  * in what the caller has and no child. */
-static int follow(struct inverting *v, const struct sonde_tree_path *under, struct piece *top)
+static int tree_shape_follow(struct inverting *v, const struct sonde_tree_path *under,
+                             struct tree_shape_piece *top)
 {
     for (size_t i = 0; i < under->count; i++) {
         uint32_t begin = 0, end = 0;
@@ -337,13 +340,15 @@ static int follow(struct inverting *v, const struct sonde_tree_path *under, stru
             next = piece_next_end(v, top, at);
             if (!v->stacks[at].next) continue;
             if (strcmp(v->t->nodes[v->stacks[at].at].name, under->names[i]) != 0) continue;
-            if (end && weight_of(v, at, next) <= weight_of(v, begin, end)) continue;
+            if (end && tree_shape_weight_of(v, at, next) <= tree_shape_weight_of(v, begin, end)) {
+                continue;
+            }
             begin = at;
             end = next;
         }
         if (!end) return 0;
         piece_take_own(v, top);
-        if (piece_add(v, top->node, begin, end, top)) return SONDE_ENOMEM;
+        if (tree_shape_piece_add(v, top->node, begin, end, top)) return SONDE_ENOMEM;
     }
     return 0;
 }
@@ -356,7 +361,7 @@ static int find_stacks(struct inverting *v)
     if (rests && v->stacks) sonde_tree_rests(t, rests);
     for (uint32_t i = 1; rests && v->stacks && i < t->node_count; i++) {
         const struct sonde_tree_node *n = &t->nodes[i];
-        const struct stack s = { .at = i, .next = t->names->name_of[i],
+        const struct tree_shape_stack s = { .at = i, .next = t->names->name_of[i],
                                  .weight = n->self + rests[i].weight,
                                  .base = n->base_self + rests[i].base,
                                  .samples = rests[i].samples };
@@ -367,7 +372,8 @@ static int find_stacks(struct inverting *v)
     return rc;
 }
 
-static int invert(struct inverting *v, uint32_t nodes_max, const struct sonde_tree_path *under)
+static int tree_shape_invert(struct inverting *v, uint32_t nodes_max,
+                             const struct sonde_tree_path *under)
 {
     if (find_stacks(v) || sonde_tree_derive(v->t, &v->d)) return SONDE_ENOMEM;
     struct sonde_tree_node *root = &v->d->nodes[0];
@@ -375,12 +381,12 @@ static int invert(struct inverting *v, uint32_t nodes_max, const struct sonde_tr
     root->base_total = v->t->nodes[0].base_total;
     root->samples = v->t->nodes[0].samples;
     v->d->inverted = 1;
-    struct piece top = { .end = v->stack_count, .open = 1, .width = 1 };
+    struct tree_shape_piece top = { .end = v->stack_count, .open = 1, .width = 1 };
     sort_stacks(v, &top);
-    if (follow(v, under, &top) || heap_push(v, top)) return SONDE_ENOMEM;
+    if (tree_shape_follow(v, under, &top) || tree_shape_heap_push(v, top)) return SONDE_ENOMEM;
     /* None that is still to come is wider than the one that is taken apart: so these are the widest. */
     for (uint64_t n = 0; v->heap_count && (!nodes_max || n < nodes_max); n++) {
-        struct piece widest = heap_pop(v);
+        struct tree_shape_piece widest = tree_shape_heap_pop(v);
         if (nodes_max && v->d->node_count / MADE_MAX > nodes_max) break;
         if (take_apart(v, &widest)) return SONDE_ENOMEM;
     }
@@ -393,7 +399,7 @@ int sonde_tree_invert(const struct sonde_tree *t, uint32_t nodes_max,
 {
     assert(t && under && out && !t->inverted);
     struct inverting v = { .t = t };
-    const int rc = invert(&v, nodes_max, under);
+    const int rc = tree_shape_invert(&v, nodes_max, under);
     sonde__free(v.stacks);
     sonde__free(v.heap);
     if (rc) sonde_tree_destroy(v.d);

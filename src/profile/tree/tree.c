@@ -64,7 +64,7 @@ int sonde_tree_derive(const struct sonde_tree *t, struct sonde_tree **out)
     return 0;
 }
 
-static int grow(struct sonde_tree *t)
+static int tree_grow(struct sonde_tree *t)
 {
     const struct sonde_budget b = sonde_tree_budget(t);
     struct sonde_tree_node *nodes =
@@ -81,7 +81,7 @@ static int grow(struct sonde_tree *t)
 uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sonde_frame *f)
 {
     /* name_of may be behind when its growth failed. */
-    if ((t->node_count >= t->node_cap || t->node_count >= t->names->name_of_cap) && grow(t)) {
+    if ((t->node_count >= t->node_cap || t->node_count >= t->names->name_of_cap) && tree_grow(t)) {
         return 0;
     }
     const struct sonde_strings *pool = &t->names->pool;
@@ -148,7 +148,7 @@ static int by_text(const void *a, const void *b, void *pool)
     return strcmp(strings[*(const uint32_t *)a], strings[*(const uint32_t *)b]);
 }
 
-static int by_value(const void *a, const void *b)
+static int tree_by_value(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -187,7 +187,7 @@ static int sort_children(struct sonde_tree *t, uint32_t node, const uint32_t *ra
         }
         (*keys)[count++] = (uint64_t)rank[t->names->name_of[c]] << 32 | c;
     }
-    qsort(*keys, count, sizeof(**keys), by_value);
+    qsort(*keys, count, sizeof(**keys), tree_by_value);
     uint32_t *link = &t->nodes[node].first_child;
     for (uint32_t i = 0; i < count; i++) {
         *link = (uint32_t)(*keys)[i];
@@ -245,7 +245,7 @@ static void add_share(const struct sonde_tree *t, uint32_t node, struct sonde_tr
     sonde_tree_bins_add(bins, (uint64_t)(a > b ? a : b));
 }
 
-static double share_of(const struct sonde_tree_bins *bins, uint32_t nodes_max)
+static double tree_share_of(const struct sonde_tree_bins *bins, uint32_t nodes_max)
 {
     const double least = (double)sonde_tree_bins_least(bins, nodes_max);
     return least < WHOLE ? least / WHOLE : 1;
@@ -256,7 +256,7 @@ double sonde_tree_share_for(const struct sonde_tree *t, uint32_t nodes_max)
     struct sonde_tree_bins bins = { { 0 } };
     if (t->node_count <= nodes_max) return 0;
     for (uint32_t i = 0; i < t->node_count; i++) add_share(t, i, &bins);
-    return share_of(&bins, nodes_max);
+    return tree_share_of(&bins, nodes_max);
 }
 
 double sonde_tree_share_under(const struct sonde_tree *t, uint32_t node, uint32_t nodes_max)
@@ -273,7 +273,7 @@ double sonde_tree_share_under(const struct sonde_tree *t, uint32_t node, uint32_
         count++;
     }
     sonde__free(below);
-    return count > nodes_max ? share_of(&bins, nodes_max) : 0;
+    return count > nodes_max ? tree_share_of(&bins, nodes_max) : 0;
 }
 
 /* ---- Flat table ------------------------------------------------------------------------------ */

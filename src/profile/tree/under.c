@@ -8,7 +8,7 @@
 #include "sonde/sonde.h"
 
 /* A node on the way, as it is in the whole. */
-struct step { uint64_t total, samples, self; };
+struct tree_under_step { uint64_t total, samples, self; };
 
 struct way {
     const struct sonde_profile *p;
@@ -17,8 +17,8 @@ struct way {
     int truncated;             /* it begins with "[truncated]": stacks that do */
     uint32_t *seen;            /* by stack: how many names of it are on it, from the first on … */
     uint8_t *off;              /* … and whether it has left it, unless that is all */
-    struct step *steps;        /* by how many names: of samples that have at least so many */
-    struct step others;        /* what does not begin as it does: truncated, or not */
+    struct tree_under_step *steps;        /* by how many names: of samples that have at least so many */
+    struct tree_under_step others;        /* what does not begin as it does: truncated, or not */
     uint64_t truncated_weight; /* of all */
     struct sonde_profile_sample *inside; /* samples below its end */
     uint32_t inside_count;
@@ -75,7 +75,7 @@ static int follow_stacks(struct way *w)
 }
 
 /* How far samples go, and those that go all the way. */
-static int sort_samples(struct way *w, const struct sonde_profile_match *m)
+static int tree_under_sort_samples(struct way *w, const struct sonde_profile_match *m)
 {
     const struct sonde_profile *p = w->p;
     w->inside = sonde__alloc((size_t)sonde_profile_match_count(m) * sizeof(*w->inside) + 1);
@@ -86,7 +86,7 @@ static int sort_samples(struct way *w, const struct sonde_profile_match *m)
         if (!sonde_profile_matches(m, i)) continue;
         if (truncated) w->truncated_weight += s->weight;
         const uint32_t seen = w->seen[s->stack];
-        struct step *step = truncated == w->truncated ? &w->steps[seen] : &w->others;
+        struct tree_under_step *step = truncated == w->truncated ? &w->steps[seen] : &w->others;
         step->total += s->weight;
         step->samples += s->count;
         if (step == &w->others) continue;
@@ -100,7 +100,7 @@ static int sort_samples(struct way *w, const struct sonde_profile_match *m)
     return 0;
 }
 
-static void restore(struct sonde_tree_node *n, const struct step *step, int last)
+static void tree_under_restore(struct sonde_tree_node *n, const struct tree_under_step *step, int last)
 {
     n->total = step->total;
     n->samples = step->samples;
@@ -112,7 +112,7 @@ static void restore_steps(const struct way *w, struct sonde_tree *t)
 {
     uint32_t node = 0;
     const uint64_t below = t->nodes[0].total;
-    restore(&t->nodes[0], &w->steps[0], 0);
+    tree_under_restore(&t->nodes[0], &w->steps[0], 0);
     t->nodes[0].total += w->others.total;
     t->nodes[0].samples += w->others.samples;
     if (w->truncated) t->nodes[0].self = 0;
@@ -124,13 +124,13 @@ static void restore_steps(const struct way *w, struct sonde_tree *t)
         while (c && strcmp(t->nodes[c].name, name) != 0) c = t->nodes[c].next;
         /* Where two modules have a function of that name, it is both of theirs. */
         if (!c || (t->nodes[c].next && !strcmp(t->nodes[t->nodes[c].next].name, name))) return;
-        restore(&t->nodes[c], &w->steps[k], k == w->count);
+        tree_under_restore(&t->nodes[c], &w->steps[k], k == w->count);
         node = c;
     }
 }
 
-static int build(struct way *w, const struct sonde_tree_options *o, int kind,
-                 struct sonde_tree **out, struct sonde_err *err)
+static int tree_under_build(struct way *w, const struct sonde_tree_options *o, int kind,
+                            struct sonde_tree **out, struct sonde_err *err)
 {
     struct sonde_profile view = *w->p; /* is only looked at */
     const struct sonde_profile_filter all = { .kind = kind };
@@ -142,7 +142,7 @@ static int build(struct way *w, const struct sonde_tree_options *o, int kind,
 }
 
 /* How many names the sample that goes farthest has on it. */
-static size_t farthest(const struct way *w)
+static size_t tree_under_farthest(const struct way *w)
 {
     size_t k = w->count;
     while (k && !w->steps[k].samples && !w->steps[k].total) k--;
@@ -162,9 +162,9 @@ int sonde_tree_build_under(const struct sonde_profile *p, const struct sonde_pro
     while (!rc && rest.count) {
         rc = way_init(&w, p, &rest);
         if (!rc) rc = follow_stacks(&w);
-        if (!rc) rc = sort_samples(&w, m);
+        if (!rc) rc = tree_under_sort_samples(&w, m);
         if (rc || w.inside_count) break;
-        const size_t far = farthest(&w);
+        const size_t far = tree_under_farthest(&w);
         rest.count = far || w.steps[0].total ? far + (size_t)w.truncated : 0;
         way_release(&w);
         w = (struct way){ 0 };
@@ -172,7 +172,7 @@ int sonde_tree_build_under(const struct sonde_profile *p, const struct sonde_pro
     const int kind = sonde_profile_match_kind(m);
     sonde_profile_match_destroy(m);
     if (rc) sonde_err_set(err, rc, "no memory to fold %u stacks into a tree", p->stacks_count);
-    else if (rest.count) rc = build(&w, o, kind, out, err);
+    else if (rest.count) rc = tree_under_build(&w, o, kind, out, err);
     else rc = sonde_tree_build(p, f, o, out, err);
     way_release(&w);
     if (!rc) *found = rest.count;

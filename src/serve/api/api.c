@@ -61,15 +61,15 @@ void sonde_api_series(const struct sonde_model *m, const struct sonde_filter *f,
 
 /* ---- Query -------------------------------------------------------------------------------- */
 
-static int in_range(double t, double from_s, double to_s)
+static int api_in_range(double t, double from_s, double to_s)
 {
     return !(from_s > 0 && t < from_s) && !(to_s > 0 && t > to_s);
 }
 
 /* [time, value], newest first. Value: what window statistics call a tick's: a counter's increase
  * per second, a gauge's value, a histogram's records per second. */
-static void put_history(const struct sonde_model *m, const struct sonde_model_series *s,
-                        const struct sonde_api_query *q, struct sonde_buf *out)
+static void api_put_history(const struct sonde_model *m, const struct sonde_model_series *s,
+                            const struct sonde_api_query *q, struct sonde_buf *out)
 {
     size_t put = 0;
     sonde_json_key_open(out, "history", '[');
@@ -78,7 +78,7 @@ static void put_history(const struct sonde_model *m, const struct sonde_model_se
         const size_t at = (size_t)((m->tick - 1 - age) % SONDE_HISTORY);
         const double length = sonde_model_tick_len(m, age);
         double v;
-        if (!in_range(t, q->from_s, q->to_s)) continue;
+        if (!api_in_range(t, q->from_s, q->to_s)) continue;
         if (s->family->type == SONDE_HISTOGRAM) {
             v = s->history_hist ? (double)s->history_hist[at].count / length : 0;
         } else if (!s->history) {
@@ -96,8 +96,8 @@ static void put_history(const struct sonde_model *m, const struct sonde_model_se
     sonde_json_close(out, ']');
 }
 
-static void put_series(const struct sonde_model *m, const struct sonde_model_series *s,
-                       const struct sonde_api_query *q, double window_s, struct sonde_buf *out)
+static void api_put_series(const struct sonde_model *m, const struct sonde_model_series *s,
+                           const struct sonde_api_query *q, double window_s, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     put_family_head(out, s->family);
@@ -108,7 +108,7 @@ static void put_series(const struct sonde_model *m, const struct sonde_model_ser
     else sonde_json_str(out, "pid", NULL);
     sonde_json_value(out, s);
     sonde_json_stats(out, m, s, window_s);
-    if (q->history) put_history(m, s, q, out);
+    if (q->history) api_put_history(m, s, q, out);
     sonde_json_close(out, '}');
 }
 
@@ -144,7 +144,7 @@ void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *
         if (!family_passes(q, family)) continue;
         for (size_t k = 0; k < family->series_count; k++) {
             if (!series_passes(q, family->series[k])) continue;
-            if (total++ < limit) put_series(m, family->series[k], q, window_s, out);
+            if (total++ < limit) api_put_series(m, family->series[k], q, window_s, out);
         }
     }
     sonde_json_close(out, ']');
@@ -156,8 +156,8 @@ void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *
 /* ---- Processes ---------------------------------------------------------------------------- */
 
 /* A figure the process probe keeps of p; NaN without one. */
-static double probed(const struct sonde_model *m, const char *name,
-                     const struct sonde_model_process *p)
+static double api_probed(const struct sonde_model *m, const char *name,
+                         const struct sonde_model_process *p)
 {
     for (size_t i = 0; i < m->family_count; i++) {
         const struct sonde_model_family *f = m->families[i];
@@ -190,9 +190,9 @@ void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
         sonde_json_u64(out, "segment_bytes", p->segment_bytes);
         sonde_json_u64(out, "lanes", p->lanes);
         sonde_json_u64(out, "threads", p->threads);
-        sonde_json_num(out, "cpu_ratio", running ? probed(m, CPU_RATIO, p) : NAN);
-        sonde_json_num(out, "rss_bytes", running ? probed(m, RSS_BYTES, p) : NAN);
-        sonde_json_num(out, "heap_bytes", running ? probed(m, HEAP_BYTES, p) : NAN);
+        sonde_json_num(out, "cpu_ratio", running ? api_probed(m, CPU_RATIO, p) : NAN);
+        sonde_json_num(out, "rss_bytes", running ? api_probed(m, RSS_BYTES, p) : NAN);
+        sonde_json_num(out, "heap_bytes", running ? api_probed(m, HEAP_BYTES, p) : NAN);
         sonde_json_key_open(out, "drops", '{');
         for (size_t d = 0; d < SONDE__DROP_COUNT; d++) {
             sonde_json_u64(out, drops[d], p->drops[d]);
@@ -208,7 +208,7 @@ void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
 
 /* ---- Spans -------------------------------------------------------------------------------- */
 
-static const char *outcome_name(uint32_t outcome)
+static const char *api_outcome_name(uint32_t outcome)
 {
     switch (outcome) {
     case SONDE_OK: return "ok";
@@ -219,7 +219,7 @@ static const char *outcome_name(uint32_t outcome)
     }
 }
 
-static void put_attributes(const struct sonde_model_span *s, struct sonde_buf *out)
+static void api_put_attributes(const struct sonde_model_span *s, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "attributes", '{');
     for (uint32_t i = 0; i < s->attr_count; i++) {
@@ -249,8 +249,8 @@ void sonde_api_put_span(const struct sonde_model_span *s, struct sonde_buf *out)
     sonde_json_id(out, "span_id", &s->id, 1);
     if (s->parent) sonde_json_id(out, "parent_id", &s->parent, 1);
     else sonde_json_str(out, "parent_id", NULL);
-    sonde_json_str(out, "outcome", outcome_name(s->outcome));
-    put_attributes(s, out);
+    sonde_json_str(out, "outcome", api_outcome_name(s->outcome));
+    api_put_attributes(s, out);
     sonde_json_close(out, '}');
 }
 
@@ -261,7 +261,7 @@ int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_mo
         return 0;
     }
     if (q->pid && s->pid != q->pid) return 0;
-    if (!in_range((double)s->start_ns * 1e-9, q->from_s, q->to_s)) return 0;
+    if (!api_in_range((double)s->start_ns * 1e-9, q->from_s, q->to_s)) return 0;
     return !q->name || fnmatch(q->name, s->name, 0) == 0;
 }
 

@@ -5,7 +5,8 @@
 
 #include "base/array.h"
 
-static int add_name(struct sonde_filters *f, struct sonde_response *a, const char *name, size_t *names)
+static int request_filters_add_name(struct sonde_filters *f, struct sonde_response *a,
+                                    const char *name, size_t *names)
 {
     if (*names == SONDE_FILTER_NAMES_MAX) {
         sonde_response_error(a, 400, "parameter name: more than %d", SONDE_FILTER_NAMES_MAX);
@@ -16,7 +17,8 @@ static int add_name(struct sonde_filters *f, struct sonde_response *a, const cha
     return 1;
 }
 
-static int add_label(struct sonde_filters *f, struct sonde_response *a, const char *text)
+static int request_filters_add_label(struct sonde_filters *f, struct sonde_response *a,
+                                     const char *text)
 {
     const char *colon = strchr(text, ':');
     const size_t n = f->filter[0].label_count;
@@ -46,9 +48,9 @@ int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response
     for (size_t i = 0; i < r->param_count; i++) {
         const char *name = r->params[i].name, *value = r->params[i].value;
         if (strcmp(name, "name") == 0) {
-            if (!add_name(f, a, value, &names)) return 0;
+            if (!request_filters_add_name(f, a, value, &names)) return 0;
         } else if (strcmp(name, "label") == 0) {
-            if (!add_label(f, a, value)) return 0;
+            if (!request_filters_add_label(f, a, value)) return 0;
         } else if (strcmp(name, "source") == 0) {
             first->source = value;
         } else if (strcmp(name, "process") == 0) {

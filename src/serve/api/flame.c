@@ -46,7 +46,7 @@ void flame_note(struct sonde_api_flame_source *s, const char *format, ...)
     va_end(args);
 }
 
-static void put_text(struct sonde_buf *out, const char *text)
+static void api_flame_put_text(struct sonde_buf *out, const char *text)
 {
     sonde_buf_putc(out, ' ');
     if (text) sonde_buf_json_str(out, text, strlen(text));
@@ -60,10 +60,11 @@ static void put_side(const struct sonde_api_flame_side *s, int heap, struct sond
     sonde_buf_printf(out, " %d %d %.6f %.6f %d %u %d %.17g %.17g %d %d", s->live, heap, s->from_s,
                      s->to_s, s->no_range && s->request, s->pid, (int)s->metric, s->min, s->max,
                      s->workers, s->rest);
-    for (size_t i = 0; i < SONDE_COUNT(texts); i++) put_text(out, texts[i]);
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) api_flame_put_text(out, texts[i]);
 }
 
-static int goes_on(const struct sonde_http_request *r, const struct sonde_api_flame_side *s)
+static int api_flame_goes_on(const struct sonde_http_request *r,
+                             const struct sonde_api_flame_side *s)
 {
     if (s->profile && sonde_http_file(r, s->profile)) return 0;
     return s->live || s->profile || s->to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S;
@@ -73,7 +74,9 @@ static int goes_on(const struct sonde_http_request *r, const struct sonde_api_fl
 static double fresh_s(const struct flame_making *m, const struct sonde_api_flame_side *base)
 {
     if (m->q->focus_count) return FRESH_OVER_S;
-    return goes_on(m->r, m->side) || (base && goes_on(m->r, base)) ? FRESH_S : FRESH_OVER_S;
+    return api_flame_goes_on(m->r, m->side) || (base && api_flame_goes_on(m->r, base))
+               ? FRESH_S
+               : FRESH_OVER_S;
 }
 
 int flame_take(const struct flame_making *m, const char *sort,
@@ -109,7 +112,7 @@ static void destroy_tree(void *thing)
 }
 
 /* The end of every maker. */
-static int made(struct sonde_api_flame_tree *t, int rc, void **thing, size_t *bytes)
+static int api_flame_made(struct sonde_api_flame_tree *t, int rc, void **thing, size_t *bytes)
 {
     if (rc) {
         destroy_tree(t);
@@ -147,7 +150,7 @@ static int make_tree(void *making, void **thing, size_t *bytes, struct sonde_err
             .nodes_max = p->stacks_count > TREE_NODES_MAX ? TREE_NODES_MAX : 0 };
         rc = sonde_tree_build(p, &f, &o, &t->tree, err);
     }
-    return made(t, rc, thing, bytes);
+    return api_flame_made(t, rc, thing, bytes);
 }
 
 static int take_tree(const struct flame_making *m, struct sonde_recent_thing **out,
@@ -187,7 +190,7 @@ static int make_diff(void *making, void **thing, size_t *bytes, struct sonde_err
         rc = sonde_tree_diff(before->tree, after->tree, &t->tree);
         if (rc) sonde_err_set(err, rc, "no memory to compare");
     }
-    return made(t, rc, thing, bytes);
+    return api_flame_made(t, rc, thing, bytes);
 }
 
 static int take_unfolded(const struct flame_making *m, struct sonde_recent_thing **out,
@@ -213,7 +216,7 @@ static int make_folded(void *making, void **thing, size_t *bytes, struct sonde_e
         rc = sonde_tree_fold(of->tree, &t->tree);
         if (rc) sonde_err_set(err, rc, "no memory to fold recursion");
     }
-    return made(t, rc, thing, bytes);
+    return api_flame_made(t, rc, thing, bytes);
 }
 
 int sonde_api_flame_tree(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,

@@ -28,13 +28,13 @@ static double end_s(const struct sonde_infer_request *r)
 /* ---- Requests of a time ------------------------------------------------------------------------ */
 
 /* Thing of recent.h: those that arrived or ran in a time, or have the id that is asked for. */
-struct known {
+struct api_flame_choice_known {
     struct sonde_profile *p;
     int truncated;                     /* there was no memory for all */
 };
 
 struct gathering {
-    struct known *known;
+    struct api_flame_choice_known *known;
     double from_s, to_s;
     const char *id;                    /* also this one, whenever it was; NULL = none */
     const struct sonde_infer_request **sorted; /* by id, of what the store had */
@@ -43,7 +43,7 @@ struct gathering {
 
 static void known_destroy(void *thing)
 {
-    struct known *k = thing;
+    struct api_flame_choice_known *k = thing;
     sonde_profile_destroy(k->p);
     sonde__free(k);
 }
@@ -54,7 +54,7 @@ static int is_meant(const struct gathering *g, const struct sonde_infer_request 
     return (double)r->arrived_ns * 1e-9 < g->to_s && end_s(r) >= g->from_s;
 }
 
-static int add(struct gathering *g, const struct sonde_infer_request *r)
+static int api_flame_choice_add(struct gathering *g, const struct sonde_infer_request *r)
 {
     struct sonde_infer_request bare = *r;
     if (!is_meant(g, r)) return 0;
@@ -70,9 +70,12 @@ static int add(struct gathering *g, const struct sonde_infer_request *r)
     return g->known->truncated;
 }
 
-static int add_stored(const struct sonde_infer_request *r, void *arg) { return add(arg, r); }
+static int add_stored(const struct sonde_infer_request *r, void *arg)
+{
+    return api_flame_choice_add(arg, r);
+}
 
-static int by_id(const void *a, const void *b)
+static int api_flame_choice_by_id(const void *a, const void *b)
 {
     const struct sonde_infer_request *x = *(const struct sonde_infer_request *const *)a;
     const struct sonde_infer_request *y = *(const struct sonde_infer_request *const *)b;
@@ -103,8 +106,11 @@ static int from_store(const struct sonde_http_request *r, struct gathering *g, s
 /* Those that the store does not have: it keeps some of each second, and late. */
 static void add_new(struct gathering *g, const struct sonde_infer_request *r)
 {
-    if (g->sorted_count && bsearch(&r, g->sorted, g->sorted_count, sizeof(*g->sorted), by_id)) return;
-    add(g, r);
+    if (g->sorted_count &&
+        bsearch(&r, g->sorted, g->sorted_count, sizeof(*g->sorted), api_flame_choice_by_id)) {
+        return;
+    }
+    api_flame_choice_add(g, r);
 }
 
 static int from_model(const struct sonde_http_request *r, struct gathering *g)
@@ -123,7 +129,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
         copies[i] = stored->requests[i];
         g->sorted[g->sorted_count++] = &copies[i];
     }
-    if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), by_id);
+    if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), api_flame_choice_by_id);
     sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
@@ -145,7 +151,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
 static int known_make(void *making, void **thing, size_t *bytes, struct sonde_err *err)
 {
     const struct flame_making *m = making;
-    struct known *k = sonde__calloc(1, sizeof(*k));
+    struct api_flame_choice_known *k = sonde__calloc(1, sizeof(*k));
     struct gathering g = { .known = k, .from_s = m->side->from_s, .to_s = m->side->to_s,
                            .id = m->side->request };
     int rc = k ? sonde_profile_create(KNOWN_BYTES_MAX, &k->p) : SONDE_ENOMEM;
@@ -181,7 +187,7 @@ static int is_by_arrival(const struct sonde_api_flame_side *s)
     return s->request || s->slowest || s->metric != SONDE_METRIC_NONE;
 }
 
-static struct sonde_requests_query query_of(const struct sonde_api_flame_side *s)
+static struct sonde_requests_query api_flame_choice_query_of(const struct sonde_api_flame_side *s)
 {
     struct sonde_requests_query q = { .outcome = -1, .source = -1, .pid = s->pid,
                                       .process = s->process, .model = s->model,
@@ -194,9 +200,9 @@ static struct sonde_requests_query query_of(const struct sonde_api_flame_side *s
 }
 
 /* From when to when samples are needed: to the end of all that are chosen or compared with. */
-static void find_extent(const struct known *k, struct sonde_api_flame_side *side)
+static void find_extent(const struct api_flame_choice_known *k, struct sonde_api_flame_side *side)
 {
-    const struct sonde_requests_query q = query_of(side);
+    const struct sonde_requests_query q = api_flame_choice_query_of(side);
     const struct sonde_infer_run *run = k->p->infer;
     const double to_s = side->to_s;
     double from_s = INFINITY, until_s = 0;
@@ -238,7 +244,7 @@ static int choose_requests(const struct sonde_api_flame_side *s, const struct so
 {
     const struct sonde_infer_run *run = p->infer;
     const size_t count = run ? run->request_count : 0;
-    struct sonde_requests_query among = query_of(s), given;
+    struct sonde_requests_query among = api_flame_choice_query_of(s), given;
     /* A model or route alone chooses; else it is among its requests that others are chosen. */
     const int by_model = !is_by_arrival(s);
     *out = (struct chosen){ 0 };
@@ -263,7 +269,7 @@ static int choose_requests(const struct sonde_api_flame_side *s, const struct so
 /* ---- Choosing ---------------------------------------------------------------------------------- */
 
 /* "1.23 s", of samples of a kind. */
-static const char *amount(int kind, uint64_t weight, char out[SONDE_VALUE_BYTES])
+static const char *api_flame_choice_amount(int kind, uint64_t weight, char out[SONDE_VALUE_BYTES])
 {
     const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)kind);
     const int time = !strcmp(unit, "nanoseconds");
@@ -282,20 +288,21 @@ static void note_found(const struct flame_making *m, struct sonde_api_flame_sour
     if (f->workers[kind] && !m->side->workers) {
         flame_note(s, "%s more ran at the same time on threads without a span of their own, such as a "
                    "pool of workers, and is left out: workers=1 includes it.",
-                   amount(kind, f->workers[kind], text));
+                   api_flame_choice_amount(kind, f->workers[kind], text));
     }
     if (f->ambiguous[kind]) {
         flame_note(s, "%s could not be told: it ran on threads without a span while others were served "
                    "too. A span around the work of each thread (sonde_phase_begin) tells.",
-                   amount(kind, f->ambiguous[kind], text));
+                   api_flame_choice_amount(kind, f->ambiguous[kind], text));
     }
     if (f->untimed[kind]) {
         flame_note(s, "%s has no time or thread, and is left out.",
-                   amount(kind, f->untimed[kind], text));
+                   api_flame_choice_amount(kind, f->untimed[kind], text));
     }
 }
 
-static int copy_profile(const struct sonde_profile *from, struct sonde_profile **out)
+static int api_flame_choice_copy_profile(const struct sonde_profile *from,
+                                         struct sonde_profile **out)
 {
     struct sonde_profile *p = NULL;
     int rc = sonde_profile_create(COPY_BYTES_MAX, &p);
@@ -305,7 +312,7 @@ static int copy_profile(const struct sonde_profile *from, struct sonde_profile *
     return rc;
 }
 
-static int add_requests(const struct known *k, struct sonde_profile *p)
+static int api_flame_choice_add_requests(const struct api_flame_choice_known *k, struct sonde_profile *p)
 {
     const struct sonde_infer_run *run = k->p->infer;
     int rc = 0;
@@ -315,17 +322,18 @@ static int add_requests(const struct known *k, struct sonde_profile *p)
     return rc;
 }
 
-static int choose(const struct sonde_api_flame_side *side,
-                  const struct sonde_api_flame_source *whole, const struct known *known,
-                  struct sonde_api_flame_source *out, struct sonde_err *err)
+static int api_flame_choice_choose(const struct sonde_api_flame_side *side,
+                                   const struct sonde_api_flame_source *whole,
+                                   const struct api_flame_choice_known *known, struct sonde_api_flame_source *out,
+                                   struct sonde_err *err)
 {
     struct sonde_select s = { .phase = side->phase, .request = side->request, .rest = side->rest,
                               .workers = side->workers };
     struct chosen chosen = { 0 };
     int rc = side->slowest ? sonde_select_slowest(side->slowest, &s, err) : 0;
     if (rc) return rc;
-    rc = copy_profile(whole->profile, &out->profile);
-    if (!rc && known) rc = add_requests(known, out->profile);
+    rc = api_flame_choice_copy_profile(whole->profile, &out->profile);
+    if (!rc && known) rc = api_flame_choice_add_requests(known, out->profile);
     if (!rc) rc = choose_requests(side, out->profile, &chosen);
     if (rc) {
         sonde_err_set(err, rc, "no memory to choose samples");
@@ -355,12 +363,12 @@ int flame_choose(void *making, void **thing, size_t *bytes, struct sonde_err *er
     if (!rc) rc = flame_whole(m->r, m->q, &extent, &whole, err);
     if (!rc) {
         const struct sonde_api_flame_source *of = sonde_recent_get(whole);
-        const struct known *k = known ? sonde_recent_get(known) : NULL;
+        const struct api_flame_choice_known *k = known ? sonde_recent_get(known) : NULL;
         *s = *of;
         s->profile = NULL;
         s->lent = 0;
         s->chosen = 1;
-        rc = choose(&side, of, k, s, err);
+        rc = api_flame_choice_choose(&side, of, k, s, err);
         if (!rc && k && k->truncated) {
             flame_note(s, "There are more requests in this range than are looked at: choose a shorter "
                        "one.");

@@ -19,7 +19,7 @@ static int is_set(const struct sonde_http_request *r, const char *name, int othe
 }
 
 /* NULL if it is not there, or empty. */
-static const char *text_of(const struct sonde_http_request *r, const char *name)
+static const char *api_flame_read_text_of(const struct sonde_http_request *r, const char *name)
 {
     const char *text = sonde_http_param(r, name);
     return text && *text ? text : NULL;
@@ -27,7 +27,7 @@ static const char *text_of(const struct sonde_http_request *r, const char *name)
 
 /* ---- Focus ------------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
+static int api_flame_read_hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -35,12 +35,12 @@ static int hex_digit(char c)
 }
 
 /* "%3B" and "%25" in a name; anything that is not such a code stays. */
-static void decode(char *text)
+static void api_flame_read_decode(char *text)
 {
     char *to = text;
     for (const char *s = text; *s; s++) {
-        const int high = *s == '%' ? hex_digit(s[1]) : -1;
-        const int low = high >= 0 ? hex_digit(s[2]) : -1;
+        const int high = *s == '%' ? api_flame_read_hex_digit(s[1]) : -1;
+        const int low = high >= 0 ? api_flame_read_hex_digit(s[2]) : -1;
         if (low < 0 || !(high | low)) {
             *to++ = *s;
             continue;
@@ -63,7 +63,7 @@ static int read_focus(const char *text, struct sonde_api_flame_query *out)
     for (char *at = out->focus_text, *end; at; at = end) {
         end = strchr(at, ';');
         if (end) *end++ = '\0';
-        decode(at);
+        api_flame_read_decode(at);
         out->focus[out->focus_count++] = at;
     }
     return 0;
@@ -74,16 +74,16 @@ static int read_focus(const char *text, struct sonde_api_flame_query *out)
 static int read_choice(const struct sonde_http_request *r, struct sonde_response *a,
                        struct sonde_api_flame_side *out)
 {
-    const char *metric = text_of(r, "metric");
+    const char *metric = api_flame_read_text_of(r, "metric");
     struct sonde_select unused = { 0 };
     struct sonde_err err = { "" };
-    out->thread = text_of(r, "thread");
-    out->span = text_of(r, "span");
-    out->phase = text_of(r, "phase");
-    out->request = text_of(r, "request");
-    out->slowest = text_of(r, "slowest");
-    out->model = text_of(r, "model");
-    out->route = text_of(r, "route");
+    out->thread = api_flame_read_text_of(r, "thread");
+    out->span = api_flame_read_text_of(r, "span");
+    out->phase = api_flame_read_text_of(r, "phase");
+    out->request = api_flame_read_text_of(r, "request");
+    out->slowest = api_flame_read_text_of(r, "slowest");
+    out->model = api_flame_read_text_of(r, "model");
+    out->route = api_flame_read_text_of(r, "route");
     out->workers = is_set(r, "workers", 0);
     if (metric) out->metric = (enum sonde_request_metric)sonde_request_metric_find(metric);
     if (!sonde_http_number(r, a, "min", 0, METRIC_MAX, &out->min) ||
@@ -128,8 +128,8 @@ static int read_side(const struct sonde_http_request *r, struct sonde_response *
                      struct sonde_api_flame_side *out)
 {
     uint64_t pid = 0;
-    *out = (struct sonde_api_flame_side){ .profile = text_of(r, "profile"),
-                                          .process = text_of(r, "process"),
+    *out = (struct sonde_api_flame_side){ .profile = api_flame_read_text_of(r, "profile"),
+                                          .process = api_flame_read_text_of(r, "process"),
                                           .live = is_set(r, "live", 0) };
     if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
         !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
@@ -152,8 +152,8 @@ static int read_base(const struct sonde_http_request *r, struct sonde_response *
 {
     struct sonde_api_flame_side *base = &out->base;
     double from_s = 0, to_s = 0;
-    const char *profile = text_of(r, "base_profile");
-    const int rest = text_of(r, "base") != NULL;
+    const char *profile = api_flame_read_text_of(r, "base_profile");
+    const int rest = api_flame_read_text_of(r, "base") != NULL;
     if (!sonde_http_number(r, a, "base_from", 0, TIME_MAX, &from_s) ||
         !sonde_http_number(r, a, "base_to", 0, TIME_MAX, &to_s)) {
         return 0;
@@ -186,7 +186,7 @@ int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_respon
                          struct sonde_api_flame_query *out)
 {
     uint64_t nodes = SONDE_API_FLAME_NODES_DEFAULT;
-    const char *type = text_of(r, "type");
+    const char *type = api_flame_read_text_of(r, "type");
     *out = (struct sonde_api_flame_query){ .functions = is_set(r, "functions", 1),
                                            .fold = is_set(r, "fold", 0),
                                            .invert = is_set(r, "invert", 0),
@@ -196,7 +196,7 @@ int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_respon
         !sonde_http_count(r, a, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {
         return 0;
     }
-    if (read_focus(text_of(r, "focus"), out) != 0) {
+    if (read_focus(api_flame_read_text_of(r, "focus"), out) != 0) {
         sonde_response_error(a, 500, "no memory for the answer");
         return 0;
     }

@@ -149,8 +149,8 @@ static void find_times(const struct sonde_api_flame_side *side, struct sonde_api
     if (s->to_ns < s->from_ns) s->to_ns = s->from_ns;
 }
 
-static int make(const struct flame_making *m, int spans, void **thing, size_t *bytes,
-                struct sonde_err *err)
+static int api_flame_source_make(const struct flame_making *m, int spans, void **thing,
+                                 size_t *bytes, struct sonde_err *err)
 {
     struct sonde_api_flame_source *s = sonde__calloc(1, sizeof(*s));
     if (!s) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
@@ -170,14 +170,15 @@ static int make(const struct flame_making *m, int spans, void **thing, size_t *b
     return 0;
 }
 
-static int make_whole(void *making, void **thing, size_t *bytes, struct sonde_err *err)
+static int api_flame_source_make_whole(void *making, void **thing, size_t *bytes,
+                                       struct sonde_err *err)
 {
-    return make(making, 0, thing, bytes, err);
+    return api_flame_source_make(making, 0, thing, bytes, err);
 }
 
 static int make_with_spans(void *making, void **thing, size_t *bytes, struct sonde_err *err)
 {
-    return make(making, 1, thing, bytes, err);
+    return api_flame_source_make(making, 1, thing, bytes, err);
 }
 
 int flame_whole(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
@@ -190,7 +191,8 @@ int flame_whole(const struct sonde_http_request *r, const struct sonde_api_flame
                                              .process = side->process, .pid = side->pid };
     const struct flame_making m = { r, q, &of };
     return flame_take(&m, spans ? "with spans" : "whole", NULL,
-                      spans ? make_with_spans : make_whole, flame_source_destroy, out, err);
+                      spans ? make_with_spans : api_flame_source_make_whole, flame_source_destroy,
+                      out, err);
 }
 
 int sonde_api_flame_source(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,

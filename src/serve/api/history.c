@@ -43,8 +43,8 @@ static void find_top(const struct sonde_profile *p, int kind, struct summary *ou
     sonde_tree_destroy(tree);
 }
 
-static int look_at(const struct sonde_store_ops *ops, struct sonde_store *s, struct summary *out,
-                   struct sonde_err *err)
+static int api_history_look_at(const struct sonde_store_ops *ops, struct sonde_store *s,
+                               struct summary *out, struct sonde_err *err)
 {
     struct sonde_profile *p = NULL;
     const int rc = sonde_history_get(ops, s, out->id, &p, err);
@@ -68,7 +68,7 @@ static int summary_of(const struct sonde_store_ops *ops, struct sonde_store *s,
     sonde_unlock(&remembered_lock);
     if (out->id == part->id && out->end_s == part->end_s && out->bytes == part->bytes) return 0;
     *out = (struct summary){ .id = part->id, .end_s = part->end_s, .bytes = part->bytes };
-    const int rc = look_at(ops, s, out, err);
+    const int rc = api_history_look_at(ops, s, out, err);
     if (rc) return rc;
     sonde_lock(&remembered_lock);
     *at = *out;
@@ -76,8 +76,8 @@ static int summary_of(const struct sonde_store_ops *ops, struct sonde_store *s,
     return 0;
 }
 
-static void put_part(const struct sonde_history_part *part, const struct summary *sum,
-                     struct sonde_buf *out)
+static void api_history_put_part(const struct sonde_history_part *part, const struct summary *sum,
+                                 struct sonde_buf *out)
 {
     const int heap = part->tier == SONDE_HISTORY_HEAP;
     sonde_json_open(out, '{');
@@ -103,30 +103,30 @@ static void put_part(const struct sonde_history_part *part, const struct summary
     sonde_json_close(out, '}');
 }
 
-struct listing {
+struct api_history_listing {
     const struct sonde_store_ops *ops;
     struct sonde_store *store;
     struct sonde_buf *out;
     size_t count, skip, shown; /* count: first pass */
 };
 
-static void count_part(const struct sonde_history_part *part, void *arg)
+static void api_history_count_part(const struct sonde_history_part *part, void *arg)
 {
     (void)part;
-    ((struct listing *)arg)->count++;
+    ((struct api_history_listing *)arg)->count++;
 }
 
 /* One that is gone meanwhile, or cannot be read, is passed over. */
 static void list_part(const struct sonde_history_part *part, void *arg)
 {
-    struct listing *l = arg;
+    struct api_history_listing *l = arg;
     struct summary sum;
     if (l->skip) {
         l->skip--;
         return;
     }
     if (l->out->error || summary_of(l->ops, l->store, part, &sum, NULL) != 0) return;
-    put_part(part, &sum, l->out);
+    api_history_put_part(part, &sum, l->out);
     l->shown++;
 }
 
@@ -134,8 +134,8 @@ int sonde_api_history(const struct sonde_store_ops *ops, struct sonde_store *s,
                       const struct sonde_history_query *q, size_t limit, struct sonde_buf *out,
                       struct sonde_err *err)
 {
-    struct listing l = { .ops = ops, .store = s, .out = out };
-    int rc = sonde_history_each(ops, s, q, count_part, &l, err);
+    struct api_history_listing l = { .ops = ops, .store = s, .out = out };
+    int rc = sonde_history_each(ops, s, q, api_history_count_part, &l, err);
     if (rc) return rc;
     l.skip = l.count > limit ? l.count - limit : 0;
     sonde_buf_putc(out, '{');

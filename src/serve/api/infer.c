@@ -15,7 +15,8 @@
 
 /* ---- In all ---------------------------------------------------------------------------------- */
 
-static void put_outcomes(struct sonde_buf *out, const uint64_t count[SONDE_INFER_OUTCOMES])
+static void api_infer_put_outcomes(struct sonde_buf *out,
+                                   const uint64_t count[SONDE_INFER_OUTCOMES])
 {
     sonde_json_key_open(out, "requests", '{');
     for (uint32_t i = 0; i < SONDE_INFER_OUTCOMES; i++) {
@@ -24,14 +25,15 @@ static void put_outcomes(struct sonde_buf *out, const uint64_t count[SONDE_INFER
     sonde_json_close(out, '}');
 }
 
-static void put_totals(const struct sonde_infer_tracker *x, double now_s, struct sonde_buf *out)
+static void api_infer_put_totals(const struct sonde_infer_tracker *x, double now_s,
+                                 struct sonde_buf *out)
 {
     struct sonde_infer_totals t;
     sonde_infer_totals(x, now_s, &t);
     sonde_json_key_open(out, "totals", '{');
     sonde_json_time(out, "since", t.since_s);
     sonde_json_num(out, "uptime_s", t.uptime_s);
-    put_outcomes(out, t.requests);
+    api_infer_put_outcomes(out, t.requests);
     sonde_json_u64(out, "tokens_in", t.tokens_in);
     sonde_json_u64(out, "tokens_reused", t.tokens_reused);
     sonde_json_u64(out, "tokens_out", t.tokens_out);
@@ -45,7 +47,7 @@ static void put_totals(const struct sonde_infer_tracker *x, double now_s, struct
     sonde_json_close(out, '}');
 }
 
-static void put_objectives(const struct sonde_infer_tracker *x, struct sonde_buf *out)
+static void api_infer_put_objectives(const struct sonde_infer_tracker *x, struct sonde_buf *out)
 {
     const struct sonde_infer_options *o = sonde_infer_options(x);
     sonde_json_key_open(out, "slo", '{');
@@ -55,8 +57,8 @@ static void put_objectives(const struct sonde_infer_tracker *x, struct sonde_buf
     sonde_json_close(out, '}');
 }
 
-static void put_process(const struct sonde_model_process *p, uint32_t source,
-                        struct sonde_buf *out)
+static void api_infer_put_process(const struct sonde_model_process *p, uint32_t source,
+                                  struct sonde_buf *out)
 {
     sonde_json_str(out, "process", p ? p->program : NULL);
     if (p) sonde_json_u64(out, "pid", p->pid);
@@ -64,16 +66,16 @@ static void put_process(const struct sonde_model_process *p, uint32_t source,
     sonde_json_str(out, "source", sonde_infer_source_name(source));
 }
 
-static double mean(uint64_t sum, uint64_t count)
+static double api_infer_mean(uint64_t sum, uint64_t count)
 {
     return count ? (double)sum / (double)count : NAN;
 }
 
-static void put_model(const struct sonde_infer_model_view *v, struct sonde_buf *out)
+static void api_infer_put_model(const struct sonde_infer_model_view *v, struct sonde_buf *out)
 {
     const struct sonde_infer_model *f = &v->facts;
     sonde_json_open(out, '{');
-    put_process(v->process, f->source, out);
+    api_infer_put_process(v->process, f->source, out);
     sonde_json_str(out, "model", f->model);
     sonde_json_str(out, "backend", *f->backend ? f->backend : NULL);
     sonde_json_u64(out, "running", v->running);
@@ -95,8 +97,8 @@ static void put_model(const struct sonde_infer_model_view *v, struct sonde_buf *
     sonde_json_u64(out, "memory_peak_bytes", f->memory_peak);
     sonde_json_num(out, "load_s", f->load_s > 0 ? f->load_s : NAN);
     sonde_json_u64(out, "batches", f->batches);
-    sonde_json_num(out, "batch_requests_mean", mean(f->batch_requests, f->batches));
-    sonde_json_num(out, "batch_tokens_mean", mean(f->batch_tokens, f->batches));
+    sonde_json_num(out, "batch_requests_mean", api_infer_mean(f->batch_requests, f->batches));
+    sonde_json_num(out, "batch_tokens_mean", api_infer_mean(f->batch_tokens, f->batches));
     sonde_json_close(out, '}');
 }
 
@@ -126,8 +128,8 @@ static void put_stats(const struct sonde_model *m, const char *key,
     sonde_json_close(out, '}');
 }
 
-static double rate_of(const struct sonde_model *m, const struct sonde_model_series *s,
-                      const struct span_of_time *t)
+static double api_infer_rate_of(const struct sonde_model *m, const struct sonde_model_series *s,
+                                const struct span_of_time *t)
 {
     struct sonde_window w;
     if (!s) return 0;
@@ -135,16 +137,17 @@ static double rate_of(const struct sonde_model *m, const struct sonde_model_seri
     return w.rate;
 }
 
-static int upwards(const void *a, const void *b)
+static int api_infer_upwards(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
 /* Tokens a second as users saw them: of the group's requests that ended in the window. */
-static void put_user_rate(const struct sonde_model *m, const struct sonde_infer_tracker *x,
-                          const struct sonde_infer_group_view *g, const struct span_of_time *t,
-                          struct sonde_buf *out)
+static void api_infer_put_user_rate(const struct sonde_model *m,
+                                    const struct sonde_infer_tracker *x,
+                                    const struct sonde_infer_group_view *g,
+                                    const struct span_of_time *t, struct sonde_buf *out)
 {
     const size_t done = t->done;
     double *rates = sonde__calloc(done + 1, sizeof(*rates)), sum = 0;
@@ -164,7 +167,7 @@ static void put_user_rate(const struct sonde_model *m, const struct sonde_infer_
         rates[n++] = r->tokens_per_s;
         sum += r->tokens_per_s;
     }
-    qsort(rates, n, sizeof(*rates), upwards);
+    qsort(rates, n, sizeof(*rates), api_infer_upwards);
     sonde_json_key_open(out, "user_tokens_per_s", '{');
     sonde_json_u64(out, "count", n);
     sonde_json_num(out, "avg", n ? sum / (double)n : NAN);
@@ -182,29 +185,29 @@ static void put_group_counts(const struct sonde_model *m, const struct sonde_inf
     for (int i = 0; i < SONDE_INFER_OUTCOMES; i++) {
         const struct sonde_model_series *s = g->series[SONDE_INFER_G_OK + i];
         outcomes[i] = g->counted[SONDE_INFER_G_OK + i];
-        per_s += rate_of(m, s, t);
+        per_s += api_infer_rate_of(m, s, t);
     }
-    put_outcomes(out, outcomes);
+    api_infer_put_outcomes(out, outcomes);
     sonde_json_num(out, "requests_per_s", per_s);
     sonde_json_u64(out, "tokens_in", g->counted[SONDE_INFER_G_TOKENS_IN]);
     sonde_json_u64(out, "tokens_reused", g->counted[SONDE_INFER_G_TOKENS_REUSED]);
     sonde_json_u64(out, "tokens_out", g->counted[SONDE_INFER_G_TOKENS_OUT]);
     sonde_json_num(out, "output_tokens_per_s",
-                   rate_of(m, g->series[SONDE_INFER_G_TOKENS_OUT], t));
+                   api_infer_rate_of(m, g->series[SONDE_INFER_G_TOKENS_OUT], t));
     sonde_json_u64(out, "slo_met", g->counted[SONDE_INFER_G_SLO_MET]);
     sonde_json_u64(out, "slo_missed", g->counted[SONDE_INFER_G_SLO_MISSED]);
 }
 
-static void put_group(const struct sonde_model *m, const struct sonde_infer_tracker *x,
-                      const struct sonde_infer_group_view *g, const struct span_of_time *t,
-                      struct sonde_buf *out)
+static void api_infer_put_group(const struct sonde_model *m, const struct sonde_infer_tracker *x,
+                                const struct sonde_infer_group_view *g,
+                                const struct span_of_time *t, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
-    put_process(g->process, g->source, out);
+    api_infer_put_process(g->process, g->source, out);
     sonde_json_str(out, "model", g->model);
     sonde_json_str(out, "route", g->route);
     put_group_counts(m, g, t, out);
-    put_user_rate(m, x, g, t, out);
+    api_infer_put_user_rate(m, x, g, t, out);
     put_stats(m, "duration", g->series[SONDE_INFER_G_DURATION], t, out);
     put_stats(m, "ttft", g->series[SONDE_INFER_G_TTFT], t, out);
     put_stats(m, "tpot", g->series[SONDE_INFER_G_TPOT], t, out);
@@ -217,7 +220,7 @@ static void put_group(const struct sonde_model *m, const struct sonde_infer_trac
     sonde_json_close(out, '}');
 }
 
-static void put_invalid(const struct sonde_infer_tracker *x, struct sonde_buf *out)
+static void api_infer_put_invalid(const struct sonde_infer_tracker *x, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "invalid_events", '{');
     for (int i = 0; i < SONDE_INFER_REASON_COUNT; i++) {
@@ -236,15 +239,15 @@ void sonde_api_inference(const struct sonde_model *m, double window_s, struct so
     sonde_json_time(out, "time", m->now_s);
     sonde_json_num(out, "window_s", window_s);
     if (x) {
-        put_totals(x, m->now_s, out);
-        put_objectives(x, out);
-        put_invalid(x, out);
+        api_infer_put_totals(x, m->now_s, out);
+        api_infer_put_objectives(x, out);
+        api_infer_put_invalid(x, out);
     }
     sonde_json_key_open(out, "models", '[');
     for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
         struct sonde_infer_model_view v;
         sonde_infer_model_at(x, i, &v);
-        put_model(&v, out);
+        api_infer_put_model(&v, out);
     }
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "groups", '[');
@@ -253,7 +256,7 @@ void sonde_api_inference(const struct sonde_model *m, double window_s, struct so
     for (size_t i = 0; x && i < sonde_infer_group_count(x) && !out->error; i++) {
         struct sonde_infer_group_view g;
         sonde_infer_group(x, i, &g);
-        put_group(m, x, &g, &t, out);
+        api_infer_put_group(m, x, &g, &t, out);
     }
     sonde_buf_puts(out, "]}\n");
 }

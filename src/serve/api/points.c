@@ -28,7 +28,7 @@ static int point_of(const struct sonde_model *m, const struct sonde_model_series
     return 1;
 }
 
-static int passes(const struct sonde_api_query *q, const struct sonde_model_series *s)
+static int api_points_passes(const struct sonde_api_query *q, const struct sonde_model_series *s)
 {
     for (size_t i = 0; i < q->filter_count; i++) {
         if (!sonde_filter_series(&q->filters[i], s)) return 0;
@@ -36,8 +36,8 @@ static int passes(const struct sonde_api_query *q, const struct sonde_model_seri
     return 1;
 }
 
-static void put_series(const struct sonde_model_series *s, const struct sonde_store_point *p,
-                       struct sonde_buf *out)
+static void api_points_put_series(const struct sonde_model_series *s,
+                                  const struct sonde_store_point *p, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "name", s->family->name);
@@ -68,11 +68,11 @@ int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *
         const struct sonde_model_family *f = m->families[i];
         for (size_t k = 0; k < f->series_count && put < limit; k++) {
             struct sonde_store_point p;
-            if (!passes(q, f->series[k]) ||
+            if (!api_points_passes(q, f->series[k]) ||
                 !point_of(m, f->series[k], before_s, before_s + step_s, &p)) {
                 continue;
             }
-            put_series(f->series[k], &p, out);
+            api_points_put_series(f->series[k], &p, out);
             put++;
         }
     }

@@ -18,12 +18,12 @@
 
 #define TRIM_BYTES ((size_t)8 << 20) /* let go since memory was returned last */
 
-enum state { MAKING, READY, LET_GO }; /* let go: no longer in the list; gone with its last user */
+enum recent_state { MAKING, READY, LET_GO }; /* let go: no longer in the list; gone with its last user */
 
 struct sonde_recent_thing {
     struct sonde_recent *owner;
     struct sonde_recent_thing *next;
-    enum state state;
+    enum recent_state state;
     unsigned users;
     void *thing;
     void (*destroy)(void *thing);
@@ -72,8 +72,8 @@ static void destroy_thing(struct sonde_recent_thing *t)
 }
 
 /* Out of the list, and onto that of what is to be destroyed if nobody has it. */
-static void let_go(struct sonde_recent *r, struct sonde_recent_thing *t,
-                   struct sonde_recent_thing **dead)
+static void recent_let_go(struct sonde_recent *r, struct sonde_recent_thing *t,
+                          struct sonde_recent_thing **dead)
 {
     unlink_thing(r, t);
     r->let_go_bytes += t->bytes;
@@ -93,7 +93,7 @@ static void destroy_all(struct sonde_recent_thing *dead)
 }
 
 /* Too much, or for too long: what nobody has. */
-static void tidy(struct sonde_recent *r, uint64_t now_ns, struct sonde_recent_thing **dead)
+static void recent_tidy(struct sonde_recent *r, uint64_t now_ns, struct sonde_recent_thing **dead)
 {
     size_t bytes = 0;
     int idle = 0;
@@ -105,7 +105,7 @@ static void tidy(struct sonde_recent *r, uint64_t now_ns, struct sonde_recent_th
         if (t->users) continue;
         if (now_ns - t->used_ns > r->keep_ns || (idle && bytes > r->bytes_max)) {
             bytes -= t->bytes;
-            let_go(r, t, dead);
+            recent_let_go(r, t, dead);
         } else {
             idle = 1;
         }
@@ -120,14 +120,14 @@ static void return_memory(void)
 #endif
 }
 
-static void *sweep(void *arg)
+static void *recent_sweep(void *arg)
 {
     struct sonde_recent *r = arg;
     sonde_lock(&r->lock);
     while (!r->worker.stopping) {
         struct sonde_recent_thing *dead = NULL;
         const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
-        tidy(r, now_ns, &dead);
+        recent_tidy(r, now_ns, &dead);
         if (dead) {
             sonde_unlock(&r->lock);
             destroy_all(dead); /* may give others back, so there may be more to do */
@@ -163,7 +163,7 @@ void sonde_recent_destroy(struct sonde_recent *r)
         sonde_lock(&r->lock);
         for (struct sonde_recent_thing *t = r->list, *next; t; t = next) {
             next = t->next;
-            if (!t->users) let_go(r, t, &dead);
+            if (!t->users) recent_let_go(r, t, &dead);
         }
         sonde_unlock(&r->lock);
         if (!dead) break; /* a user is left: a mistake, and better lost than freed under its feet */
@@ -177,8 +177,8 @@ void sonde_recent_destroy(struct sonde_recent *r)
 /* ---- Taking ------------------------------------------------------------------------------------- */
 
 /* Lock held: the one of that name that may be used, once it is made; NULL = there is none. */
-static struct sonde_recent_thing *find(struct sonde_recent *r, const char *name, double fresh_s,
-                                       struct sonde_recent_thing **dead)
+static struct sonde_recent_thing *recent_find(struct sonde_recent *r, const char *name,
+                                              double fresh_s, struct sonde_recent_thing **dead)
 {
     for (;;) {
         struct sonde_recent_thing *t = r->list;
@@ -197,12 +197,12 @@ static struct sonde_recent_thing *find(struct sonde_recent *r, const char *name,
             t->users++;
             return t;
         }
-        let_go(r, t, dead);
+        recent_let_go(r, t, dead);
     }
 }
 
-static int make(struct sonde_recent *r, const struct sonde_recent_maker *maker,
-                struct sonde_recent_thing *t, struct sonde_err *err)
+static int recent_make(struct sonde_recent *r, const struct sonde_recent_maker *maker,
+                       struct sonde_recent_thing *t, struct sonde_err *err)
 {
     struct sonde_recent_thing *dead = NULL;
     const int rc = maker->make(maker->arg, &t->thing, &t->bytes, err);
@@ -213,10 +213,11 @@ static int make(struct sonde_recent *r, const struct sonde_recent_maker *maker,
     if (rc) {
         t->users = 0;
         t->thing = NULL;
-        let_go(r, t, &dead);
+        recent_let_go(r, t, &dead);
     } else {
-        tidy(r, t->used_ns, &dead);
-        sonde_worker_start(&r->worker, "sonde-recent", sweep, r); /* else who asks next tidies up */
+        recent_tidy(r, t->used_ns, &dead);
+        sonde_worker_start(&r->worker, "sonde-recent", recent_sweep,
+                           r); /* else who asks next tidies up */
     }
     sonde_cond_broadcast(&r->changed);
     sonde_unlock(&r->lock);
@@ -231,7 +232,7 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
     struct sonde_recent_thing *dead = NULL, *mine = NULL;
     const size_t len = strlen(name) + 1;
     sonde_lock(&r->lock);
-    struct sonde_recent_thing *t = find(r, name, fresh_s, &dead);
+    struct sonde_recent_thing *t = recent_find(r, name, fresh_s, &dead);
     if (!t && (mine = sonde__calloc(1, sizeof(*mine) + len)) != NULL) {
         memcpy(mine->name, name, len);
         mine->owner = r;
@@ -243,7 +244,7 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
     sonde_unlock(&r->lock);
     destroy_all(dead);
     if (!t && !mine) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
-    const int rc = mine ? make(r, maker, mine, err) : 0;
+    const int rc = mine ? recent_make(r, maker, mine, err) : 0;
     if (!rc) *out = mine ? mine : t;
     return rc;
 }
@@ -258,7 +259,7 @@ void sonde_recent_give(struct sonde_recent_thing *t)
     sonde_lock(&r->lock);
     t->used_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     if (!--t->users && t->state == LET_GO) dead = t;
-    else tidy(r, t->used_ns, &dead);
+    else recent_tidy(r, t->used_ns, &dead);
     sonde_unlock(&r->lock);
     destroy_all(dead);
 }

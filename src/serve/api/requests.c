@@ -29,7 +29,7 @@ struct all {
     size_t count;
 };
 
-static int gather(const struct sonde_model *m, struct all *out)
+static int api_requests_gather(const struct sonde_model *m, struct all *out)
 {
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     *out = (struct all){ 0 };
@@ -51,8 +51,8 @@ static void all_release(struct all *a)
     sonde__free(a->running);
 }
 
-static void put_request(const struct sonde_requests_query *q, const struct sonde_infer_request *r,
-                        struct sonde_buf *out)
+static void api_requests_put(const struct sonde_requests_query *q,
+                             const struct sonde_infer_request *r, struct sonde_buf *out)
 {
     struct sonde_infer_request bare = *r;
     if (q->no_timeline) {
@@ -66,14 +66,14 @@ void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests
                         struct sonde_buf *out)
 {
     struct all a;
-    if (gather(m, &a)) out->error = SONDE_ENOMEM;
+    if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
     size_t total = 0;
     const size_t n = out->error ? 0 : sonde_requests_select(q, a.list, a.count, &total);
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);
     sonde_json_u64(out, "total", total);
     sonde_json_key_open(out, "requests", '[');
-    for (size_t i = 0; i < n && !out->error; i++) put_request(q, a.list[i], out);
+    for (size_t i = 0; i < n && !out->error; i++) api_requests_put(q, a.list[i], out);
     sonde_buf_puts(out, "]}\n");
     all_release(&a);
 }
@@ -81,7 +81,7 @@ void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests
 int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out)
 {
     struct all a;
-    if (gather(m, &a)) out->error = SONDE_ENOMEM;
+    if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
     size_t i = 0;
     while (!out->error && i < a.count && !sonde_request_is(a.list[i], id)) i++;
     const int found = !out->error && i < a.count;
@@ -95,7 +95,7 @@ int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_
 
 /* ---- Whom it shared its time with --------------------------------------------------------------- */
 
-static void put_name(struct sonde_buf *out, const struct sonde_infer_request *r)
+static void api_requests_put_name(struct sonde_buf *out, const struct sonde_infer_request *r)
 {
     sonde_json_id(out, "id", &r->id, 1);
     sonde_json_str(out, "own_id", r->own_id[0] ? r->own_id : NULL);
@@ -121,12 +121,12 @@ static void put_shared(struct sonde_buf *out, const struct sonde_infer_request *
                        const struct sonde_shared *s)
 {
     sonde_buf_putc(out, '{');
-    put_name(out, r);
+    api_requests_put_name(out, r);
     sonde_json_key_open(out, "shared", '[');
     for (size_t i = 0; i < s->request_count && i < SHARED_MAX; i++) {
         const struct sonde_shared_request *o = &s->requests[i];
         sonde_json_open(out, '{');
-        put_name(out, o->request);
+        api_requests_put_name(out, o->request);
         sonde_json_str(out, "model", o->request->model);
         sonde_json_str(out, "route", o->request->route);
         sonde_json_u64(out, "batches", o->batches);
@@ -139,7 +139,7 @@ static void put_shared(struct sonde_buf *out, const struct sonde_infer_request *
     sonde_json_key_open(out, "waited_for", '[');
     for (size_t i = 0; i < s->wait_count && i < SHARED_MAX; i++) {
         sonde_json_open(out, '{');
-        put_name(out, s->waits[i].request);
+        api_requests_put_name(out, s->waits[i].request);
         sonde_json_str(out, "phase", s->waits[i].phase);
         sonde_json_num(out, "seconds", s->waits[i].seconds);
         sonde_json_close(out, '}');
@@ -157,7 +157,7 @@ int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_b
     struct all a;
     struct sonde_shared s = { 0 };
     size_t at = 0;
-    if (gather(m, &a)) out->error = SONDE_ENOMEM;
+    if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
     while (!out->error && at < a.count && !sonde_request_is(a.list[at], id)) at++;
     const int found = !out->error && at < a.count;
     if (found && sonde_shared_find(a.list[at], a.list, a.count, &s)) out->error = SONDE_ENOMEM;
@@ -199,7 +199,7 @@ static const struct sonde_infer_request **copies_list(const struct sifting *s)
 }
 
 /* Leaves the first `limit` of them. 0 or SONDE_ENOMEM. */
-static int sift(struct sifting *s)
+static int api_requests_sift(struct sifting *s)
 {
     struct sonde_infer_run *run = s->copies->infer;
     const size_t count = run->request_count;
@@ -228,7 +228,7 @@ static int sift(struct sifting *s)
     return rc;
 }
 
-static int by_id(const void *a, const void *b)
+static int api_requests_by_id(const void *a, const void *b)
 {
     const struct sonde_infer_request *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
@@ -242,7 +242,7 @@ static int take_running(struct sifting *s, struct sonde_model *m)
 {
     struct all a;
     sonde_rdlock(&m->lock);
-    int rc = gather(m, &a);
+    int rc = api_requests_gather(m, &a);
     for (size_t i = 0; i < a.count && !rc; i++) {
         if (!(a.list[i]->flags & SONDE_INFER_RUNNING)) break; /* they come first */
         if (sonde_request_passes(s->q, a.list[i])) rc = sonde_infer_run_add(s->running, a.list[i]);
@@ -251,7 +251,7 @@ static int take_running(struct sifting *s, struct sonde_model *m)
     all_release(&a);
     struct sonde_infer_run *run = s->running->infer;
     if (rc || !run) return rc;
-    qsort(run->requests, run->request_count, sizeof(*run->requests), by_id);
+    qsort(run->requests, run->request_count, sizeof(*run->requests), api_requests_by_id);
     s->ended = sonde__calloc(run->request_count + 1, 1);
     return s->ended ? 0 : SONDE_ENOMEM;
 }
@@ -261,11 +261,11 @@ static void note_ended(struct sifting *s, const struct sonde_infer_request *r)
     const struct sonde_infer_run *run = s->running->infer;
     if (!run || !run->request_count) return;
     const struct sonde_infer_request *f =
-        bsearch(r, run->requests, run->request_count, sizeof(*run->requests), by_id);
+        bsearch(r, run->requests, run->request_count, sizeof(*run->requests), api_requests_by_id);
     if (f) s->ended[f - run->requests] = 1;
 }
 
-static int take_request(const struct sonde_infer_request *r, void *arg)
+static int api_requests_take(const struct sonde_infer_request *r, void *arg)
 {
     struct sifting *s = arg;
     note_ended(s, r);
@@ -277,7 +277,7 @@ static int take_request(const struct sonde_infer_request *r, void *arg)
         bare.items = NULL;
         bare.item_count = 0;
     }
-    if (copies_count(s) >= 2 * s->limit) s->truncated = sift(s) != 0;
+    if (copies_count(s) >= 2 * s->limit) s->truncated = api_requests_sift(s) != 0;
     if (!s->truncated) s->truncated = sonde_infer_run_add(s->copies, &bare) != 0;
     return s->truncated;
 }
@@ -286,8 +286,8 @@ static int take_request(const struct sonde_infer_request *r, void *arg)
 
 static int by_id_at(const void *a, const void *b)
 {
-    return by_id(*(const struct sonde_infer_request *const *)a,
-                 *(const struct sonde_infer_request *const *)b);
+    return api_requests_by_id(*(const struct sonde_infer_request *const *)a,
+                              *(const struct sonde_infer_request *const *)b);
 }
 
 /* Timelines that the store has not kept and the model still has: copies of those requests go to p,
@@ -349,11 +349,11 @@ static int read_stored(const struct sonde_api_past *p, struct sifting *s, struct
     struct sonde_store_counts counts = { 0 };
     int rc = s->q->state == SONDE_REQUESTS_DONE ? 0 : take_running(s, p->m);
     if (rc) return sonde_err_set(err, rc, "no memory for the answer");
-    rc = p->ops->requests(p->store, &range, take_request, s, &counts, err);
+    rc = p->ops->requests(p->store, &range, api_requests_take, s, &counts, err);
     if (rc) return rc;
     const struct sonde_infer_run *run = s->running->infer;
     for (size_t i = 0; run && i < run->request_count && !s->truncated; i++) {
-        if (!s->ended[i]) take_request(&run->requests[i], s);
+        if (!s->ended[i]) api_requests_take(&run->requests[i], s);
     }
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
@@ -392,7 +392,7 @@ int sonde_api_past_requests(const struct sonde_api_past *p, const struct sonde_r
 
 struct finding_one { const char *id; struct sonde_buf *out; int found; };
 
-static int find_one(const struct sonde_infer_request *r, void *arg)
+static int api_requests_find_one(const struct sonde_infer_request *r, void *arg)
 {
     struct finding_one *a = arg;
     if (!sonde_request_is(r, a->id)) return 0;
@@ -410,13 +410,13 @@ int sonde_api_past_request(const struct sonde_api_past *p, const char *id, struc
     if (found || out->error || !p->store) return found;
     struct finding_one a = { .id = id, .out = out };
     const struct sonde_store_range all = { 0 };
-    const int rc = p->ops->requests(p->store, &all, find_one, &a, NULL, err);
+    const int rc = p->ops->requests(p->store, &all, api_requests_find_one, &a, NULL, err);
     return rc ? rc : a.found;
 }
 
 /* ---- A heat map --------------------------------------------------------------------------------- */
 
-struct mapping { const struct sonde_requests_query *q; struct sonde_heatmap map; };
+struct api_requests_mapping { const struct sonde_requests_query *q; struct sonde_heatmap map; };
 
 /* As the series of errors count: one whose client went away did not fail. */
 static int is_failed(const struct sonde_infer_request *r)
@@ -426,14 +426,14 @@ static int is_failed(const struct sonde_infer_request *r)
 
 static int map_request(const struct sonde_infer_request *r, void *arg)
 {
-    struct mapping *a = arg;
+    struct api_requests_mapping *a = arg;
     double value;
     if (!sonde_request_passes(a->q, r) || !sonde_request_metric(r, a->q->metric, &value)) return 0;
     return sonde_heatmap_add(&a->map, r->arrived_ns, value, is_failed(r));
 }
 
 /* Those that ended and are still in the model. truncated: others of the time have been there. */
-static void map_model(struct sonde_model *m, struct mapping *a, struct sonde_store_counts *counts)
+static void map_model(struct sonde_model *m, struct api_requests_mapping *a, struct sonde_store_counts *counts)
 {
     sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
@@ -469,7 +469,7 @@ static void put_cells(const struct sonde_heatmap *h, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static void put_map(const struct mapping *a, const struct sonde_store_counts *counts,
+static void put_map(const struct api_requests_mapping *a, const struct sonde_store_counts *counts,
                     struct sonde_buf *out)
 {
     const struct sonde_heatmap *h = &a->map;
@@ -502,7 +502,7 @@ int sonde_api_heatmap(const struct sonde_api_past *p, const struct sonde_request
                       struct sonde_err *err)
 {
     struct sonde_requests_query whole = *q; /* of whole columns */
-    struct mapping a = { .q = &whole };
+    struct api_requests_mapping a = { .q = &whole };
     struct sonde_store_counts counts = { 0 };
     int rc = 0;
     sonde_heatmap_init(&a.map, &(struct sonde_heatmap_options){

@@ -28,7 +28,7 @@ unsigned sonde_session_status(int code)
 /* ---- One -------------------------------------------------------------------------------------- */
 
 /* Of a profile without a sample: what is known of it. */
-static void put_empty(const struct sonde_profile *p, struct sonde_buf *out)
+static void session_report_put_empty(const struct sonde_profile *p, struct sonde_buf *out)
 {
     const time_t start = (time_t)(p->start_ns / 1000000000u);
     char id[64] = "prof_imported";
@@ -53,7 +53,7 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
     int rc = sonde_format_find("report-json")->write(p, &all, out, err);
     if (rc == SONDE_ENOENT) {
         out->len = before;
-        put_empty(p, out);
+        session_report_put_empty(p, out);
     } else if (rc) {
         return rc;
     } else {
@@ -91,7 +91,7 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
 }
 
 /* A 404 that says what there is none of, or a 500. */
-static void failed(int rc, const struct sonde_err *err, struct sonde_response *a)
+static void session_report_failed(int rc, const struct sonde_err *err, struct sonde_response *a)
 {
     if (a->body.error) return; /* too large, or no memory: the server says it */
     sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
@@ -111,14 +111,14 @@ void sonde_session_picture(const struct sonde_http_request *r, const struct sond
     const struct sonde_profile_filter f = { .kind = kind };
     int rc = sonde_tree_build(p, &f, &t, &tree, &err);
     if (rc) {
-        failed(rc, &err, a);
+        session_report_failed(rc, &err, a);
         return;
     }
     rc = html ? sonde_flamegraph_html(tree, &o, &a->body) : sonde_flamegraph_svg(tree, &o, &a->body);
     sonde_tree_destroy(tree);
     if (rc) {
         sonde_err_set(&err, rc, "no memory for the picture");
-        failed(rc, &err, a);
+        session_report_failed(rc, &err, a);
         return;
     }
     a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
@@ -135,7 +135,7 @@ struct comparing {
 };
 
 /* A profile may have spans and requests alone: then there are figures, and no functions. */
-static int build(struct comparing *c, int i, int picture, struct sonde_err *err)
+static int session_report_build(struct comparing *c, int i, int picture, struct sonde_err *err)
 {
     const struct sonde_tree_options whole = { 0 };
     struct sonde_profile_filter f = c->run[i].filter;
@@ -165,8 +165,9 @@ static int put_comparison(struct comparing *c, const struct sonde_session_side *
     return rc;
 }
 
-static int put_picture(const struct comparing *c, const struct sonde_session_side *const side[2],
-                       int html, struct sonde_response *a, struct sonde_err *err)
+static int session_report_put_picture(const struct comparing *c,
+                                      const struct sonde_session_side *const side[2], int html,
+                                      struct sonde_response *a, struct sonde_err *err)
 {
     char subtitle[300];
     snprintf(subtitle, sizeof(subtitle), "%.120s compared with %.120s", side[1]->label,
@@ -179,22 +180,25 @@ static int put_picture(const struct comparing *c, const struct sonde_session_sid
     return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
 }
 
-static int compare(struct comparing *c, const struct sonde_session_side *const side[2],
-                   const char *format, struct sonde_response *a, struct sonde_err *err)
+static int session_report_compare(struct comparing *c,
+                                  const struct sonde_session_side *const side[2],
+                                  const char *format, struct sonde_response *a,
+                                  struct sonde_err *err)
 {
     const int html = !strcmp(format, "html"), picture = html || !strcmp(format, "svg");
     for (int i = 0; i < 2; i++) {
         c->run[i] = (struct sonde_compare_run){
             .profile = side[i]->profile,
             .filter = { .from_ns = side[i]->from_ns, .to_ns = side[i]->to_ns } };
-        const int rc = build(c, i, picture, err);
+        const int rc = session_report_build(c, i, picture, err);
         if (rc) return rc;
     }
     if (c->tree[0] && c->tree[1]) {
         const int rc = sonde_tree_diff(c->tree[0], c->tree[1], &c->diff);
         if (rc) return sonde_err_set(err, rc, "no memory to compare");
     }
-    return picture ? put_picture(c, side, html, a, err) : put_comparison(c, side, format, a, err);
+    return picture ? session_report_put_picture(c, side, html, a, err)
+                   : put_comparison(c, side, format, a, err);
 }
 
 void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
@@ -204,8 +208,8 @@ void sonde_session_compare(const struct sonde_http_request *r, const struct sond
     const struct sonde_session_side *const side[2] = { before, after };
     struct comparing c = { .kind = kind, .request = r };
     struct sonde_err err = { "" };
-    const int rc = compare(&c, side, format, a, &err);
+    const int rc = session_report_compare(&c, side, format, a, &err);
     for (int i = 0; i < 2; i++) sonde_tree_destroy(c.tree[i]);
     sonde_tree_destroy(c.diff);
-    if (rc) failed(rc, &err, a);
+    if (rc) session_report_failed(rc, &err, a);
 }

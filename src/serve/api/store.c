@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/strip.h"
 
-struct answer {
+struct api_store_answer {
     struct sonde_buf *out;
     struct sonde_buf gaps;  /* they come last */
     size_t shown, series_max;
@@ -17,7 +17,7 @@ struct answer {
 
 enum { LABELS_MAX = 64, SERIES_DEFAULT = 1000, GAPS_BYTES_MAX = 1 << 20 };
 
-static void put_labels(struct sonde_buf *out, const char *text)
+static void api_store_put_labels(struct sonde_buf *out, const char *text)
 {
     struct sonde_label labels[LABELS_MAX];
     char *copy = sonde__strdup(text);
@@ -28,12 +28,12 @@ static void put_labels(struct sonde_buf *out, const char *text)
     sonde__free(copy);
 }
 
-static double ratio(double a, double b) { return b > 0 ? a / b : NAN; }
+static double api_store_ratio(double a, double b) { return b > 0 ? a / b : NAN; }
 
-static double value_of(const struct sonde_store_point *p, enum sonde_type type)
+static double api_store_value_of(const struct sonde_store_point *p, enum sonde_type type)
 {
-    if (type == SONDE_GAUGE) return ratio(p->sum, p->count);
-    return ratio(type == SONDE_COUNTER ? p->sum : p->count, p->seconds);
+    if (type == SONDE_GAUGE) return api_store_ratio(p->sum, p->count);
+    return api_store_ratio(type == SONDE_COUNTER ? p->sum : p->count, p->seconds);
 }
 
 static void put_quantiles(struct sonde_buf *out, const struct sonde_store_point *p)
@@ -49,9 +49,9 @@ void sonde_api_put_point(struct sonde_buf *out, const struct sonde_store_point *
 {
     sonde_json_open(out, '{');
     sonde_json_time(out, "time", p->time_s);
-    sonde_json_num(out, "value", value_of(p, type));
+    sonde_json_num(out, "value", api_store_value_of(p, type));
     sonde_json_num(out, "count", p->count);
-    if (type == SONDE_HISTOGRAM) sonde_json_num(out, "avg", ratio(p->sum, p->count));
+    if (type == SONDE_HISTOGRAM) sonde_json_num(out, "avg", api_store_ratio(p->sum, p->count));
     sonde_json_num(out, "min", p->min);
     sonde_json_num(out, "max", p->max);
     if (type == SONDE_HISTOGRAM) put_quantiles(out, p);
@@ -59,26 +59,27 @@ void sonde_api_put_point(struct sonde_buf *out, const struct sonde_store_point *
     sonde_json_close(out, '}');
 }
 
-static void put_figures(struct sonde_buf *out, const struct sonde_store_point *all,
-                        enum sonde_type type)
+static void api_store_put_figures(struct sonde_buf *out, const struct sonde_store_point *all,
+                                  enum sonde_type type)
 {
     sonde_json_num(out, "value", type == SONDE_HISTOGRAM ? all->count : all->last);
     sonde_json_num(out, "count", all->count);
     sonde_json_num(out, "total", all->sum);
-    sonde_json_num(out, "avg", type == SONDE_COUNTER ? ratio(all->sum, all->seconds)
-                                                     : ratio(all->sum, all->count));
+    sonde_json_num(out, "avg", type == SONDE_COUNTER ? api_store_ratio(all->sum, all->seconds)
+                                                     : api_store_ratio(all->sum, all->count));
     sonde_json_num(out, "min", all->min);
     sonde_json_num(out, "max", all->max);
     sonde_json_num(out, "last", all->last);
     sonde_json_num(out, "median", all->p50);
     put_quantiles(out, all);
-    sonde_json_num(out, "rate", type == SONDE_GAUGE ? NAN : value_of(all, type));
+    sonde_json_num(out, "rate", type == SONDE_GAUGE ? NAN : api_store_value_of(all, type));
 }
 
-static void put_series(const struct sonde_store_series *s, const struct sonde_store_point *all,
-                       const struct sonde_store_point *points, size_t count, void *arg)
+static void api_store_put_series(const struct sonde_store_series *s,
+                                 const struct sonde_store_point *all,
+                                 const struct sonde_store_point *points, size_t count, void *arg)
 {
-    struct answer *a = arg;
+    struct api_store_answer *a = arg;
     struct sonde_buf *out = a->out;
     if (a->shown == a->series_max) { /* one more was asked for, to know this */
         a->truncated = 1;
@@ -91,11 +92,11 @@ static void put_series(const struct sonde_store_series *s, const struct sonde_st
     sonde_json_str(out, "kind", sonde_kind_name(s->kind));
     sonde_json_str(out, "unit", s->unit);
     sonde_json_str(out, "source", s->source);
-    put_labels(out, s->labels);
+    api_store_put_labels(out, s->labels);
     sonde_json_str(out, "process", s->program[0] ? s->program : NULL);
     if (s->pid) sonde_json_u64(out, "pid", s->pid);
     else sonde_json_str(out, "pid", NULL);
-    put_figures(out, all, s->type);
+    api_store_put_figures(out, all, s->type);
     sonde_json_key_open(out, "points", '[');
     for (size_t i = 0; i < count && !out->error; i++) sonde_api_put_point(out, &points[i], s->type);
     sonde_json_close(out, ']');
@@ -104,7 +105,7 @@ static void put_series(const struct sonde_store_series *s, const struct sonde_st
 
 static void put_gap(double from_s, double to_s, const char *reason, void *arg)
 {
-    struct sonde_buf *out = &((struct answer *)arg)->gaps;
+    struct sonde_buf *out = &((struct api_store_answer *)arg)->gaps;
     sonde_json_open(out, '{');
     sonde_json_time(out, "from", from_s);
     sonde_json_time(out, "to", to_s);
@@ -116,10 +117,12 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
                      const struct sonde_store_query *q, struct sonde_buf *out,
                      struct sonde_err *err)
 {
-    struct answer a = { .out = out, .series_max = q->series_max ? q->series_max : SERIES_DEFAULT };
+    struct api_store_answer a = { .out = out, .series_max = q->series_max ? q->series_max : SERIES_DEFAULT };
     struct sonde_store_query one_more = *q;
     one_more.series_max = a.series_max + 1;
-    const struct sonde_store_sink sink = { .series = put_series, .gap = put_gap, .arg = &a };
+    const struct sonde_store_sink sink = { .series = api_store_put_series,
+                                           .gap = put_gap,
+                                           .arg = &a };
     sonde_buf_init(&a.gaps, GAPS_BYTES_MAX);
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
@@ -158,7 +161,7 @@ void sonde_api_put_run(struct sonde_buf *out, const struct sonde_store_run *r)
     sonde_json_bool(out, "live", r->live);
 }
 
-static void put_run(const struct sonde_store_run *r, void *arg)
+static void api_store_put_run(const struct sonde_store_run *r, void *arg)
 {
     sonde_json_open(arg, '{');
     sonde_api_put_run(arg, r);
@@ -172,7 +175,7 @@ int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, str
     ops->stats(s, &stats);
     sonde_buf_putc(out, '{');
     sonde_json_key_open(out, "runs", '[');
-    const int rc = ops->runs(s, put_run, out, err);
+    const int rc = ops->runs(s, api_store_put_run, out, err);
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "store", '{');
     sonde_json_u64(out, "ticks", stats.ticks);

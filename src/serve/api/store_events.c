@@ -28,7 +28,7 @@ struct spans_answer {
     size_t put, limit;
 };
 
-static int put_span(const struct sonde_model_span *span, void *arg)
+static int api_store_events_put_span(const struct sonde_model_span *span, void *arg)
 {
     struct spans_answer *a = arg;
     if (!sonde_api_span_passes(a->q, span)) return 0;
@@ -47,7 +47,7 @@ int sonde_api_stored_spans(const struct sonde_store_ops *ops, struct sonde_store
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
     sonde_json_key_open(out, "spans", '[');
-    const int rc = ops->spans(s, &range, put_span, &a, &counts, err);
+    const int rc = ops->spans(s, &range, api_store_events_put_span, &a, &counts, err);
     sonde_json_close(out, ']');
     sonde_api_put_counts(out, &counts);
     sonde_buf_puts(out, "}\n");
@@ -62,7 +62,7 @@ struct findings_answer {
     size_t put;
 };
 
-static int put_finding(const struct sonde_store_finding *f, void *arg)
+static int api_store_events_put_finding(const struct sonde_store_finding *f, void *arg)
 {
     struct findings_answer *a = arg;
     struct sonde_buf *out = a->out;
@@ -94,7 +94,7 @@ int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
     sonde_json_key_open(out, "findings", '[');
-    const int rc = ops->findings(s, &range, put_finding, &a, err);
+    const int rc = ops->findings(s, &range, api_store_events_put_finding, &a, err);
     sonde_json_close(out, ']');
     sonde_buf_puts(out, "}\n");
     return rc;
@@ -105,7 +105,7 @@ int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
 struct run_answer { uint32_t id; struct sonde_buf *out; int found; };
 
 /* The settings it was recorded with: JSON that was in a file, so it is looked at. */
-static void put_config(struct sonde_buf *out, const char *config)
+static void api_store_events_put_config(struct sonde_buf *out, const char *config)
 {
     json_t *json = json_loads(config, 0, NULL);
     char *text = json_is_object(json) ? json_dumps(json, JSON_COMPACT) : NULL;
@@ -121,7 +121,7 @@ static void find_run(const struct sonde_store_run *r, void *arg)
     if (r->id != a->id) return;
     a->found = 1;
     sonde_api_put_run(a->out, r);
-    put_config(a->out, r->config);
+    api_store_events_put_config(a->out, r->config);
 }
 
 static void put_module(const char *path, const char *build_id, void *arg)
@@ -132,7 +132,7 @@ static void put_module(const char *path, const char *build_id, void *arg)
     sonde_json_close(arg, '}');
 }
 
-static void put_heap(const struct sonde_store_heap *h, void *arg)
+static void api_store_events_put_heap(const struct sonde_store_heap *h, void *arg)
 {
     struct sonde_buf *out = arg;
     sonde_json_open(out, '{');
@@ -162,7 +162,7 @@ int sonde_api_run(const struct sonde_store_ops *ops, struct sonde_store *s, uint
     rc = ops->modules(s, id, put_module, out, err);
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "heaps", '[');
-    if (!rc) rc = ops->heaps(s, id, put_heap, out, err);
+    if (!rc) rc = ops->heaps(s, id, api_store_events_put_heap, out, err);
     sonde_json_close(out, ']');
     sonde_buf_puts(out, "}\n");
     return rc;

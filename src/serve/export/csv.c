@@ -76,7 +76,7 @@ static int columns_of(const struct sonde_model *m, const struct sonde_filter *f,
 }
 
 /* A field, in quotes if it needs them. */
-static void put_text(struct sonde_buf *out, const char *text)
+static void export_csv_put_text(struct sonde_buf *out, const char *text)
 {
     const size_t len = strlen(text);
     if (!strpbrk(text, "\",\r\n")) {
@@ -96,13 +96,13 @@ static void put_text(struct sonde_buf *out, const char *text)
     sonde_buf_putc(out, '"');
 }
 
-static void put_number(struct sonde_buf *out, double v)
+static void export_csv_put_number(struct sonde_buf *out, double v)
 {
     sonde_buf_putc(out, ',');
     if (!isnan(v)) sonde_buf_double(out, v);
 }
 
-static void put_value(struct sonde_buf *out, const struct sonde_model_series *s)
+static void export_csv_put_value(struct sonde_buf *out, const struct sonde_model_series *s)
 {
     sonde_buf_putc(out, ',');
     switch (s->family->type) {
@@ -143,26 +143,27 @@ static void put_hist_stats(struct sonde_buf *out, const struct sonde_model_serie
     hist_range(h, s->family->scale, &min, &max);
     sonde_buf_putc(out, ',');
     sonde_buf_u64(out, h->count);
-    put_number(out, sum);
-    put_number(out, sum / (double)h->count);
-    put_number(out, min);
-    put_number(out, max);
+    export_csv_put_number(out, sum);
+    export_csv_put_number(out, sum / (double)h->count);
+    export_csv_put_number(out, min);
+    export_csv_put_number(out, max);
     for (size_t i = 0; i < SONDE_COUNT(quantiles); i++) {
-        put_number(out, sonde_quantile(quantiles[i], h->zero,
-                                       (const uint64_t *const *)h->octave, s->family->scale));
+        export_csv_put_number(out,
+                              sonde_quantile(quantiles[i], h->zero,
+                                             (const uint64_t *const *)h->octave, s->family->scale));
     }
 }
 
-static void put_series(struct sonde_buf *out, const struct sonde_model *m,
-                       const struct sonde_model_series *s, const struct columns *c,
-                       const char **row)
+static void export_csv_put_series(struct sonde_buf *out, const struct sonde_model *m,
+                                  const struct sonde_model_series *s, const struct columns *c,
+                                  const char **row)
 {
     const struct sonde_model_family *f = s->family;
     const char *const head[] = { f->name, sonde_type_name(f->type), sonde_kind_name(f->kind),
                                  f->unit, f->source };
     for (size_t i = 0; i < SONDE_COUNT(head); i++) {
         if (i) sonde_buf_putc(out, ',');
-        put_text(out, head[i]);
+        export_csv_put_text(out, head[i]);
     }
     memset(row, 0, c->count * sizeof(*row));
     for (size_t i = 0; i < s->label_count; i++) {
@@ -171,9 +172,9 @@ static void put_series(struct sonde_buf *out, const struct sonde_model *m,
     }
     for (size_t i = 0; i < c->count; i++) {
         sonde_buf_putc(out, ',');
-        if (row[i]) put_text(out, row[i]);
+        if (row[i]) export_csv_put_text(out, row[i]);
     }
-    put_value(out, s);
+    export_csv_put_value(out, s);
     struct sonde_window w;
     sonde_window_stats(m, s, WINDOW_S, &w);
     if (f->type == SONDE_HISTOGRAM) {
@@ -182,15 +183,15 @@ static void put_series(struct sonde_buf *out, const struct sonde_model *m,
         const double stats[] = { w.count, w.total, w.avg, w.min, w.max, w.p50, w.p90, w.p95,
                                  w.p99 };
         for (size_t i = 0; i < SONDE_COUNT(stats); i++) {
-            put_number(out, stats[i]);
+            export_csv_put_number(out, stats[i]);
         }
     }
-    put_number(out, w.rate);
+    export_csv_put_number(out, w.rate);
     sonde_buf_puts(out, "\r\n");
 }
 
-static void render(const struct sonde_model *m, const struct sonde_filter *f,
-                   struct sonde_buf *out)
+static void export_csv_render(const struct sonde_model *m, const struct sonde_filter *f,
+                              struct sonde_buf *out)
 {
     struct columns c = { 0 };
     const int rc = columns_of(m, f, &c);
@@ -203,13 +204,13 @@ static void render(const struct sonde_model *m, const struct sonde_filter *f,
     sonde_buf_puts(out, "name,type,kind,unit,source");
     for (size_t i = 0; i < c.count; i++) {
         sonde_buf_puts(out, ",label_");
-        put_text(out, c.name[i]);
+        export_csv_put_text(out, c.name[i]);
     }
     sonde_buf_puts(out, ",value,count,sum,avg,min,max,p50,p90,p95,p99,rate\r\n");
     for (size_t i = 0; i < m->family_count; i++) {
         for (size_t k = 0; k < m->families[i]->series_count && !out->error; k++) {
             const struct sonde_model_series *s = m->families[i]->series[k];
-            if (!f || sonde_filter_series(f, s)) put_series(out, m, s, &c, row);
+            if (!f || sonde_filter_series(f, s)) export_csv_put_series(out, m, s, &c, row);
         }
     }
     sonde__free(row);
@@ -221,5 +222,5 @@ const struct sonde_export_ops sonde_export_csv = {
     .name = "csv",
     .summary = "CSV (RFC 4180), one row a series",
     .content_type = "text/csv; charset=utf-8; header=present",
-    .render = render,
+    .render = export_csv_render,
 };

@@ -16,7 +16,7 @@
 
 #define WINDOW_S 60.0
 
-static void put_buckets(struct sonde_buf *out, const struct sonde_hist_value *h)
+static void export_json_put_buckets(struct sonde_buf *out, const struct sonde_hist_value *h)
 {
     sonde_json_key_open(out, "buckets", '[');
     for (uint32_t p = 0; h && p < SONDE__HIST_BUCKETS; p++) {
@@ -35,12 +35,12 @@ static void put_buckets(struct sonde_buf *out, const struct sonde_hist_value *h)
     sonde_json_close(out, ']');
 }
 
-static void put_histogram(struct sonde_buf *out, const struct sonde_model_series *s)
+static void export_json_put_histogram(struct sonde_buf *out, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     sonde_json_num(out, "sum", sonde_model_series_sum(s));
     sonde_json_u64(out, "zero", h ? h->zero : 0);
-    put_buckets(out, h);
+    export_json_put_buckets(out, h);
     sonde_json_key_open(out, "exemplars", '[');
     for (size_t i = 0; i < s->exemplar_count; i++) {
         const struct sonde_exemplar *e = &s->exemplar[i];
@@ -53,8 +53,8 @@ static void put_histogram(struct sonde_buf *out, const struct sonde_model_series
     sonde_json_close(out, ']');
 }
 
-static void put_series(struct sonde_buf *out, const struct sonde_model *m,
-                       const struct sonde_model_series *s)
+static void export_json_put_series(struct sonde_buf *out, const struct sonde_model *m,
+                                   const struct sonde_model_series *s)
 {
     sonde_json_open(out, '{');
     sonde_json_labels(out, s);
@@ -65,15 +65,16 @@ static void put_series(struct sonde_buf *out, const struct sonde_model *m,
     sonde_json_time(out, "created", s->created_s);
     sonde_json_value(out, s);
     if (s->family->type == SONDE_COUNTER && !s->real) sonde_json_u64(out, "raw", s->counter);
-    if (s->family->type == SONDE_HISTOGRAM) put_histogram(out, s);
+    if (s->family->type == SONDE_HISTOGRAM) export_json_put_histogram(out, s);
     sonde_json_key_open(out, "window", '{');
     sonde_json_stats(out, m, s, WINDOW_S);
     sonde_json_close(out, '}');
     sonde_json_close(out, '}');
 }
 
-static void put_family(struct sonde_buf *out, const struct sonde_model *m,
-                       const struct sonde_model_family *family, const struct sonde_filter *f)
+static void export_json_put_family(struct sonde_buf *out, const struct sonde_model *m,
+                                   const struct sonde_model_family *family,
+                                   const struct sonde_filter *f)
 {
     int head = 0;
     for (size_t i = 0; i < family->series_count && !out->error; i++) {
@@ -90,15 +91,15 @@ static void put_family(struct sonde_buf *out, const struct sonde_model *m,
             sonde_json_num(out, "scale", family->scale);
             sonde_json_key_open(out, "series", '[');
         }
-        put_series(out, m, family->series[i]);
+        export_json_put_series(out, m, family->series[i]);
     }
     if (!head) return;
     sonde_json_close(out, ']');
     sonde_json_close(out, '}');
 }
 
-static void render(const struct sonde_model *m, const struct sonde_filter *f,
-                   struct sonde_buf *out)
+static void export_json_render(const struct sonde_model *m, const struct sonde_filter *f,
+                               struct sonde_buf *out)
 {
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);
@@ -107,7 +108,7 @@ static void render(const struct sonde_model *m, const struct sonde_filter *f,
     sonde_json_key_open(out, "families", '[');
     for (size_t i = 0; i < m->family_count && !out->error; i++) {
         if (f && !sonde_filter_family(f, m->families[i])) continue;
-        put_family(out, m, m->families[i], f);
+        export_json_put_family(out, m, m->families[i], f);
     }
     sonde_buf_puts(out, "]}\n");
 }
@@ -117,5 +118,5 @@ const struct sonde_export_ops sonde_export_json = {
     .name = "json",
     .summary = "JSON with all buckets and statistics of the last minute",
     .content_type = "application/json",
-    .render = render,
+    .render = export_json_render,
 };

@@ -2,8 +2,8 @@
 #include "serve/export/export.h"
 #include "serve/export/text.h"
 
-static void render(const struct sonde_model *m, const struct sonde_filter *f,
-                   struct sonde_buf *out)
+static void export_openmetrics_render(const struct sonde_model *m, const struct sonde_filter *f,
+                                      struct sonde_buf *out)
 {
     sonde_export_text(m, f, SONDE_TEXT_OPENMETRICS, out);
 }
@@ -13,5 +13,5 @@ const struct sonde_export_ops sonde_export_openmetrics = {
     .name = "openmetrics",
     .summary = "OpenMetrics 1.0 text, with exemplars",
     .content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
-    .render = render,
+    .render = export_openmetrics_render,
 };

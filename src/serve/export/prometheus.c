@@ -2,8 +2,8 @@
 #include "serve/export/export.h"
 #include "serve/export/text.h"
 
-static void render(const struct sonde_model *m, const struct sonde_filter *f,
-                   struct sonde_buf *out)
+static void export_prometheus_render(const struct sonde_model *m, const struct sonde_filter *f,
+                                     struct sonde_buf *out)
 {
     sonde_export_text(m, f, SONDE_TEXT_PROMETHEUS, out);
 }
@@ -13,5 +13,5 @@ const struct sonde_export_ops sonde_export_prometheus = {
     .name = "prometheus",
     .summary = "Prometheus text format 0.0.4",
     .content_type = "text/plain; version=0.0.4; charset=utf-8",
-    .render = render,
+    .render = export_prometheus_render,
 };

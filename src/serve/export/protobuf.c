@@ -37,7 +37,7 @@ enum {
     GAP = 2, /* as many empty buckets are cheaper as zeros than as a new span */
 };
 
-struct writer {
+struct export_protobuf_writer {
     struct sonde_buf *out;
     struct sonde_export_twins twins;
     const struct sonde_model_family *model_family;
@@ -48,8 +48,8 @@ struct writer {
     struct { int32_t offset; uint32_t length; } span[SONDE__HIST_BUCKETS / (GAP + 1) + 1];
 };
 
-static void put_label(struct writer *w, struct sonde_buf *to, uint32_t field, const char *name,
-                      const char *value, size_t value_len)
+static void export_protobuf_put_label(struct export_protobuf_writer *w, struct sonde_buf *to, uint32_t field,
+                                      const char *name, const char *value, size_t value_len)
 {
     sonde_buf_reset(&w->leaf);
     sonde_pb_str(&w->leaf, LABEL_NAME, name, strlen(name));
@@ -57,7 +57,8 @@ static void put_label(struct writer *w, struct sonde_buf *to, uint32_t field, co
     sonde_pb_message(to, field, &w->leaf);
 }
 
-static void put_time(struct writer *w, struct sonde_buf *to, uint32_t field, double time_s)
+static void export_protobuf_put_time(struct export_protobuf_writer *w, struct sonde_buf *to, uint32_t field,
+                                     double time_s)
 {
     if (!(time_s > 0 && time_s < 1e15)) return;
     const uint64_t ns = (uint64_t)llround(fmod(time_s, 1) * 1e9);
@@ -67,29 +68,29 @@ static void put_time(struct writer *w, struct sonde_buf *to, uint32_t field, dou
     sonde_pb_message(to, field, &w->leaf);
 }
 
-static void put_exemplar(struct writer *w, struct sonde_buf *to, uint32_t field,
-                         const struct sonde_exemplar *e)
+static void export_protobuf_put_exemplar(struct export_protobuf_writer *w, struct sonde_buf *to, uint32_t field,
+                                         const struct sonde_exemplar *e)
 {
     char id[32];
     sonde_put_hex(sonde_put_hex(id, e->trace_hi), e->trace_lo);
     sonde_buf_reset(&w->exemplar);
-    put_label(w, &w->exemplar, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
+    export_protobuf_put_label(w, &w->exemplar, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
     sonde_pb_double(&w->exemplar, EXEMPLAR_VALUE, e->value);
-    put_time(w, &w->exemplar, EXEMPLAR_TIME, e->time_s);
+    export_protobuf_put_time(w, &w->exemplar, EXEMPLAR_TIME, e->time_s);
     sonde_pb_message(to, field, &w->exemplar);
 }
 
-static void put_bucket(struct writer *w, uint64_t cumulative, double bound,
-                       const struct sonde_exemplar *e)
+static void export_protobuf_put_bucket(struct export_protobuf_writer *w, uint64_t cumulative, double bound,
+                                       const struct sonde_exemplar *e)
 {
     sonde_buf_reset(&w->bucket);
     sonde_pb_uint(&w->bucket, BUCKET_COUNT, cumulative);
     sonde_pb_double(&w->bucket, BUCKET_BOUND, bound);
-    if (e) put_exemplar(w, &w->bucket, BUCKET_EXEMPLAR, e);
+    if (e) export_protobuf_put_exemplar(w, &w->bucket, BUCKET_EXEMPLAR, e);
     sonde_pb_message(&w->value, HIST_BUCKET, &w->bucket);
 }
 
-static void put_classic(struct writer *w, const struct sonde_model_series *s)
+static void put_classic(struct export_protobuf_writer *w, const struct sonde_model_series *s)
 {
     uint64_t cumulative[SONDE_CLASSIC_MAX];
     const struct sonde_exemplar *exemplars[SONDE_CLASSIC_MAX + 1];
@@ -97,13 +98,13 @@ static void put_classic(struct writer *w, const struct sonde_model_series *s)
     sonde_classic_exemplars(&w->classic, s, exemplars);
     const size_t n = w->classic.count;
     for (size_t i = 0; i < n; i++) {
-        put_bucket(w, cumulative[i], w->classic.bound[i], exemplars[i]);
+        export_protobuf_put_bucket(w, cumulative[i], w->classic.bound[i], exemplars[i]);
     }
-    put_bucket(w, s->hist ? s->hist->count : 0, INFINITY, exemplars[n]);
+    export_protobuf_put_bucket(w, s->hist ? s->hist->count : 0, INFINITY, exemplars[n]);
 }
 
 /* Spans of buckets, and each bucket's count as a difference to the one before it. */
-static void put_native(struct writer *w, const struct sonde_hist_value *h)
+static void export_protobuf_put_native(struct export_protobuf_writer *w, const struct sonde_hist_value *h)
 {
     size_t deltas = 0, spans = 0;
     int64_t before = 0;
@@ -140,7 +141,7 @@ static void put_native(struct writer *w, const struct sonde_hist_value *h)
     sonde_pb_packed_sint(&w->value, HIST_DELTA, w->delta, deltas);
 }
 
-static void put_histogram(struct writer *w, const struct sonde_model_series *s)
+static void export_protobuf_put_histogram(struct export_protobuf_writer *w, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     const uint64_t zero = h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0;
@@ -150,15 +151,17 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     sonde_pb_sint(&w->value, HIST_SCHEMA, SCHEMA);
     sonde_pb_double(&w->value, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
     sonde_pb_uint(&w->value, HIST_ZERO_COUNT, zero);
-    put_native(w, h);
-    put_time(w, &w->value, HIST_CREATED, s->created_s);
+    export_protobuf_put_native(w, h);
+    export_protobuf_put_time(w, &w->value, HIST_CREATED, s->created_s);
     for (size_t i = 0; i < s->exemplar_count; i++) {
-        if (s->exemplar[i].time_s > 0) put_exemplar(w, &w->value, HIST_EXEMPLAR, &s->exemplar[i]);
+        if (s->exemplar[i].time_s > 0) {
+            export_protobuf_put_exemplar(w, &w->value, HIST_EXEMPLAR, &s->exemplar[i]);
+        }
     }
     sonde_pb_message(&w->metric, METRIC_HISTOGRAM, &w->value);
 }
 
-static void put_series(struct writer *w, const struct sonde_model_series *s)
+static void export_protobuf_put_series(struct export_protobuf_writer *w, const struct sonde_model_series *s)
 {
     const enum sonde_type type = w->model_family->type;
     sonde_buf_reset(&w->metric);
@@ -166,7 +169,7 @@ static void put_series(struct writer *w, const struct sonde_model_series *s)
     for (size_t i = 0; i < s->label_count; i++) {
         const char *name = s->labels[i].name, *value = s->labels[i].value;
         if (type == SONDE_HISTOGRAM && strcmp(name, "le") == 0) name = "exported_le";
-        put_label(w, &w->metric, METRIC_LABEL, name, value, strlen(value));
+        export_protobuf_put_label(w, &w->metric, METRIC_LABEL, name, value, strlen(value));
     }
     if (w->model_family->shown != SONDE_SHOWN_TYPE) {
         sonde_pb_double(&w->value, UNTYPED_VALUE, s->gauge);
@@ -177,20 +180,20 @@ static void put_series(struct writer *w, const struct sonde_model_series *s)
     switch (type) {
     case SONDE_COUNTER:
         sonde_pb_double(&w->value, COUNTER_VALUE, sonde_model_series_total(s));
-        put_time(w, &w->value, COUNTER_CREATED, s->created_s);
+        export_protobuf_put_time(w, &w->value, COUNTER_CREATED, s->created_s);
         sonde_pb_message(&w->metric, METRIC_COUNTER, &w->value);
         break;
     case SONDE_GAUGE:
         sonde_pb_double(&w->value, GAUGE_VALUE, s->gauge);
         sonde_pb_message(&w->metric, METRIC_GAUGE, &w->value);
         break;
-    case SONDE_HISTOGRAM: put_histogram(w, s); break;
+    case SONDE_HISTOGRAM: export_protobuf_put_histogram(w, s); break;
     }
     sonde_pb_message(&w->family, FAMILY_METRIC, &w->metric);
 }
 
-static void put_head(struct writer *w, const struct sonde_model *m,
-                     struct sonde_model_family *family)
+static void export_protobuf_put_head(struct export_protobuf_writer *w, const struct sonde_model *m,
+                                     struct sonde_model_family *family)
 {
     struct sonde_export_name name;
     w->model_family = family;
@@ -211,24 +214,25 @@ static void put_head(struct writer *w, const struct sonde_model *m,
     if (family->type == SONDE_HISTOGRAM) sonde_classic_bounds(family, &w->classic);
 }
 
-static void put_family(struct writer *w, const struct sonde_model *m,
-                       struct sonde_model_family *family, const struct sonde_filter *f)
+static void export_protobuf_put_family(struct export_protobuf_writer *w, const struct sonde_model *m,
+                                       struct sonde_model_family *family,
+                                       const struct sonde_filter *f)
 {
     int head = 0;
     for (size_t i = 0; i < family->series_count; i++) {
         const struct sonde_model_series *s = family->series[i];
         if ((f && !sonde_filter_series(f, s)) || sonde_export_hidden(&w->twins, s)) continue;
-        if (!head) put_head(w, m, family);
+        if (!head) export_protobuf_put_head(w, m, family);
         head = 1;
-        put_series(w, s);
+        export_protobuf_put_series(w, s);
     }
     if (head) sonde_pb_delimited(w->out, &w->family);
 }
 
-static void render(const struct sonde_model *m, const struct sonde_filter *f,
-                   struct sonde_buf *out)
+static void export_protobuf_render(const struct sonde_model *m, const struct sonde_filter *f,
+                                   struct sonde_buf *out)
 {
-    struct writer *w = out->error ? NULL : sonde__alloc(sizeof(*w));
+    struct export_protobuf_writer *w = out->error ? NULL : sonde__alloc(sizeof(*w));
     if (!w) {
         if (!out->error) out->error = SONDE_ENOMEM;
         return;
@@ -242,7 +246,7 @@ static void render(const struct sonde_model *m, const struct sonde_filter *f,
     out->error = sonde_export_twins_init(m, &w->twins);
     for (size_t i = 0; i < m->family_count && !out->error; i++) {
         if (f && !sonde_filter_family(f, m->families[i])) continue;
-        put_family(w, m, m->families[i], f);
+        export_protobuf_put_family(w, m, m->families[i], f);
     }
     for (size_t i = 0; i < SONDE_COUNT(levels); i++) {
         sonde_buf_release(levels[i]);
@@ -257,5 +261,5 @@ const struct sonde_export_ops sonde_export_protobuf = {
     .summary = "Prometheus protobuf with native histograms",
     .content_type = "application/vnd.google.protobuf; "
                     "proto=io.prometheus.client.MetricFamily; encoding=delimited",
-    .render = render,
+    .render = export_protobuf_render,
 };

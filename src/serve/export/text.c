@@ -19,7 +19,7 @@ enum {
     AHEAD = 16,          /* series fetched ahead */
 };
 
-struct writer {
+struct export_text_writer {
     struct sonde_buf *out;
     struct sonde_buf scratch;     /* help and numbers, before they are copied */
     struct sonde_buf labels;      /* labels of a series that has to give up `le` */
@@ -32,7 +32,7 @@ struct writer {
     size_t le_len[SONDE_CLASSIC_MAX];
 };
 
-static void put_escaped(struct writer *w, const char *text, size_t len)
+static void export_text_put_escaped(struct export_text_writer *w, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (text[i] == '\\') {
@@ -47,7 +47,7 @@ static void put_escaped(struct writer *w, const char *text, size_t len)
     }
 }
 
-static const char *type_of(const struct writer *w)
+static const char *export_text_type_of(const struct export_text_writer *w)
 {
     if (w->family->shown == SONDE_SHOWN_HISTOGRAM) return "histogram";
     if (w->family->shown == SONDE_SHOWN_SUMMARY) return "summary";
@@ -58,7 +58,7 @@ static const char *type_of(const struct writer *w)
 }
 
 /* # HELP, # TYPE and # UNIT. */
-static void put_head(struct writer *w)
+static void export_text_put_head(struct export_text_writer *w)
 {
     const int open = w->style == SONDE_TEXT_OPENMETRICS;
     const char *name = w->name.text;
@@ -67,15 +67,15 @@ static void put_head(struct writer *w)
     sonde_buf_reset(&w->scratch);
     sonde_export_help(w->family, &w->scratch);
     sonde_buf_printf(w->out, "# HELP %.*s ", len, name);
-    if (w->scratch.len) put_escaped(w, w->scratch.data, w->scratch.len);
-    sonde_buf_printf(w->out, "\n# TYPE %.*s %s\n", len, name, type_of(w));
+    if (w->scratch.len) export_text_put_escaped(w, w->scratch.data, w->scratch.len);
+    sonde_buf_printf(w->out, "\n# TYPE %.*s %s\n", len, name, export_text_type_of(w));
     if (open && !w->name.unknown && sonde_export_has_unit(w->family, &w->name)) {
         sonde_buf_printf(w->out, "# UNIT %.*s %s\n", len, name, w->family->unit);
     }
 }
 
 /* Number as text in scratch. OpenMetrics wants a bound to look like a float. */
-static void bound_text(struct writer *w, size_t i)
+static void export_text_bound(struct export_text_writer *w, size_t i)
 {
     sonde_buf_reset(&w->scratch);
     sonde_buf_double(&w->scratch, w->classic.bound[i]);
@@ -87,7 +87,7 @@ static void bound_text(struct writer *w, size_t i)
     if (w->le_len[i]) memcpy(w->le[i], w->scratch.data, w->le_len[i]);
 }
 
-static void put_created(struct writer *w, const struct sonde_model_series *s, const char *labels,
+static void put_created(struct export_text_writer *w, const struct sonde_model_series *s, const char *labels,
                         size_t labels_len)
 {
     if (w->style != SONDE_TEXT_OPENMETRICS || w->name.unknown || w->name.no_created ||
@@ -110,8 +110,8 @@ static void put_created(struct writer *w, const struct sonde_model_series *s, co
 }
 
 /* `name{labels} ` */
-static inline char *put_start(const struct writer *w, char *at, const char *suffix,
-                              size_t suffix_len, const char *labels, size_t labels_len)
+static inline char *export_text_put_start(const struct export_text_writer *w, char *at, const char *suffix,
+                                          size_t suffix_len, const char *labels, size_t labels_len)
 {
     at = sonde_put(at, w->name.text, w->name.len);
     at = sonde_put(at, suffix, suffix_len);
@@ -125,7 +125,7 @@ static inline char *put_start(const struct writer *w, char *at, const char *suff
 }
 
 /* The end of a sample that begins at start and goes up to at so far. */
-static void put_value(struct writer *w, const char *start, const char *at, double value)
+static void export_text_put_value(struct export_text_writer *w, const char *start, const char *at, double value)
 {
     w->out->len += (size_t)(at - start);
     sonde_buf_double(w->out, value);
@@ -133,10 +133,10 @@ static void put_value(struct writer *w, const char *start, const char *at, doubl
 }
 
 /* What others count: whole numbers look like it. */
-static void put_real(struct writer *w, char *start, char *at, double value)
+static void export_text_put_real(struct export_text_writer *w, char *start, char *at, double value)
 {
     if (!(value >= 0 && value < 0x1p53 && !(value > floor(value)))) {
-        put_value(w, start, at, value);
+        export_text_put_value(w, start, at, value);
         return;
     }
     at = sonde_put_u64(at, (uint64_t)value);
@@ -144,34 +144,36 @@ static void put_real(struct writer *w, char *start, char *at, double value)
     w->out->len += (size_t)(at - start);
 }
 
-static void put_counter(struct writer *w, const struct sonde_model_series *s)
+static void put_counter(struct export_text_writer *w, const struct sonde_model_series *s)
 {
     char *start =
         sonde_buf_reserve(w->out, w->name.len + s->label_text_len + SAMPLE_MAX);
     if (!start) return;
-    char *at = put_start(w, start, "", 0, s->label_text, s->label_text_len);
+    char *at = export_text_put_start(w, start, "", 0, s->label_text, s->label_text_len);
     if (s->real) {
-        put_real(w, start, at, s->gauge);
+        export_text_put_real(w, start, at, s->gauge);
     } else if (w->family->scale == 1) {
         at = sonde_put_u64(at, s->counter);
         *at++ = '\n';
         w->out->len += (size_t)(at - start);
     } else {
-        put_value(w, start, at, sonde_family_value(w->family, s->counter));
+        export_text_put_value(w, start, at, sonde_family_value(w->family, s->counter));
     }
     put_created(w, s, s->label_text, s->label_text_len);
 }
 
-static void put_gauge(struct writer *w, const struct sonde_model_series *s)
+static void put_gauge(struct export_text_writer *w, const struct sonde_model_series *s)
 {
     char *start =
         sonde_buf_reserve(w->out, w->name.len + s->label_text_len + SAMPLE_MAX);
     if (!start) return;
-    put_value(w, start, put_start(w, start, "", 0, s->label_text, s->label_text_len), s->gauge);
+    export_text_put_value(w, start,
+                          export_text_put_start(w, start, "", 0, s->label_text, s->label_text_len),
+                          s->gauge);
 }
 
 /* ` # {trace_id="…"} value time` */
-static void put_exemplar(struct writer *w, const struct sonde_exemplar *e)
+static void export_text_put_exemplar(struct export_text_writer *w, const struct sonde_exemplar *e)
 {
     char *at = sonde_buf_reserve(w->out, SAMPLE_MAX), *const start = at;
     if (!at) return;
@@ -187,8 +189,9 @@ static void put_exemplar(struct writer *w, const struct sonde_exemplar *e)
     }
 }
 
-static void put_bucket(struct writer *w, const char *labels, size_t labels_len, const char *le,
-                       size_t le_len, uint64_t count, const struct sonde_exemplar *e)
+static void export_text_put_bucket(struct export_text_writer *w, const char *labels, size_t labels_len,
+                                   const char *le, size_t le_len, uint64_t count,
+                                   const struct sonde_exemplar *e)
 {
     char *at = sonde_buf_reserve(w->out, w->name.len + labels_len + SAMPLE_MAX), *const start = at;
     if (!at) return;
@@ -203,13 +206,13 @@ static void put_bucket(struct writer *w, const char *labels, size_t labels_len, 
     at = SONDE_PUT(at, "\"} ");
     at = sonde_put_u64(at, count);
     w->out->len += (size_t)(at - start);
-    if (e && w->style == SONDE_TEXT_OPENMETRICS) put_exemplar(w, e);
+    if (e && w->style == SONDE_TEXT_OPENMETRICS) export_text_put_exemplar(w, e);
     sonde_buf_putc(w->out, '\n');
 }
 
 /* label_text with `le` renamed. The first match at a label's start is the name itself: values
  * are in quotes, and a quote inside one is escaped. */
-static void rename_le(struct writer *w, const struct sonde_model_series *s)
+static void rename_le(struct export_text_writer *w, const struct sonde_model_series *s)
 {
     sonde_buf_reset(&w->labels);
     const char *text = s->label_text, *const end = text + s->label_text_len;
@@ -230,7 +233,7 @@ static void rename_le(struct writer *w, const struct sonde_model_series *s)
     }
 }
 
-static void put_histogram(struct writer *w, const struct sonde_model_series *s)
+static void export_text_put_histogram(struct export_text_writer *w, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     const char *labels = s->label_text;
@@ -245,17 +248,19 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     sonde_classic_counts(&w->classic, s, cumulative);
     sonde_classic_exemplars(&w->classic, s, exemplars);
     for (size_t i = 0; i < w->classic.count; i++) {
-        put_bucket(w, labels, labels_len, w->le[i], w->le_len[i], cumulative[i], exemplars[i]);
+        export_text_put_bucket(w, labels, labels_len, w->le[i], w->le_len[i], cumulative[i],
+                               exemplars[i]);
     }
-    put_bucket(w, labels, labels_len, "+Inf", 4, h ? h->count : 0, exemplars[w->classic.count]);
+    export_text_put_bucket(w, labels, labels_len, "+Inf", 4, h ? h->count : 0,
+                           exemplars[w->classic.count]);
 
     char *start = sonde_buf_reserve(w->out, 2 * (w->name.len + labels_len + SAMPLE_MAX));
     if (!start) return;
-    put_value(w, start, put_start(w, start, "_sum", 4, labels, labels_len),
-              sonde_model_series_sum(s));
+    export_text_put_value(w, start, export_text_put_start(w, start, "_sum", 4, labels, labels_len),
+                          sonde_model_series_sum(s));
     start = sonde_buf_reserve(w->out, w->name.len + labels_len + SAMPLE_MAX);
     if (!start) return;
-    char *at = put_start(w, start, "_count", 6, labels, labels_len);
+    char *at = export_text_put_start(w, start, "_count", 6, labels, labels_len);
     at = sonde_put_u64(at, h ? h->count : 0);
     *at++ = '\n';
     w->out->len += (size_t)(at - start);
@@ -293,28 +298,30 @@ static int same_labels(const struct sonde_model_series *a, const struct sonde_mo
     return k == b->label_count;
 }
 
-static void put_part(struct writer *w, const struct sonde_model_series *s, const char *suffix)
+static void export_text_put_part(struct export_text_writer *w, const struct sonde_model_series *s,
+                                 const char *suffix)
 {
     const size_t len = strlen(suffix);
     char *start =
         sonde_buf_reserve(w->out, w->name.len + len + s->label_text_len + SAMPLE_MAX);
     if (!start) return;
-    char *at = put_start(w, start, suffix, len, s->label_text, s->label_text_len);
-    if (s->real) put_real(w, start, at, s->gauge);
-    else put_value(w, start, at, s->gauge);
+    char *at = export_text_put_start(w, start, suffix, len, s->label_text, s->label_text_len);
+    if (s->real) export_text_put_real(w, start, at, s->gauge);
+    else export_text_put_value(w, start, at, s->gauge);
 }
 
-struct part { const struct sonde_model_family *family; const char *suffix; size_t next; };
+struct export_text_part { const struct sonde_model_family *family; const char *suffix; size_t next; };
 
 /* Series of a part that go with s; s NULL: all that are left. They were made in the order in which
  * their source named them, all of one histogram together, so those of the next one are the next. */
-static void put_parts(struct writer *w, struct part *p, const struct sonde_model_series *s,
-                      const char *but, const struct sonde_filter *f)
+static void export_text_put_parts(struct export_text_writer *w, struct export_text_part *p,
+                                  const struct sonde_model_series *s, const char *but,
+                                  const struct sonde_filter *f)
 {
     for (; p->family && p->next < p->family->series_count; p->next++) {
         const struct sonde_model_series *one = p->family->series[p->next];
         if (s && !same_labels(one, s, but)) return;
-        if (!f || sonde_filter_series(f, one)) put_part(w, one, p->suffix);
+        if (!f || sonde_filter_series(f, one)) export_text_put_part(w, one, p->suffix);
     }
 }
 
@@ -328,8 +335,8 @@ static int any_passes(const struct sonde_export_group *g, const struct sonde_fil
     return 0;
 }
 
-static void put_group(struct writer *w, const struct sonde_model *m,
-                      struct sonde_model_family *family, const struct sonde_filter *f)
+static void export_text_put_group(struct export_text_writer *w, const struct sonde_model *m,
+                                  struct sonde_model_family *family, const struct sonde_filter *f)
 {
     struct sonde_export_group g;
     if (!sonde_export_group(m, family, f, &g)) return;
@@ -337,29 +344,29 @@ static void put_group(struct writer *w, const struct sonde_model *m,
     if (f && !any_passes(&g, f)) return;
     w->family = family;
     w->name = g.name;
-    put_head(w);
-    struct part values = summary ? (struct part){ g.part[SONDE_PART_PLAIN], "", 0 }
-                                 : (struct part){ g.part[SONDE_PART_BUCKET], "_bucket", 0 };
-    struct part sum = { g.part[SONDE_PART_SUM], "_sum", 0 };
-    struct part count = { g.part[SONDE_PART_COUNT], "_count", 0 };
+    export_text_put_head(w);
+    struct export_text_part values = summary ? (struct export_text_part){ g.part[SONDE_PART_PLAIN], "", 0 }
+                                 : (struct export_text_part){ g.part[SONDE_PART_BUCKET], "_bucket", 0 };
+    struct export_text_part sum = { g.part[SONDE_PART_SUM], "_sum", 0 };
+    struct export_text_part count = { g.part[SONDE_PART_COUNT], "_count", 0 };
     const char *but = summary ? "quantile" : "le";
     for (size_t i = 0; count.family && i < count.family->series_count; i++) {
         const struct sonde_model_series *s = count.family->series[i];
-        put_parts(w, &values, s, but, f);
-        put_parts(w, &sum, s, "", f);
+        export_text_put_parts(w, &values, s, but, f);
+        export_text_put_parts(w, &sum, s, "", f);
         count.next = i;
-        put_parts(w, &count, s, "", f);
+        export_text_put_parts(w, &count, s, "", f);
     }
-    put_parts(w, &values, NULL, but, f);
-    put_parts(w, &sum, NULL, "", f);
+    export_text_put_parts(w, &values, NULL, but, f);
+    export_text_put_parts(w, &sum, NULL, "", f);
 }
 
-static void put_family(struct writer *w, const struct sonde_model *m,
-                       struct sonde_model_family *family, const struct sonde_filter *f)
+static void export_text_put_family(struct export_text_writer *w, const struct sonde_model *m,
+                                   struct sonde_model_family *family, const struct sonde_filter *f)
 {
     int head = 0;
     if (family->shown == SONDE_SHOWN_HISTOGRAM || family->shown == SONDE_SHOWN_SUMMARY) {
-        put_group(w, m, family, f);
+        export_text_put_group(w, m, family, f);
         return;
     }
     for (size_t i = 0; i < family->series_count; i++) {
@@ -370,18 +377,18 @@ static void put_family(struct writer *w, const struct sonde_model *m,
             head = 1;
             w->family = family;
             sonde_export_name(m, family, &w->name);
-            put_head(w);
+            export_text_put_head(w);
             if (family->type == SONDE_HISTOGRAM) {
                 sonde_classic_bounds(family, &w->classic);
                 for (size_t b = 0; b < w->classic.count; b++) {
-                    bound_text(w, b);
+                    export_text_bound(w, b);
                 }
             }
         }
         switch (family->type) {
         case SONDE_COUNTER: put_counter(w, s); break;
         case SONDE_GAUGE: put_gauge(w, s); break;
-        case SONDE_HISTOGRAM: put_histogram(w, s); break;
+        case SONDE_HISTOGRAM: export_text_put_histogram(w, s); break;
         }
     }
 }
@@ -389,13 +396,13 @@ static void put_family(struct writer *w, const struct sonde_model *m,
 void sonde_export_text(const struct sonde_model *m, const struct sonde_filter *f,
                        enum sonde_export_text style, struct sonde_buf *out)
 {
-    struct writer w = { .out = out, .style = style };
+    struct export_text_writer w = { .out = out, .style = style };
     sonde_buf_init(&w.scratch, 1 << 20);
     sonde_buf_init(&w.labels, 1 << 20);
     if (!out->error) out->error = sonde_export_twins_init(m, &w.twins);
     for (size_t i = 0; i < m->family_count && !out->error; i++) {
         if (f && !sonde_filter_family(f, m->families[i])) continue;
-        put_family(&w, m, m->families[i], f);
+        export_text_put_family(&w, m, m->families[i], f);
     }
     if (style == SONDE_TEXT_OPENMETRICS) sonde_buf_puts(out, "# EOF\n");
     sonde_buf_add(out, "", 0); /* the NUL after what was put in place */

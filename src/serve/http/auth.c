@@ -50,7 +50,7 @@ static int check_token(const char *token, const char *where, struct sonde_err *e
     return 0;
 }
 
-static int read_file(const char *path, char *out, size_t size, struct sonde_err *err)
+static int auth_read_file(const char *path, char *out, size_t size, struct sonde_err *err)
 {
     struct stat st;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -87,14 +87,14 @@ int sonde_token_read(const char *path, char out[SONDE_TOKEN_MAX + 1], struct son
         return rc;
     }
     if (!*path) return 0;
-    int rc = read_file(path, text, sizeof(text), err);
+    int rc = auth_read_file(path, text, sizeof(text), err);
     if (!rc) rc = check_token(text, path, err);
     if (!rc) memcpy(out, text, strlen(text) + 1);
     return rc;
 }
 
 /* In a time that depends on the length of what was sent alone. */
-static int same(const char *sent, const char *token, size_t token_len)
+static int auth_same(const char *sent, const char *token, size_t token_len)
 {
     const size_t len = strlen(sent);
     unsigned char differs = len != token_len;
@@ -106,7 +106,7 @@ static int same(const char *sent, const char *token, size_t token_len)
 
 /* ---- Names ------------------------------------------------------------------------------------ */
 
-static int in_list(const char *list, const char *name)
+static int auth_in_list(const char *list, const char *name)
 {
     const size_t len = strlen(name);
     for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
@@ -119,7 +119,8 @@ static int in_list(const char *list, const char *name)
 static int host_listed(const struct sonde_auth *g, const char *host)
 {
     struct sonde_host h;
-    return sonde_host_parse(host, &h) == 0 && (in_list(g->hosts, h.name) || in_list(g->hosts, host));
+    return sonde_host_parse(host, &h) == 0 &&
+           (auth_in_list(g->hosts, h.name) || auth_in_list(g->hosts, host));
 }
 
 int sonde_auth_host_ok(const struct sonde_auth *g, const char *host)
@@ -246,7 +247,7 @@ enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *g, const char *path,
     if (authorization && strncasecmp(authorization, scheme, sizeof(scheme) - 1) == 0) {
         const char *sent = authorization + sizeof(scheme) - 1;
         sent += strspn(sent, " ");
-        if (same(sent, g->token, g->token_len)) return SONDE_AUTH_YES;
+        if (auth_same(sent, g->token, g->token_len)) return SONDE_AUTH_YES;
         if (too_many(g)) return SONDE_AUTH_LATER;
     }
     return SONDE_AUTH_NO;

@@ -18,8 +18,8 @@
 /* ---- The connection ----------------------------------------------------------------------- */
 
 /* An address and port as they are compared; 0 = not of IP. */
-static int end_of(const struct sockaddr_storage *a, int *family, uint32_t address[4],
-                  uint16_t *port)
+static int caller_end_of(const struct sockaddr_storage *a, int *family, uint32_t address[4],
+                         uint16_t *port)
 {
     memset(address, 0, 4 * sizeof(*address));
     if (a->ss_family == AF_INET) {
@@ -47,8 +47,8 @@ int sonde_caller_ends(int fd, struct sonde_caller_ends *out)
         getsockname(fd, (struct sockaddr *)&ours, &our_len) != 0) {
         return 0;
     }
-    return end_of(&theirs, &family, out->from, &out->from_port) &&
-           end_of(&ours, &out->family, out->to, &out->to_port) && family == out->family;
+    return caller_end_of(&theirs, &family, out->from, &out->from_port) &&
+           caller_end_of(&ours, &out->family, out->to, &out->to_port) && family == out->family;
 }
 
 /* 1 if a socket in this state can be the other end of a connection that we hold open. */
@@ -120,7 +120,7 @@ int64_t sonde_caller_by_netlink(const struct sonde_caller_ends *e)
 /* ---- /proc/net ---------------------------------------------------------------------------- */
 
 /* An address of the tables: words of four bytes as they are in memory, in hexadecimal. */
-static int address_in(const char *text, uint32_t out[4], size_t *words)
+static int caller_address_in(const char *text, uint32_t out[4], size_t *words)
 {
     const size_t len = strspn(text, "0123456789ABCDEFabcdef");
     if (len != 8 && len != 32) return 0;
@@ -137,7 +137,7 @@ static int same_address(const char *text, const struct sonde_caller_ends *e,
 {
     uint32_t found[4];
     size_t words;
-    if (!address_in(text, found, &words)) return 0;
+    if (!caller_address_in(text, found, &words)) return 0;
     if (words == 1) return e->family == AF_INET && found[0] == wanted[0];
     if (e->family == AF_INET6) return memcmp(found, wanted, sizeof(found)) == 0;
     return !found[0] && !found[1] && found[2] == htonl(0xffff) && found[3] == wanted[0];

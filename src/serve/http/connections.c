@@ -12,14 +12,14 @@
 #include "base/clock.h"
 #include "base/lock.h"
 
-struct list {
+struct conn_list {
     struct sonde_conn *first, *last;
     double max_s; /* that one may be in it */
 };
 
 struct sonde_conn {
     struct sonde_conn *before, *after;
-    struct list *list;  /* NULL = in none */
+    struct conn_list *list;  /* NULL = in none */
     double since_s;
     int fd;
 };
@@ -27,15 +27,15 @@ struct sonde_conn {
 struct sonde_conns {
     struct sonde_lock lock;
     struct sonde_cond changed; /* a list has a first one that it did not have, or it ends */
-    struct list asking, reading;
+    struct conn_list asking, reading;
     unsigned count, max;
     int ending;
     pthread_t watcher;
 };
 
-static void unlist(struct sonde_conn *one)
+static void conn_unlist(struct sonde_conn *one)
 {
-    struct list *l = one->list;
+    struct conn_list *l = one->list;
     if (!l) return;
     if (one->before) one->before->after = one->after;
     else l->first = one->after;
@@ -45,9 +45,9 @@ static void unlist(struct sonde_conn *one)
     one->list = NULL;
 }
 
-static void list_last(struct sonde_conns *q, struct list *l, struct sonde_conn *one)
+static void list_last(struct sonde_conns *q, struct conn_list *l, struct sonde_conn *one)
 {
-    unlist(one);
+    conn_unlist(one);
     one->since_s = sonde_clock_s(CLOCK_MONOTONIC);
     one->list = l;
     one->before = l->last;
@@ -61,25 +61,25 @@ static void list_last(struct sonde_conns *q, struct list *l, struct sonde_conn *
 static void send_away(struct sonde_conn *one)
 {
     shutdown(one->fd, SHUT_RDWR);
-    unlist(one);
+    conn_unlist(one);
 }
 
 /* ---- The watcher -------------------------------------------------------------------------------- */
 
 /* Sends away those whose time is up; when the next one's is, 0 = there is none. */
-static double sweep(struct list *l, double now)
+static double conn_sweep(struct conn_list *l, double now)
 {
     while (l->first && l->first->since_s + l->max_s <= now) send_away(l->first);
     return l->first ? l->first->since_s + l->max_s : 0;
 }
 
-static void *watch(void *arg)
+static void *conn_watch(void *arg)
 {
     struct sonde_conns *q = arg;
     sonde_lock(&q->lock);
     while (!q->ending) {
-        const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = sweep(&q->asking, now);
-        const double reading = sweep(&q->reading, now);
+        const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = conn_sweep(&q->asking, now);
+        const double reading = conn_sweep(&q->reading, now);
         const double next = asking == 0 || (reading != 0 && reading < asking) ? reading : asking;
         if (next == 0) {
             sonde_cond_wait(&q->changed, &q->lock);
@@ -103,7 +103,7 @@ struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s
     q->reading.max_s = read_s;
     sonde_lock_init(&q->lock, SONDE_RANK_CONNECTIONS);
     sonde_cond_init(&q->changed);
-    if (pthread_create(&q->watcher, NULL, watch, q) == 0) return q;
+    if (pthread_create(&q->watcher, NULL, conn_watch, q) == 0) return q;
     sonde_cond_destroy(&q->changed);
     sonde_lock_destroy(&q->lock);
     sonde__free(q);
@@ -142,7 +142,7 @@ void sonde_conns_remove(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
     sonde_lock(&q->lock);
-    unlist(one);
+    conn_unlist(one);
     q->count--;
     sonde_unlock(&q->lock);
     sonde__free(one);
@@ -152,7 +152,7 @@ void sonde_conns_busy(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
     sonde_lock(&q->lock);
-    unlist(one);
+    conn_unlist(one);
     sonde_unlock(&q->lock);
 }
 

@@ -31,7 +31,8 @@ static int parse_port(const char *text)
 }
 
 /* Split text into host (without brackets) and port; *port = "" if there is none. */
-static int split(const char *text, char *host, size_t size, const char **port, int *bracketed)
+static int listen_split(const char *text, char *host, size_t size, const char **port,
+                        int *bracketed)
 {
     const char *end;
     *bracketed = text[0] == '[';
@@ -63,7 +64,7 @@ int sonde_listen_parse(const char *text, struct sonde_listen *out, struct sonde_
         host[0] = 0;
         port_text = text;
         bracketed = 0;
-    } else if (split(text, host, sizeof(host), &port_text, &bracketed) != 0) {
+    } else if (listen_split(text, host, sizeof(host), &port_text, &bracketed) != 0) {
         return sonde_err_set(err, SONDE_EINVAL, "cannot listen on \"%.100s\": %s", text, form);
     }
     const int port = parse_port(port_text);

@@ -25,7 +25,7 @@ static int next_part(const char **at, char separator, const char **part, size_t 
 }
 
 /* A key that is not a C string. */
-static void put_key(struct sonde_buf *out, const char *key, size_t len)
+static void openapi_put_key(struct sonde_buf *out, const char *key, size_t len)
 {
     char text[128];
     snprintf(text, sizeof(text), "%.*s", (int)len, key);
@@ -67,8 +67,8 @@ static void put_schema(struct sonde_buf *out, const struct sonde_param_row *p)
     sonde_json_close(out, '}');
 }
 
-static void put_param(struct sonde_buf *out, const struct sonde_route *route, const char *name,
-                      const char *in, int required)
+static void openapi_put_param(struct sonde_buf *out, const struct sonde_route *route,
+                              const char *name, const char *in, int required)
 {
     const struct sonde_param_row *p = sonde_param_find(route->path, name);
     if (!p) return; /* a test sees to it that there is one */
@@ -97,19 +97,20 @@ static int is_required(const struct sonde_route *route, const char *name)
     return 0;
 }
 
-static void put_params(struct sonde_buf *out, const struct sonde_route *route)
+static void openapi_put_params(struct sonde_buf *out, const struct sonde_route *route)
 {
     const char *star = star_of(route);
     if (!route->params) sonde_json_bool(out, "x-any-parameters", 1);
     sonde_json_key_open(out, "parameters", '[');
-    if (star) put_param(out, route, star, "path", 1);
+    if (star) openapi_put_param(out, route, star, "path", 1);
     for (size_t i = 0; route->params && route->params[i]; i++) {
-        put_param(out, route, route->params[i], "query", is_required(route, route->params[i]));
+        openapi_put_param(out, route, route->params[i], "query",
+                          is_required(route, route->params[i]));
     }
     sonde_json_close(out, ']');
 }
 
-static void put_body(struct sonde_buf *out, const struct sonde_route *route)
+static void openapi_put_body(struct sonde_buf *out, const struct sonde_route *route)
 {
     const char *types = route->body_type ? route->body_type : "application/json", *type;
     size_t len;
@@ -117,7 +118,7 @@ static void put_body(struct sonde_buf *out, const struct sonde_route *route)
     sonde_json_u64(out, "x-bytes-max", route->body_max);
     sonde_json_key_open(out, "content", '{');
     while (next_part(&types, '|', &type, &len)) {
-        put_key(out, type, len);
+        openapi_put_key(out, type, len);
         sonde_buf_puts(out, "{\"schema\":");
         sonde_buf_puts(out, route->body ? route->body : "{}");
         sonde_buf_putc(out, '}');
@@ -134,7 +135,7 @@ static void put_produced(struct sonde_buf *out, const struct sonde_route *route)
     size_t len;
     sonde_json_key_open(out, "content", '{');
     while (next_part(&types, '|', &type, &len)) {
-        put_key(out, type, len);
+        openapi_put_key(out, type, len);
         sonde_json_open(out, '{');
         sonde_json_key_open(out, "schema", '{');
         if (strncmp(type, "application/json", len) == 0) {
@@ -178,7 +179,8 @@ static const char *meaning_of(int status)
     return "see the text";
 }
 
-static void put_status(struct sonde_buf *out, const struct sonde_route *route, int status, int own)
+static void openapi_put_status(struct sonde_buf *out, const struct sonde_route *route, int status,
+                               int own)
 {
     char key[16];
     snprintf(key, sizeof(key), "%d", status);
@@ -205,7 +207,7 @@ static int is_general(int status)
 }
 
 /* 1 if the route's own statuses name this one; 0 = any 2xx. */
-static int names(const struct sonde_route *route, int status)
+static int openapi_names(const struct sonde_route *route, int status)
 {
     const char *at = route->statuses, *part;
     size_t len;
@@ -221,25 +223,25 @@ static void put_statuses(struct sonde_buf *out, const struct sonde_route *route)
     const char *at = route->statuses, *part;
     size_t len;
     sonde_json_key_open(out, "responses", '{');
-    if (!names(route, 0)) put_status(out, route, 200, 1);
+    if (!openapi_names(route, 0)) openapi_put_status(out, route, 200, 1);
     for (size_t i = 0; i < SONDE_COUNT(general); i++) {
-        put_status(out, route, general[i], 0);
+        openapi_put_status(out, route, general[i], 0);
     }
     while (next_part(&at, ',', &part, &len)) {
         const int status = atoi(part);
         if (!is_general(status)) {
-            put_status(out, route, status, status / 100 == 2 || part[len - 1] == '*');
+            openapi_put_status(out, route, status, status / 100 == 2 || part[len - 1] == '*');
         }
     }
-    if (star_of(route) && !names(route, 404)) put_status(out, route, 404, 0);
-    if (route->slow && !names(route, 503)) put_status(out, route, 503, 0);
+    if (star_of(route) && !openapi_names(route, 404)) openapi_put_status(out, route, 404, 0);
+    if (route->slow && !openapi_names(route, 503)) openapi_put_status(out, route, 503, 0);
     sonde_json_close(out, '}');
 }
 
 /* ---- The whole ---------------------------------------------------------------------------------- */
 
 /* "get_api_requests_id" */
-static void put_id(struct sonde_buf *out, const struct sonde_route *route)
+static void openapi_put_id(struct sonde_buf *out, const struct sonde_route *route)
 {
     char id[160];
     size_t n = 0;
@@ -263,7 +265,7 @@ static void put_operation(struct sonde_buf *out, const struct sonde_http_request
     }
     method[n] = '\0';
     sonde_json_key_open(out, method, '{');
-    put_id(out, route);
+    openapi_put_id(out, route);
     sonde_json_str(out, "summary", route->summary);
     if (route->slow) sonde_json_bool(out, "x-slow", 1);
     if (sonde_auth_has_token(r->guard) &&
@@ -271,8 +273,8 @@ static void put_operation(struct sonde_buf *out, const struct sonde_http_request
         sonde_json_key_open(out, "security", '[');
         sonde_json_close(out, ']');
     }
-    put_params(out, route);
-    if (route->body_max) put_body(out, route);
+    openapi_put_params(out, route);
+    if (route->body_max) openapi_put_body(out, route);
     put_statuses(out, route);
     sonde_json_close(out, '}');
 }
@@ -295,7 +297,7 @@ static void put_path(struct sonde_buf *out, const struct sonde_http_request *r, 
 }
 
 /* 1 if no route before this one has its path. */
-static int is_first(size_t index)
+static int openapi_is_first(size_t index)
 {
     for (size_t i = 0; i < index; i++) {
         if (sonde_routes[i]->summary &&
@@ -323,7 +325,7 @@ static void put_errors(struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_components(struct sonde_buf *out)
+static void openapi_put_components(struct sonde_buf *out)
 {
     sonde_json_key_open(out, "components", '{');
     sonde_buf_puts(out, "\"schemas\":{\"Error\":{\"type\":\"object\",\"required\":[\"error\"],"
@@ -355,10 +357,10 @@ void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out)
     if (sonde_auth_has_token(r->guard)) sonde_buf_puts(out, ",\"security\":[{\"token\":[]}]");
     sonde_json_key_open(out, "paths", '{');
     for (size_t i = 0; sonde_routes[i]; i++) {
-        if (sonde_routes[i]->summary && is_first(i)) put_path(out, r, i);
+        if (sonde_routes[i]->summary && openapi_is_first(i)) put_path(out, r, i);
     }
     sonde_json_close(out, '}');
-    put_components(out);
+    openapi_put_components(out);
     sonde_json_close(out, '}');
     sonde_buf_putc(out, '\n');
 }

@@ -46,7 +46,7 @@ const struct sonde_param_row *sonde_param_find(const char *path, const char *nam
 
 /* ---- Checking ----------------------------------------------------------------------------------- */
 
-static int in_list(const char *const *names, const char *name)
+static int param_in_list(const char *const *names, const char *name)
 {
     for (size_t i = 0; names && names[i]; i++) {
         if (strcmp(names[i], name) == 0) return 1;
@@ -76,7 +76,7 @@ static int refuse_word(const struct sonde_param_row *p, const char *value, struc
     return 0;
 }
 
-static int matches(const char *pattern, const char *value)
+static int param_matches(const char *pattern, const char *value)
 {
     regex_t regex;
     if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) != 0) return 1; /* out of memory */
@@ -85,7 +85,8 @@ static int matches(const char *pattern, const char *value)
     return found;
 }
 
-static int value_ok(const struct sonde_param_row *p, const char *value, struct sonde_response *a)
+static int param_value_ok(const struct sonde_param_row *p, const char *value,
+                          struct sonde_response *a)
 {
     /* Numbers are parsed where they are used, by the same functions. */
     const struct sonde_http_request one = { .params = { { p->name, value } }, .param_count = 1 };
@@ -99,7 +100,7 @@ static int value_ok(const struct sonde_param_row *p, const char *value, struct s
     case SONDE_PARAM_IS_WORDS:
         return is_word(p->words, value) || refuse_word(p, value, a);
     default:
-        if (!p->pattern || matches(p->pattern, value)) return 1;
+        if (!p->pattern || param_matches(p->pattern, value)) return 1;
         sonde_response_error(a, 400, "parameter %s: \"%.100s\" is not one: %s, such as %s", p->name,
                              value, p->help, p->example);
         return 0;
@@ -125,9 +126,9 @@ int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_req
     const struct sonde_param_row *p;
     for (size_t i = 0; route->params && i < r->param_count; i++) {
         const char *name = r->params[i].name;
-        if (!in_list(route->params, name)) return refuse_name(route, name, a);
+        if (!param_in_list(route->params, name)) return refuse_name(route, name, a);
         p = sonde_param_find(route->path, name);
-        if (p && !value_ok(p, r->params[i].value, a)) return 0;
+        if (p && !param_value_ok(p, r->params[i].value, a)) return 0;
     }
     for (size_t i = 0; route->required && route->required[i]; i++) {
         if (sonde_http_param(r, route->required[i])) continue;
@@ -137,5 +138,5 @@ int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_req
         return 0;
     }
     p = r->name ? sonde_param_find(route->path, route->star ? route->star : "id") : NULL;
-    return !p || value_ok(p, r->name, a);
+    return !p || param_value_ok(p, r->name, a);
 }

@@ -107,7 +107,7 @@ void sonde_rate_destroy(struct sonde_rate *r)
     sonde__free(r);
 }
 
-static struct bucket *bucket_of(struct sonde_rate *r, const struct sonde_rate_client *c)
+static struct bucket *rate_bucket_of(struct sonde_rate *r, const struct sonde_rate_client *c)
 {
     uint64_t hash = r->seed;
     for (size_t i = 0; i < sizeof(c->address); i++) {
@@ -127,7 +127,7 @@ double sonde_rate_take(struct sonde_rate *r, const struct sonde_rate_client *c, 
 {
     double wait_s = 0;
     sonde_lock(&r->lock);
-    struct bucket *b = bucket_of(r, c);
+    struct bucket *b = rate_bucket_of(r, c);
     if (b->seen_s > 0 && now_s > b->seen_s) {
         b->left += (now_s - b->seen_s) * r->per_s;
         if (b->left > r->burst) b->left = r->burst;

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "serve/http/param.h"
 
-static int hex_digit(char c)
+static int route_ask_hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -14,12 +14,12 @@ static int hex_digit(char c)
 }
 
 /* "%41" and "+" in place; 0 = there is a NUL in it. */
-static int decode(char *text)
+static int route_ask_decode(char *text)
 {
     char *to = text;
     for (const char *s = text; *s; s++) {
-        const int high = *s == '%' ? hex_digit(s[1]) : -1;
-        const int low = high >= 0 ? hex_digit(s[2]) : -1;
+        const int high = *s == '%' ? route_ask_hex_digit(s[1]) : -1;
+        const int low = high >= 0 ? route_ask_hex_digit(s[2]) : -1;
         if (low < 0) {
             *to++ = *s == '+' ? ' ' : *s;
             continue;
@@ -40,7 +40,10 @@ static int read_params(char *text, struct sonde_http_request *r)
         if (next) *next++ = '\0';
         char *value = strchr(at, '=');
         if (value) *value++ = '\0';
-        if (r->param_count == SONDE_PARAMS_MAX || !decode(at) || (value && !decode(value))) return 0;
+        if (r->param_count == SONDE_PARAMS_MAX || !route_ask_decode(at) ||
+            (value && !route_ask_decode(value))) {
+            return 0;
+        }
         r->params[r->param_count++] = (struct sonde_param){ at, value ? value : "" };
     }
     return 1;
@@ -61,7 +64,7 @@ void sonde_route_ask(const struct sonde_http_request *from, const char *target, 
     r.param_count = 0;
     r.body = "";
     r.body_len = 0;
-    const int ok = decode(text) && (!query || read_params(query, &r));
+    const int ok = route_ask_decode(text) && (!query || read_params(query, &r));
     const struct sonde_route *route =
         ok ? sonde_route_find(text, "GET", &name, allow, sizeof(allow)) : NULL;
     if (!ok) sonde_response_error(a, 400, "\"%.200s\" cannot be asked for", target);

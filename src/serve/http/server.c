@@ -50,7 +50,7 @@ static struct sonde_server_limits limits_of(const struct sonde_server_options *o
     return l;
 }
 
-static void on_log(void *arg, const char *format, va_list args)
+static void server_on_log(void *arg, const char *format, va_list args)
 {
     (void)arg;
     char text[512];
@@ -78,18 +78,18 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
         { MHD_OPTION_END, 0, NULL },
     };
     s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, sonde_server_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, sonde_server_on_completed, s,
-        MHD_OPTION_NOTIFY_CONNECTION, sonde_server_on_connection, s,
-        MHD_OPTION_ARRAY, socket_option, MHD_OPTION_ARRAY, tls_options,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, s->limits.connections + (unsigned)CONNECTIONS_OVER,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)ceil(s->limits.idle_s),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.header_bytes, MHD_OPTION_END);
+        flags, 0, NULL, NULL, sonde_server_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, server_on_log,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, sonde_server_on_completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, sonde_server_on_connection, s, MHD_OPTION_ARRAY,
+        socket_option, MHD_OPTION_ARRAY, tls_options, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
+        s->limits.connections + (unsigned)CONNECTIONS_OVER, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)ceil(s->limits.idle_s), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        s->limits.header_bytes, MHD_OPTION_END);
     return s->daemon ? 0 : -1;
 }
 
-static void release(struct sonde_server *s)
+static void server_release(struct sonde_server *s)
 {
     sonde_recent_destroy(s->recent);
     sonde_marks_destroy(s->marks);
@@ -115,8 +115,8 @@ static unsigned connections_max(const struct sonde_server_limits *l)
 }
 
 /* What is needed before a port is opened; where: NULL = none will be. */
-static int prepare(struct sonde_server *s, const struct sonde_server_options *o,
-                   const struct sonde_listen *where, struct sonde_err *err)
+static int server_prepare(struct sonde_server *s, const struct sonde_server_options *o,
+                          const struct sonde_listen *where, struct sonde_err *err)
 {
     int rc = sonde_auth_create(&o->guard, where, &s->guard, err);
     if (!rc) rc = sonde_tls_read(&s->tls, o->tls_certificate, o->tls_key, err);
@@ -149,10 +149,10 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     sonde_lock_init(&s->lock, SONDE_RANK_SERVER);
     sonde_cond_init(&s->idle);
     s->limits = limits_of(options);
-    rc = prepare(s, options, options->url ? NULL : &where, err);
+    rc = server_prepare(s, options, options->url ? NULL : &where, err);
     if (!rc && !options->url) rc = sonde_listen_open(&where, options->port_tries, &fd, err);
     if (rc) {
-        release(s);
+        server_release(s);
         return rc;
     }
     s->started_s = sonde_clock_s(CLOCK_REALTIME);
@@ -179,7 +179,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
         const int tls = s->tls.key != NULL;
         struct rlimit files;
         const int no_files = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN;
-        release(s);
+        server_release(s);
         return sonde_err_set(err, SONDE_EIO, "cannot start the server's threads: %s",
                              no_files ? "too few files may be open (ulimit -n)"
                              : tls ? "the certificate and its key do not go together, or out of "
@@ -236,5 +236,5 @@ void sonde_server_stop(struct sonde_server *s)
     sonde_streams_stop(s->streams);
     sonde_streams_drain(s->streams, STREAMS_END_S);
     MHD_stop_daemon(s->daemon);
-    release(s);
+    server_release(s);
 }

@@ -11,7 +11,7 @@
 #include "collect/ingest/scrape.h"
 #include "serve/http/param.h"
 
-static const char *header(const struct sonde_server_call *c, const char *name)
+static const char *server_admit_header(const struct sonde_server_call *c, const char *name)
 {
     return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name);
 }
@@ -21,7 +21,7 @@ static const char *header(const struct sonde_server_call *c, const char *name)
 /* 1 if the request has a Host that means this machine. */
 static int host_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
-    const char *host = header(c, MHD_HTTP_HEADER_HOST);
+    const char *host = server_admit_header(c, MHD_HTTP_HEADER_HOST);
     if (!host && strcmp(c->version, MHD_HTTP_VERSION_1_0) != 0) { /* else it is no browser */
         sonde_response_error(a, 400, "the request has no Host header");
         return 0;
@@ -43,8 +43,8 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
     if (!s->rate || sonde_auth_is_health(c->path)) return 1;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (!sonde_rate_client(info ? info->client_addr : NULL, header(c, "X-Forwarded-For"),
-                           &client)) {
+    if (!sonde_rate_client(info ? info->client_addr : NULL,
+                           server_admit_header(c, "X-Forwarded-For"), &client)) {
         return 1;
     }
     const double wait_s = sonde_rate_take(s->rate, &client, sonde_clock_s(CLOCK_MONOTONIC));
@@ -59,7 +59,7 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
 /* 1 if the caller has the token, where there is one. */
 static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
-    const char *sent = header(c, MHD_HTTP_HEADER_AUTHORIZATION);
+    const char *sent = server_admit_header(c, MHD_HTTP_HEADER_AUTHORIZATION);
     switch (sonde_auth_ask(c->server->guard, c->path, sent)) {
     case SONDE_AUTH_YES: return 1;
     case SONDE_AUTH_LATER:
@@ -92,7 +92,7 @@ static int caller_ok(const struct sonde_server_call *c, struct sonde_response *a
 
 static int same_origin(const struct sonde_server_call *c)
 {
-    const char *site = header(c, "Sec-Fetch-Site");
+    const char *site = server_admit_header(c, "Sec-Fetch-Site");
     return site && strcmp(site, "same-origin") == 0;
 }
 
@@ -100,7 +100,7 @@ static int same_origin(const struct sonde_server_call *c)
  * which have no Origin. Pages cannot set this header; curl and its like do not send it. */
 static int site_ok(const struct sonde_server_call *c)
 {
-    const char *site = header(c, "Sec-Fetch-Site");
+    const char *site = server_admit_header(c, "Sec-Fetch-Site");
     return !site || strcmp(site, "none") == 0 || same_origin(c);
 }
 
@@ -130,7 +130,7 @@ static int page_ok(const struct sonde_server_call *c, const struct sonde_route *
 static int is_preflight(const struct sonde_server_call *c)
 {
     return strcmp(c->method, MHD_HTTP_METHOD_OPTIONS) == 0 &&
-           header(c, "Access-Control-Request-Method") &&
+           server_admit_header(c, "Access-Control-Request-Method") &&
            sonde_server_page(c->server, c->connection) == SONDE_PAGE_SHARED;
 }
 
@@ -159,8 +159,8 @@ const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c
 
 struct parsing { struct sonde_http_request *request; const char *problem; };
 
-static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char *name,
-                                 size_t name_len, const char *value, size_t value_len)
+static enum MHD_Result server_admit_add_param(void *arg, enum MHD_ValueKind kind, const char *name,
+                                              size_t name_len, const char *value, size_t value_len)
 {
     (void)kind;
     struct parsing *p = arg;
@@ -196,16 +196,17 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
                                  .otlp = s->otlp, .guard = s->guard,
                                  .started_s = s->started_s, .url = s->url };
     struct parsing parsing = { r, NULL };
-    MHD_get_connection_values_n(c->connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
+    MHD_get_connection_values_n(c->connection, MHD_GET_ARGUMENT_KIND, server_admit_add_param,
+                                &parsing);
     if (parsing.problem) {
         sonde_response_error(a, 400, "%s", parsing.problem);
         return 0;
     }
     if (!sonde_params_ok(route, r, a)) return 0;
-    r->accept = header(c, MHD_HTTP_HEADER_ACCEPT);
-    r->content_type = header(c, MHD_HTTP_HEADER_CONTENT_TYPE);
-    r->content_encoding = header(c, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    r->last_event_id = header(c, "Last-Event-ID");
-    r->scraped = header(c, SONDE_SCRAPE_HEADER) != NULL;
+    r->accept = server_admit_header(c, MHD_HTTP_HEADER_ACCEPT);
+    r->content_type = server_admit_header(c, MHD_HTTP_HEADER_CONTENT_TYPE);
+    r->content_encoding = server_admit_header(c, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    r->last_event_id = server_admit_header(c, "Last-Event-ID");
+    r->scraped = server_admit_header(c, SONDE_SCRAPE_HEADER) != NULL;
     return 1;
 }

@@ -32,15 +32,15 @@ void sonde_server_drop(struct sonde_server *s, size_t bytes)
 }
 
 /* The body of an answer, until it has been read. */
-struct held {
+struct server_answer_held {
     struct sonde_server *server;
     size_t bytes;            /* 0 = it is not counted */
     char *data;
 };
 
-static void release_held(void *arg)
+static void server_answer_release_held(void *arg)
 {
-    struct held *h = arg;
+    struct server_answer_held *h = arg;
     sonde_server_drop(h->server, h->bytes);
     sonde__free(h->data);
     sonde__free(h);
@@ -48,12 +48,12 @@ static void release_held(void *arg)
 
 /* ---- Headers ------------------------------------------------------------------------------------ */
 
-static const char *header(struct MHD_Connection *connection, const char *name)
+static const char *server_answer_header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-static void compress(struct sonde_response *a, int *compressed)
+static void server_answer_compress(struct sonde_response *a, int *compressed)
 {
     struct sonde_buf small;
     sonde_buf_init(&small, a->body.len);
@@ -86,8 +86,8 @@ static void add_page_headers(struct MHD_Response *response, const struct sonde_r
 enum sonde_auth_page sonde_server_page(const struct sonde_server *s,
                                         struct MHD_Connection *connection)
 {
-    return sonde_auth_page(s->guard, header(connection, MHD_HTTP_HEADER_ORIGIN),
-                            header(connection, MHD_HTTP_HEADER_HOST));
+    return sonde_auth_page(s->guard, server_answer_header(connection, MHD_HTTP_HEADER_ORIGIN),
+                            server_answer_header(connection, MHD_HTTP_HEADER_HOST));
 }
 
 /* CORS: pages of server.hosts may read all answers, also those that say what is wrong. There are no
@@ -100,7 +100,7 @@ static void add_origin_headers(struct MHD_Response *response, const struct sonde
     }
     if (sonde_server_page(s, connection) != SONDE_PAGE_SHARED) return;
     MHD_add_response_header(response, "Access-Control-Allow-Origin",
-                            header(connection, MHD_HTTP_HEADER_ORIGIN));
+                            server_answer_header(connection, MHD_HTTP_HEADER_ORIGIN));
     MHD_add_response_header(response, "Access-Control-Expose-Headers", "Retry-After");
     if (!a->preflight) return;
     MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
@@ -178,11 +178,12 @@ static struct MHD_Response *make_held(struct sonde_server *s, struct sonde_buf *
 {
     const size_t len = b->len, bytes = b->cap > SMALL ? b->cap : 0;
     char *data = sonde_buf_take(b);
-    struct held *h = data ? sonde__calloc(1, sizeof(*h)) : NULL;
+    struct server_answer_held *h = data ? sonde__calloc(1, sizeof(*h)) : NULL;
     struct MHD_Response *response = NULL;
     if (h) {
-        *h = (struct held){ s, bytes, data };
-        response = MHD_create_response_from_buffer_with_free_callback_cls(len, data, release_held, h);
+        *h = (struct server_answer_held){ s, bytes, data };
+        response = MHD_create_response_from_buffer_with_free_callback_cls(
+            len, data, server_answer_release_held, h);
     }
     if (response) return response;
     sonde_server_drop(s, bytes);
@@ -191,12 +192,13 @@ static struct MHD_Response *make_held(struct sonde_server *s, struct sonde_buf *
     return NULL;
 }
 
-static struct MHD_Response *make_whole(struct sonde_server *s, struct MHD_Connection *connection,
-                                       struct sonde_response *a, int *compressed)
+static struct MHD_Response *server_answer_make_whole(struct sonde_server *s,
+                                                     struct MHD_Connection *connection,
+                                                     struct sonde_response *a, int *compressed)
 {
-    const char *encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    const char *encoding = server_answer_header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     if (a->body.len > GZIP_MIN && !a->packed && sonde_accept_gzip(encoding)) {
-        compress(a, compressed);
+        server_answer_compress(a, compressed);
     }
     if (a->body.cap > SMALL && !sonde_server_hold(s, a->body.cap)) {
         tell_too_many(a);
@@ -205,7 +207,7 @@ static struct MHD_Response *make_whole(struct sonde_server *s, struct MHD_Connec
     return make_held(s, &a->body);
 }
 
-static void tell_failure(struct sonde_response *a)
+static void server_answer_tell_failure(struct sonde_response *a)
 {
     const int full = a->body.error == SONDE_EFULL;
     sonde_buf_release(&a->body);
@@ -225,8 +227,10 @@ static struct MHD_Response *make_file(struct sonde_server *s, struct MHD_Connect
 {
     const struct sonde_web_file *f = a->file;
     a->content_type = f->content_type;
-    *compressed = sonde_accept_gzip(header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING));
-    if (sonde_accept_has(header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), f->hash)) {
+    *compressed =
+        sonde_accept_gzip(server_answer_header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    if (sonde_accept_has(server_answer_header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH),
+                         f->hash)) {
         a->status = 304;
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     }
@@ -234,7 +238,7 @@ static struct MHD_Response *make_file(struct sonde_server *s, struct MHD_Connect
         return MHD_create_response_from_buffer(f->packed_len, (void *)(uintptr_t)f->packed,
                                                MHD_RESPMEM_PERSISTENT);
     }
-    if (sonde_gz_unpack(f->packed, f->packed_len, &a->body) != 0) tell_failure(a);
+    if (sonde_gz_unpack(f->packed, f->packed_len, &a->body) != 0) server_answer_tell_failure(a);
     return make_held(s, &a->body);
 }
 
@@ -242,10 +246,11 @@ enum MHD_Result sonde_server_send(struct sonde_server *s, struct MHD_Connection 
                                   struct sonde_response *a)
 {
     int compressed = 0;
-    if (a->body.error) tell_failure(a);
+    if (a->body.error) server_answer_tell_failure(a);
     struct MHD_Response *response = a->stream ? make_stream(connection, a)
-                                    : a->file ? make_file(s, connection, a, &compressed)
-                                              : make_whole(s, connection, a, &compressed);
+                                    : a->file
+                                        ? make_file(s, connection, a, &compressed)
+                                        : server_answer_make_whole(s, connection, a, &compressed);
     if (a->stream || a->file) sonde_buf_release(&a->body);
     if (!response) return MHD_NO;
     add_headers(response, a, compressed);

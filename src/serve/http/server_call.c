@@ -123,7 +123,7 @@ static int is_gone(void *arg)
     return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
-static void *work(void *arg)
+static void *server_call_work(void *arg)
 {
     struct pending *p = arg;
     struct sonde_server *s = p->server;
@@ -135,7 +135,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static int start_worker(struct pending *p)
+static int server_call_start_worker(struct pending *p)
 {
     struct sonde_server *s = p->server;
     sonde_lock(&s->lock);
@@ -144,7 +144,7 @@ static int start_worker(struct pending *p)
     sonde_unlock(&s->lock);
     if (!room) return -1;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, work, p) == 0) return pthread_detach(thread);
+    if (pthread_create(&thread, NULL, server_call_work, p) == 0) return pthread_detach(thread);
     sonde_lock(&s->lock);
     if (--s->workers == 0) sonde_cond_broadcast(&s->idle);
     sonde_unlock(&s->lock);
@@ -156,7 +156,7 @@ static enum MHD_Result run_slow(struct pending *p)
 {
     p->answered = 1;
     MHD_suspend_connection(p->connection);
-    if (start_worker(p) != 0) {
+    if (server_call_start_worker(p) != 0) {
         p->answer.retry_after_s = 1;
         sonde_response_error(&p->answer, 503, "too many requests of this kind: try later");
         MHD_resume_connection(p->connection);
@@ -192,7 +192,8 @@ static int announces_body(struct MHD_Connection *connection)
                                        MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-static enum MHD_Result out_of_memory(const struct sonde_server_call *c, struct sonde_response *a)
+static enum MHD_Result server_call_out_of_memory(const struct sonde_server_call *c,
+                                                 struct sonde_response *a)
 {
     sonde_response_error(a, 500, "the agent is out of memory");
     return send_answer(c->server, c->connection, a);
@@ -216,7 +217,7 @@ static enum MHD_Result expect_body(const struct sonde_server_call *c, void **sta
     *state = make_pending(c->server, c->connection, route);
     if (*state) return MHD_YES;
     *state = &headers_seen;
-    return out_of_memory(c, &a);
+    return server_call_out_of_memory(c, &a);
 }
 
 /* Too much is remembered in the buffer. */
@@ -237,7 +238,8 @@ static void take_piece(struct pending *p, const char *data, size_t len)
 }
 
 /* All of the request is there. p: what has come of its body; NULL = it has none. */
-static enum MHD_Result answer(const struct sonde_server_call *c, struct pending *p, void **state)
+static enum MHD_Result server_call_answer(const struct sonde_server_call *c, struct pending *p,
+                                          void **state)
 {
     const char *name;
     struct sonde_http_request r;
@@ -265,7 +267,7 @@ static enum MHD_Result answer(const struct sonde_server_call *c, struct pending 
         return send_answer(c->server, c->connection, &a);
     }
     if (!p) p = make_pending(c->server, c->connection, route);
-    if (!p) return out_of_memory(c, &a);
+    if (!p) return server_call_out_of_memory(c, &a);
     *state = p;
     p->request = r;
     p->request.gone = is_gone;
@@ -294,5 +296,5 @@ enum MHD_Result sonde_server_on_request(void *arg, struct MHD_Connection *connec
         *data_len = 0;
         return MHD_YES;
     }
-    return answer(&c, p, state);
+    return server_call_answer(&c, p, state);
 }

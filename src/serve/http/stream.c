@@ -34,7 +34,7 @@ enum {
 };
 
 /* The events of a tick. */
-struct piece {
+struct stream_piece {
     unsigned users;           /* the ring, and readers in the midst of it */
     int in_ring;
     size_t *held;             /* of its streams */
@@ -52,7 +52,7 @@ struct channel {
     uint64_t tick;            /* that was rendered last; 0 = none was */
     uint64_t after;           /* since the tick behind this one there was nothing to tell … */
     int silent;               /* … and there was not in the last one */
-    struct piece *ring[RING_MAX];
+    struct stream_piece *ring[RING_MAX];
     size_t first, count;      /* of those in the ring */
     size_t bytes;
 };
@@ -66,7 +66,7 @@ struct sonde_stream {
     int paused, beat;
     double sent_s;            /* when something was read last */
     uint64_t tick;            /* of the last piece; 0 = none yet */
-    struct piece *piece;      /* that is being read */
+    struct stream_piece *piece;      /* that is being read */
     int cut;                  /* it was too slow: it ends */
     size_t at;
     char note[160];           /* that is read before the next piece */
@@ -105,7 +105,7 @@ void sonde_stream_event(struct sonde_buf *out, const char *name, const char *dat
     sonde_buf_putc(out, '\n');
 }
 
-static void release_piece(struct piece *p)
+static void release_piece(struct stream_piece *p)
 {
     if (!p || --p->users) return;
     if (!p->in_ring) *p->held -= p->len;
@@ -113,12 +113,12 @@ static void release_piece(struct piece *p)
 }
 
 /* What render makes, with the id in the last event; NULL = nothing (*silent), or out of memory. */
-static struct piece *make_piece(struct sonde_streams *s, const struct channel *c,
+static struct stream_piece *make_piece(struct sonde_streams *s, const struct channel *c,
                                 uint64_t tick, int *silent)
 {
     static const char large[] = "{\"error\":\"more than a stream may carry: ask for less, by name\"}";
     struct sonde_buf text;
-    struct piece *p = NULL;
+    struct stream_piece *p = NULL;
     sonde_buf_init(&text, TICK_BYTES_MAX);
     c->render(&c->request, &text);
     if (text.error == SONDE_EFULL) {
@@ -132,7 +132,7 @@ static struct piece *make_piece(struct sonde_streams *s, const struct channel *c
     }
     if (text.len > 0 && !text.error) p = sonde__alloc(sizeof(*p) + text.len);
     if (p) {
-        *p = (struct piece){ .users = 1, .in_ring = 1, .held = &s->held, .tick = tick,
+        *p = (struct stream_piece){ .users = 1, .in_ring = 1, .held = &s->held, .tick = tick,
                              .len = text.len };
         memcpy(p->text, text.data, text.len);
     }
@@ -144,7 +144,7 @@ static struct piece *make_piece(struct sonde_streams *s, const struct channel *c
 
 static void drop_first(struct channel *c)
 {
-    struct piece *p = c->ring[c->first];
+    struct stream_piece *p = c->ring[c->first];
     c->first = (c->first + 1) % RING_MAX;
     c->count--;
     c->bytes -= p->len;
@@ -153,7 +153,7 @@ static void drop_first(struct channel *c)
     release_piece(p);
 }
 
-static void append(struct channel *c, struct piece *p)
+static void stream_append(struct channel *c, struct stream_piece *p)
 {
     while (c->count && (c->count == RING_MAX || c->bytes + p->len > RING_BYTES)) drop_first(c);
     c->ring[(c->first + c->count++) % RING_MAX] = p;
@@ -169,8 +169,8 @@ static void destroy_channel(struct channel *c)
     sonde__free(c);
 }
 
-static int is_same(const struct channel *c, const struct sonde_http_request *r,
-                   sonde_stream_render *render)
+static int stream_is_same(const struct channel *c, const struct sonde_http_request *r,
+                          sonde_stream_render *render)
 {
     if (c->render != render || c->request.param_count != r->param_count) return 0;
     for (size_t i = 0; i < r->param_count; i++) {
@@ -213,7 +213,7 @@ static int find_slot(struct sonde_streams *s, const struct sonde_http_request *r
     int room = -1;
     for (int i = 0; i < CHANNELS_MAX; i++) {
         struct channel *c = s->channels[i];
-        if (c && is_same(c, r, render)) return i;
+        if (c && stream_is_same(c, r, render)) return i;
         if (!c) {
             room = i;
         } else if (!c->readers && c != s->rendered &&
@@ -226,7 +226,7 @@ static int find_slot(struct sonde_streams *s, const struct sonde_http_request *r
 
 /* ---- The thread --------------------------------------------------------------------------------- */
 
-static void wake(struct sonde_stream *r)
+static void stream_wake(struct sonde_stream *r)
 {
     if (!r->paused) return;
     r->paused = 0;
@@ -268,7 +268,7 @@ static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tic
     int silent;
     s->rendered = c;
     sonde_unlock(&s->lock);
-    struct piece *p = make_piece(s, c, tick, &silent);
+    struct stream_piece *p = make_piece(s, c, tick, &silent);
     sonde_lock(&s->lock);
     s->rendered = NULL;
     if (!c->silent || tick != c->tick + 1) c->after = tick - 1;
@@ -276,15 +276,15 @@ static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tic
     c->tick = tick;
     if (!p) return;
     p->after = c->after;
-    append(c, p);
+    stream_append(c, p);
     cut_slowest(s);
     for (struct sonde_stream *r = s->readers; r; r = r->after) {
-        if (r->channel == c) wake(r);
+        if (r->channel == c) stream_wake(r);
     }
 }
 
 /* What is due; 1 if there are channels. Lock held. */
-static int look(struct sonde_streams *s)
+static int stream_look(struct sonde_streams *s)
 {
     int any = 0;
     const double now = sonde_clock_s(CLOCK_MONOTONIC);
@@ -305,17 +305,17 @@ static int look(struct sonde_streams *s)
     for (struct sonde_stream *r = s->readers; r; r = r->after) {
         if (!r->paused || now - r->sent_s < BEAT_S) continue;
         r->beat = 1;
-        wake(r);
+        stream_wake(r);
     }
     return any;
 }
 
-static void *run(void *arg)
+static void *stream_run(void *arg)
 {
     struct sonde_streams *s = arg;
     sonde_lock(&s->lock);
     while (!s->stopping) {
-        if (!look(s)) {
+        if (!stream_look(s)) {
             if (!s->stopping && !s->readers) sonde_cond_wait(&s->changed, &s->lock);
             continue;
         }
@@ -339,7 +339,7 @@ int sonde_streams_create(struct sonde_collector *collector, unsigned max,
     s->life = sonde_clock_ns(CLOCK_REALTIME) / 1000000;
     sonde_lock_init(&s->lock, SONDE_RANK_STREAMS);
     sonde_cond_init(&s->changed);
-    if (pthread_create(&s->thread, NULL, run, s) == 0) {
+    if (pthread_create(&s->thread, NULL, stream_run, s) == 0) {
         *out = s;
         return 0;
     }
@@ -358,7 +358,7 @@ void sonde_streams_stop(struct sonde_streams *s)
     sonde_unlock(&s->lock);
     if (first) pthread_join(s->thread, NULL);
     sonde_lock(&s->lock);
-    for (struct sonde_stream *r = s->readers; r; r = r->after) wake(r);
+    for (struct sonde_stream *r = s->readers; r; r = r->after) stream_wake(r);
     sonde_unlock(&s->lock);
 }
 
@@ -387,7 +387,7 @@ void sonde_streams_destroy(struct sonde_streams *s)
 /* ---- Readers ------------------------------------------------------------------------------------ */
 
 /* Where a reader begins: behind the event it knows, else with the newest tick there is. */
-static void place(struct sonde_stream *r, const char *last_id)
+static void stream_place(struct sonde_stream *r, const char *last_id)
 {
     const struct channel *c = r->channel;
     const uint64_t newest = c->count ? c->ring[(c->first + c->count - 1) % RING_MAX]->tick : 0;
@@ -407,7 +407,7 @@ static void add_reader(struct sonde_streams *s, struct sonde_stream *r, struct c
     r->channel = c;
     r->sent_s = sonde_clock_s(CLOCK_MONOTONIC);
     r->note_len = (size_t)snprintf(r->note, sizeof(r->note), "retry: %d\n\n", RETRY_MS);
-    place(r, last_id);
+    stream_place(r, last_id);
     c->readers++;
     r->after = s->readers;
     if (r->after) r->after->before = r;
@@ -433,7 +433,7 @@ int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request 
     }
     if (!rc) {
         struct channel *there = s->channels[slot];
-        if (!there || !is_same(there, request, render)) {
+        if (!there || !stream_is_same(there, request, render)) {
             if (there) destroy_channel(there);
             there = s->channels[slot] = made;
             made = NULL;
@@ -462,7 +462,7 @@ static int next_piece(struct sonde_stream *r)
 {
     const struct channel *c = r->channel;
     for (size_t i = 0; i < c->count; i++) {
-        struct piece *p = c->ring[(c->first + i) % RING_MAX];
+        struct stream_piece *p = c->ring[(c->first + i) % RING_MAX];
         if (p->tick <= r->tick) continue;
         if (r->tick && p->after > r->tick) {
             r->note_at = 0;
@@ -479,7 +479,7 @@ static int next_piece(struct sonde_stream *r)
     return 0;
 }
 
-static size_t copy(char *out, size_t max, const char *text, size_t len, size_t *at)
+static size_t stream_copy(char *out, size_t max, const char *text, size_t len, size_t *at)
 {
     const size_t n = len - *at < max ? len - *at : max;
     memcpy(out, text + *at, n);
@@ -509,9 +509,9 @@ ssize_t sonde_stream_read(struct sonde_stream *r, char *out, size_t max)
     }
     while (n < max && has_more(r)) {
         if (r->note_at < r->note_len) {
-            n += copy(out + n, max - n, r->note, r->note_len, &r->note_at);
+            n += stream_copy(out + n, max - n, r->note, r->note_len, &r->note_at);
         } else {
-            n += copy(out + n, max - n, r->piece->text, r->piece->len, &r->at);
+            n += stream_copy(out + n, max - n, r->piece->text, r->piece->len, &r->at);
             if (r->at < r->piece->len) continue;
             release_piece(r->piece);
             r->piece = NULL;

@@ -15,8 +15,8 @@ enum { LIMIT_MAX = 1000000 };
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */
 
-static int parse_range(const struct sonde_http_request *r, struct sonde_response *a, double *from_s,
-                       double *to_s)
+static int route_api_parse_range(const struct sonde_http_request *r, struct sonde_response *a,
+                                 double *from_s, double *to_s)
 {
     if (!sonde_http_number(r, a, "from", 0, TIME_MAX, from_s) ||
         !sonde_http_number(r, a, "to", 0, TIME_MAX, to_s)) {
@@ -59,13 +59,13 @@ static int is_older(struct sonde_model *m, double from_s)
     return older;
 }
 
-static void query(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_query(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
     uint64_t limit = 0, history = 0;
     double step_s = 0;
     struct sonde_api_query q = { 0 };
-    if (!sonde_http_filters(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s) ||
+    if (!sonde_http_filters(r, a, &f) || !route_api_parse_range(r, a, &q.from_s, &q.to_s) ||
         !sonde_http_number(r, a, "step", 0.001, 31536000, &step_s) ||
         !sonde_http_number(r, a, "window", 0.001, 86400, &q.window_s) ||
         !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit) ||
@@ -93,7 +93,8 @@ static void query(const struct sonde_http_request *r, struct sonde_response *a)
 }
 
 /* One filter is all these two take; further names are refused by parse_one. */
-static int parse_one(const struct sonde_http_request *r, struct sonde_response *a, struct sonde_filters *f)
+static int route_api_parse_one(const struct sonde_http_request *r, struct sonde_response *a,
+                               struct sonde_filters *f)
 {
     if (!sonde_http_filters(r, a, f)) return 0;
     if (f->count > 1) {
@@ -103,11 +104,13 @@ static int parse_one(const struct sonde_http_request *r, struct sonde_response *
     return 1;
 }
 
-static void series(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_series(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
     uint64_t limit = 0;
-    if (!parse_one(r, a, &f) || !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return;
+    if (!route_api_parse_one(r, a, &f) || !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        return;
+    }
     struct sonde_model *m = sonde_collector_model(r->collector);
     sonde_rdlock(&m->lock);
     sonde_api_series(m, &f.filter[0], limit, &a->body);
@@ -137,13 +140,13 @@ static void export_range(const struct sonde_http_request *r, struct sonde_respon
     }
 }
 
-static void export(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_export(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
     const char *name = sonde_http_param(r, "format");
     const struct sonde_export_ops *format = sonde_export_find(name ? name : "json");
     struct sonde_store_query q = { .filters = f.filter, .filter_count = 1 };
-    if (!parse_one(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s)) return;
+    if (!route_api_parse_one(r, a, &f) || !route_api_parse_range(r, a, &q.from_s, &q.to_s)) return;
     if (sonde_http_param(r, "from") || sonde_http_param(r, "to")) {
         export_range(r, a, format, &q);
         return;
@@ -155,7 +158,7 @@ static void export(const struct sonde_http_request *r, struct sonde_response *a)
     a->content_type = format->content_type;
 }
 
-static void processes(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_processes(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     sonde_rdlock(&m->lock);
@@ -163,7 +166,7 @@ static void processes(const struct sonde_http_request *r, struct sonde_response 
     sonde_rwunlock(&m->lock);
 }
 
-static void runs(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_runs(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     if (!r->store) { /* as with findings: a list of none */
@@ -185,7 +188,7 @@ static int spans_are_older(const struct sonde_http_request *r, struct sonde_mode
     return older;
 }
 
-static void spans(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_spans(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_api_spans q = { .name = sonde_http_param(r, "name") };
     const char *trace = sonde_http_param(r, "trace");
@@ -196,7 +199,7 @@ static void spans(const struct sonde_http_request *r, struct sonde_response *a)
                              "digits, or a UUID", trace);
         return;
     }
-    if (!parse_range(r, a, &q.from_s, &q.to_s) ||
+    if (!route_api_parse_range(r, a, &q.from_s, &q.to_s) ||
         !sonde_http_count(r, a, "pid", UINT32_MAX, &pid) ||
         !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;
@@ -226,7 +229,7 @@ const struct sonde_route sonde_route_api_series = {
     .path = "/api/series",
     .summary = "which series there are",
     .params = PARAMS(SONDE_FILTER_PARAMS, "limit"),
-    .handle = series,
+    .handle = route_api_series,
     .keys = "time,families",
 };
 const struct sonde_route sonde_route_api_query = {
@@ -235,7 +238,7 @@ const struct sonde_route sonde_route_api_query = {
     .summary = "values, statistics of the last seconds and history of series; with step, or from "
                "before what is in memory, of any time from the store",
     .params = PARAMS(SONDE_FILTER_PARAMS, "window", "from", "to", "step", "limit", "history"),
-    .handle = query,
+    .handle = route_api_query,
     .keys = "series",
 };
 const struct sonde_route sonde_route_api_processes = {
@@ -243,7 +246,7 @@ const struct sonde_route sonde_route_api_processes = {
     .path = "/api/processes",
     .summary = "recorded processes",
     .params = (const char *const[]){ NULL },
-    .handle = processes,
+    .handle = route_api_processes,
     .keys = "time,processes",
 };
 const struct sonde_route sonde_route_api_spans = {
@@ -251,7 +254,7 @@ const struct sonde_route sonde_route_api_spans = {
     .path = "/api/spans",
     .summary = "recent spans, newest first; with from, also those of the store",
     .params = PARAMS("trace", "name", "pid", "from", "to", "limit"),
-    .handle = spans,
+    .handle = route_api_spans,
     .keys = "time,spans",
 };
 const struct sonde_route sonde_route_api_export = {
@@ -261,7 +264,7 @@ const struct sonde_route sonde_route_api_export = {
                "to, every reading of that time from the store",
     .params = PARAMS("format", SONDE_FILTER_PARAMS, "from", "to"),
     .slow = 1,
-    .handle = export,
+    .handle = route_api_export,
     .produces = "application/json|text/csv|text/plain|application/openmetrics-text|"
                 "application/vnd.google.protobuf",
 };
@@ -270,6 +273,6 @@ const struct sonde_route sonde_route_api_runs = {
     .path = "/api/runs",
     .summary = "runs in the store, newest first, and how the store is; without a store none",
     .params = (const char *const[]){ NULL },
-    .handle = runs,
+    .handle = route_api_runs,
     .keys = "runs,store",
 };

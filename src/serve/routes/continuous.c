@@ -6,7 +6,7 @@
 
 enum { BODY_MAX = 4096 };
 
-static unsigned status_of(int code)
+static unsigned route_continuous_status_of(int code)
 {
     switch (code) {
     case SONDE_EINVAL: return 400;
@@ -16,7 +16,7 @@ static unsigned status_of(int code)
     }
 }
 
-static void show(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_continuous_show(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     if (!r->continuous) {
@@ -24,17 +24,19 @@ static void show(const struct sonde_http_request *r, struct sonde_response *a)
         return;
     }
     const int rc = sonde_continuous_json(r->continuous, &a->body, &err);
-    if (rc && !a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
+    if (rc && !a->body.error) {
+        sonde_response_error(a, route_continuous_status_of(rc), "%s", err.text);
+    }
 }
 
-static void change(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_continuous_change(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_continuous_change wanted;
     struct sonde_err err = { "" };
     int rc = sonde_continuous_parse(r->body, r->body_len, &wanted, &err);
     if (!rc && r->continuous) rc = sonde_continuous_apply(r->continuous, &wanted, &err);
-    if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
-    else show(r, a);
+    if (rc) sonde_response_error(a, route_continuous_status_of(rc), "%s", err.text);
+    else route_continuous_show(r, a);
 }
 
 #define KEYS "enabled,rate_hz,interval_seconds,duration_seconds,duty,cpu,memory,gpu,burst,"      \
@@ -46,7 +48,7 @@ const struct sonde_route sonde_route_admin_continuous = {
     .path = "/admin/profile/continuous",
     .summary = "whether profiles are taken all the time, what of it works, and what it costs",
     .params = (const char *const[]){ NULL },
-    .handle = show,
+    .handle = route_continuous_show,
     .keys = KEYS,
     .statuses = "404",
 };
@@ -56,7 +58,7 @@ const struct sonde_route sonde_route_admin_continuous_set = {
     .summary = "turns that on or off, changes its rate, interval and duration, or asks for a burst",
     .params = (const char *const[]){ NULL },
     .body_max = BODY_MAX,
-    .handle = change,
+    .handle = route_continuous_change,
     .keys = KEYS,
     .statuses = "404,409",
     .body = "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"

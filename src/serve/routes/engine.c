@@ -3,7 +3,7 @@
 #include "serve/api/api.h"
 #include "serve/http/route.h"
 
-static void engine(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_engine_get(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     sonde_rdlock(&m->lock);
@@ -19,6 +19,6 @@ const struct sonde_route sonde_route_api_engine = {
     .summary = "what engines tell of their insides: operations by device, memory pools and their "
                "fragmentation, tokenizers with advice",
     .params = (const char *const[]){ NULL },
-    .handle = engine,
+    .handle = route_engine_get,
     .keys = "time,devices,pools,tokenizers",
 };

@@ -21,7 +21,7 @@ enum { LIMIT_DEFAULT = 500, LIMIT_MAX = 10000, GATHERED_MAX = 20000, BODY_MAX = 
 #define TIME_MAX 1e11
 #define TEXT_MAX 600
 
-struct event {
+struct route_events_event {
     double time_s, end_s;        /* end 0 = a moment */
     const char *kind, *severity; /* static */
     char *text, *process;        /* owned; process may be NULL */
@@ -30,7 +30,7 @@ struct event {
 };
 
 struct events {
-    struct event *list;
+    struct route_events_event *list;
     size_t count, cap;
     double from_s, to_s;
     const char *kinds;           /* "start|mark"; NULL = all */
@@ -49,7 +49,7 @@ static int kind_wanted(const struct events *all, const char *kind)
 }
 
 /* Copies e with its texts, if it is of the time and kind that is asked for. */
-static void event_add(struct events *all, const struct event *e)
+static void event_add(struct events *all, const struct route_events_event *e)
 {
     const double end_s = e->end_s > 0 ? e->end_s : e->time_s;
     if (!(e->time_s > 0) || end_s < all->from_s || (all->to_s > 0 && e->time_s >= all->to_s) ||
@@ -58,7 +58,7 @@ static void event_add(struct events *all, const struct event *e)
     }
     if (all->count == all->cap) {
         const size_t cap = all->cap ? all->cap * 2 : 64;
-        struct event *list = sonde__realloc(all->list, cap * sizeof(*list));
+        struct route_events_event *list = sonde__realloc(all->list, cap * sizeof(*list));
         if (!list) {
             all->failed = 1;
             return;
@@ -66,7 +66,7 @@ static void event_add(struct events *all, const struct event *e)
         all->list = list;
         all->cap = cap;
     }
-    struct event copy = *e;
+    struct route_events_event copy = *e;
     copy.text = sonde__strdup(e->text);
     copy.process = e->process ? sonde__strdup(e->process) : NULL;
     if (!copy.text || (e->process && !copy.process)) {
@@ -90,7 +90,7 @@ static void events_release(struct events *all)
 static void gather_process(struct events *all, const struct sonde_model_process *p)
 {
     char text[TEXT_MAX];
-    struct event e = { .time_s = p->started_s, .kind = "start", .text = text,
+    struct route_events_event e = { .time_s = p->started_s, .kind = "start", .text = text,
                        .process = p->program, .pid = p->pid };
     snprintf(text, sizeof(text), "%.200s started", p->program);
     event_add(all, &e);
@@ -110,7 +110,7 @@ static void gather_load(struct events *all, const struct sonde_infer_model_view 
     if (!f->loaded_ns) return;
     const double end_s = (double)f->loaded_ns * 1e-9;
     snprintf(text, sizeof(text), "model %.200s loaded in %.3g s", f->model, f->load_s);
-    event_add(all, &(struct event){ .time_s = end_s - f->load_s, .end_s = end_s, .kind = "load",
+    event_add(all, &(struct route_events_event){ .time_s = end_s - f->load_s, .end_s = end_s, .kind = "load",
                                     .text = text, .pid = v->process ? v->process->pid : 0,
                                     .process = v->process ? v->process->program : NULL });
 }
@@ -131,7 +131,7 @@ static void gather_model(struct events *all, struct sonde_model *m)
 static int gather_mark(const struct sonde_mark *mark, void *arg)
 {
     struct events *all = arg;
-    struct event e = { .time_s = mark->time_s, .end_s = mark->end_s, .kind = "mark",
+    struct route_events_event e = { .time_s = mark->time_s, .end_s = mark->end_s, .kind = "mark",
                        .text = (char *)(uintptr_t)mark->text };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)mark->id);
     event_add(all, &e);
@@ -142,7 +142,7 @@ static int gather_finding(const struct sonde_store_finding *f, void *arg)
 {
     struct events *all = arg;
     if (!strcmp(f->kind, SONDE_MARK_KIND)) return 0;
-    struct event e = { .time_s = f->time_s, .kind = "finding",
+    struct route_events_event e = { .time_s = f->time_s, .kind = "finding",
                        .severity = sonde_severity_name(f->severity),
                        .text = (char *)(uintptr_t)(f->text[0] ? f->text : f->subject) };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)f->id);
@@ -154,24 +154,25 @@ static void gather_run(const struct sonde_store_run *r, void *arg)
 {
     char text[TEXT_MAX];
     snprintf(text, sizeof(text), "sonde began run %u%s%.200s", r->id, r->name[0] ? ": " : "", r->name);
-    event_add(arg, &(struct event){ .time_s = r->start_s, .kind = "start", .text = text });
+    event_add(arg, &(struct route_events_event){ .time_s = r->start_s, .kind = "start", .text = text });
     if (r->live) return;
     snprintf(text, sizeof(text), "sonde ended run %u%s%.200s", r->id, r->name[0] ? ": " : "", r->name);
-    event_add(arg, &(struct event){ .time_s = r->end_s, .kind = "end", .text = text });
+    event_add(arg, &(struct route_events_event){ .time_s = r->end_s, .kind = "end", .text = text });
 }
 
 /* Parts of the history are kept all the time: nobody named them. */
-static void gather_profile(const struct sonde_store_profile *p, void *arg)
+static void route_events_gather_profile(const struct sonde_store_profile *p, void *arg)
 {
     if (!strncmp(p->kind, "continuous", strlen("continuous"))) return;
-    struct event e = { .time_s = p->start_s, .end_s = p->end_s, .kind = "session",
+    struct route_events_event e = { .time_s = p->start_s, .end_s = p->end_s, .kind = "session",
                        .text = (char *)(uintptr_t)p->name,
                        .process = p->program && p->program[0] ? (char *)(uintptr_t)p->program : NULL };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)p->id);
     event_add(arg, &e);
 }
 
-static int gather(const struct sonde_http_request *r, struct events *all, struct sonde_err *err)
+static int route_events_gather(const struct sonde_http_request *r, struct events *all,
+                               struct sonde_err *err)
 {
     const struct sonde_store_range range = { .from_s = all->from_s, .to_s = all->to_s };
     const struct sonde_store_ops *ops = NULL;
@@ -181,7 +182,7 @@ static int gather(const struct sonde_http_request *r, struct events *all, struct
     if (!rc && r->store) rc = r->store_ops->findings(r->store, &range, gather_finding, all, err);
     if (!rc && r->store) rc = r->store_ops->runs(r->store, gather_run, all, err);
     struct sonde_store *kept = r->sessions ? sonde_sessions_store(r->sessions, &ops, &memory) : NULL;
-    if (!rc && kept) rc = ops->profiles(kept, NULL, gather_profile, all, err);
+    if (!rc && kept) rc = ops->profiles(kept, NULL, route_events_gather_profile, all, err);
     return !rc && all->failed ? sonde_err_set(err, SONDE_ENOMEM, "no memory for the events") : rc;
 }
 
@@ -189,11 +190,11 @@ static int gather(const struct sonde_http_request *r, struct events *all, struct
 
 static int newest_first(const void *a, const void *b)
 {
-    const struct event *x = a, *y = b;
+    const struct route_events_event *x = a, *y = b;
     return x->time_s > y->time_s ? -1 : x->time_s < y->time_s;
 }
 
-static void put_event(struct sonde_buf *out, const struct event *e)
+static void route_events_put(struct sonde_buf *out, const struct route_events_event *e)
 {
     sonde_json_open(out, '{');
     sonde_json_time(out, "time", e->time_s);
@@ -222,7 +223,7 @@ static void events_list(const struct sonde_http_request *r, struct sonde_respons
         sonde_response_error(a, 400, "parameter to: it is before from");
         return;
     }
-    const int rc = gather(r, &all, &err);
+    const int rc = route_events_gather(r, &all, &err);
     if (rc) {
         sonde_response_error(a, 500, "%s", err.text);
     } else {
@@ -231,7 +232,9 @@ static void events_list(const struct sonde_http_request *r, struct sonde_respons
         sonde_json_time(&a->body, "time", sonde_clock_s(CLOCK_REALTIME));
         sonde_json_u64(&a->body, "total", all.count);
         sonde_json_key_open(&a->body, "events", '[');
-        for (size_t i = 0; i < all.count && i < limit; i++) put_event(&a->body, &all.list[i]);
+        for (size_t i = 0; i < all.count && i < limit; i++) {
+            route_events_put(&a->body, &all.list[i]);
+        }
         sonde_buf_puts(&a->body, "]}\n");
     }
     events_release(&all);

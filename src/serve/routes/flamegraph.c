@@ -14,7 +14,7 @@
 enum { FEW_SAMPLES = 100 };
 
 /* What is drawn. */
-struct view {
+struct route_flame_view {
     const struct sonde_tree *tree;   /* owned, or the one that is kept */
     struct sonde_tree *own;          /* NULL = it is the latter */
     uint32_t under;                  /* node of it */
@@ -24,11 +24,11 @@ struct view {
 /* ---- The view --------------------------------------------------------------------------------- */
 
 static int make_view(const struct sonde_api_flame_query *q, const struct sonde_api_flame_tree *t,
-                     struct view *out, struct sonde_err *err)
+                     struct route_flame_view *out, struct sonde_err *err)
 {
     const struct sonde_tree_path focus = { q->focus, q->focus_count };
     int rc = 0;
-    *out = (struct view){ .tree = t->tree };
+    *out = (struct route_flame_view){ .tree = t->tree };
     if (q->invert) {
         rc = sonde_tree_invert(t->tree, q->nodes, &focus, &out->own);
         if (rc) sonde_err_set(err, rc, "no memory to invert the flame graph");
@@ -46,7 +46,7 @@ static int make_view(const struct sonde_api_flame_query *q, const struct sonde_a
 
 /* ---- Answer ----------------------------------------------------------------------------------- */
 
-static void put_text(struct sonde_buf *out, const char *text)
+static void route_flame_put_text(struct sonde_buf *out, const char *text)
 {
     if (out->len && out->data[out->len - 1] != '[') sonde_buf_putc(out, ',');
     sonde_buf_json_str(out, text, strlen(text));
@@ -63,30 +63,32 @@ static void note_few(const struct sonde_api_flame_tree *t, struct sonde_buf *out
              "longer range has more, and so has a session (POST /admin/profile/start).",
              samples == 1 ? "is" : "are", (unsigned long long)samples, samples == 1 ? "" : "s",
              100 * fmin(0.98 / sqrt((double)samples), 1));
-    put_text(out, text);
+    route_flame_put_text(out, text);
 }
 
 static void put_notes(const struct sonde_api_flame_query *q, const struct sonde_api_flame_tree *t,
-                      const struct view *v, struct sonde_buf *out)
+                      const struct route_flame_view *v, struct sonde_buf *out)
 {
     char text[400];
     sonde_json_key_open(out, "notes", '[');
     if (v->found < q->focus_count) {
         snprintf(text, sizeof(text), "\"%.200s\" is not in these samples: this is what is around "
                  "it.", q->focus[v->found]);
-        put_text(out, text);
+        route_flame_put_text(out, text);
     }
-    for (size_t i = 0; i < t->source->note_count; i++) put_text(out, t->source->notes[i]);
+    for (size_t i = 0; i < t->source->note_count; i++) {
+        route_flame_put_text(out, t->source->notes[i]);
+    }
     for (size_t i = 0; t->base && i < t->base->note_count; i++) {
         snprintf(text, sizeof(text), "Of what it is compared with: %s", t->base->notes[i]);
-        put_text(out, text);
+        route_flame_put_text(out, text);
     }
     note_few(t, out);
     sonde_json_close(out, ']');
 }
 
 /* A count that is null where nothing was chosen. */
-static void put_count(struct sonde_buf *out, const char *key, int known, uint64_t count)
+static void route_flame_put_count(struct sonde_buf *out, const char *key, int known, uint64_t count)
 {
     if (known) sonde_json_u64(out, key, count);
     else sonde_json_str(out, key, NULL);
@@ -96,16 +98,16 @@ static void put_chosen(const struct sonde_api_flame_tree *t, struct sonde_buf *o
 {
     const struct sonde_selected *f = &t->source->found;
     const int kind = (int)t->tree->kind, chosen = t->source->chosen;
-    put_count(out, "requests", chosen && f->requests_all, f->requests);
-    put_count(out, "requests_all", chosen && f->requests_all, f->requests_all);
-    put_count(out, "own", chosen, f->own[kind]);
-    put_count(out, "workers", chosen, f->workers[kind]);
-    put_count(out, "ambiguous", chosen, f->ambiguous[kind]);
-    put_count(out, "untimed", chosen, f->untimed[kind]);
+    route_flame_put_count(out, "requests", chosen && f->requests_all, f->requests);
+    route_flame_put_count(out, "requests_all", chosen && f->requests_all, f->requests_all);
+    route_flame_put_count(out, "own", chosen, f->own[kind]);
+    route_flame_put_count(out, "workers", chosen, f->workers[kind]);
+    route_flame_put_count(out, "ambiguous", chosen, f->ambiguous[kind]);
+    route_flame_put_count(out, "untimed", chosen, f->untimed[kind]);
 }
 
 static void put_about(const struct sonde_api_flame_query *q, const struct sonde_api_flame_tree *t,
-                      const struct view *v, struct sonde_buf *out)
+                      const struct route_flame_view *v, struct sonde_buf *out)
 {
     const struct sonde_api_flame_source *s = t->source;
     const uint64_t total = t->tree->nodes[0].total;
@@ -114,7 +116,7 @@ static void put_about(const struct sonde_api_flame_query *q, const struct sonde_
     sonde_json_ns(out, "seconds", s->to_ns - s->from_ns);
     sonde_json_time(out, "from", (double)s->from_ns * 1e-9);
     sonde_json_time(out, "to", (double)s->to_ns * 1e-9);
-    put_count(out, "base_samples", t->base != NULL, t->base_samples);
+    route_flame_put_count(out, "base_samples", t->base != NULL, t->base_samples);
     if (t->base) sonde_json_ns(out, "base_seconds", t->base->to_ns - t->base->from_ns);
     else sonde_json_str(out, "base_seconds", NULL);
     put_notes(q, t, v, out);
@@ -123,18 +125,21 @@ static void put_about(const struct sonde_api_flame_query *q, const struct sonde_
                    total ? (double)t->tree->truncated / (double)total : NAN);
     sonde_json_key_open(out, "kinds", '[');
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) {
-        if (s->kinds >> k & 1) put_text(out, sonde_sample_kind_name((enum sonde_sample_kind)k));
+        if (s->kinds >> k & 1) {
+            route_flame_put_text(out, sonde_sample_kind_name((enum sonde_sample_kind)k));
+        }
     }
     sonde_json_close(out, ']');
     sonde_json_u64(out, "focus", v->found);
     sonde_json_close(out, '}');
 }
 
-static int answer(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
-                  const struct sonde_api_flame_tree *t, struct sonde_response *a,
-                  struct sonde_err *err)
+static int route_flame_answer(const struct sonde_http_request *r,
+                              const struct sonde_api_flame_query *q,
+                              const struct sonde_api_flame_tree *t, struct sonde_response *a,
+                              struct sonde_err *err)
 {
-    struct view v;
+    struct route_flame_view v;
     struct sonde_flamegraph_options look = sonde_http_picture(r, 1);
     int rc = make_view(q, t, &v, err);
     if (rc) return rc;
@@ -150,7 +155,8 @@ static int answer(const struct sonde_http_request *r, const struct sonde_api_fla
 }
 
 /* The same without frames, and why. */
-static void put_empty(const struct sonde_api_flame_query *q, const char *why, struct sonde_buf *out)
+static void route_flame_put_empty(const struct sonde_api_flame_query *q, const char *why,
+                                  struct sonde_buf *out)
 {
     const enum sonde_sample_kind kind =
         q->kind < 0 ? SONDE_SAMPLE_CPU : (enum sonde_sample_kind)q->kind;
@@ -158,20 +164,20 @@ static void put_empty(const struct sonde_api_flame_query *q, const char *why, st
     sonde_json_str(out, "kind", sonde_sample_kind_name(kind));
     sonde_json_str(out, "unit", sonde_sample_kind_unit(kind));
     sonde_buf_puts(out, ",\"strings\":[],\"frames\":\"\",\"nodes\":\"\",\"about\":{\"samples\":0,\"notes\":[");
-    put_text(out, why);
+    route_flame_put_text(out, why);
     sonde_buf_puts(out, "]}}\n");
 }
 
-static void flamegraph(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_flame_flamegraph(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_api_flame_query q;
     struct sonde_recent_thing *tree = NULL;
     struct sonde_err err = { "" };
     if (sonde_api_flame_read(r, a, &q)) {
         int rc = sonde_api_flame_tree(r, &q, &tree, &err);
-        if (!rc) rc = answer(r, &q, sonde_recent_get(tree), a, &err);
+        if (!rc) rc = route_flame_answer(r, &q, sonde_recent_get(tree), a, &err);
         if (rc == SONDE_ENOENT && q.empty) {
-            put_empty(&q, err.text, &a->body);
+            route_flame_put_empty(&q, err.text, &a->body);
         } else if (rc && !a->body.error) {
             sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
         }
@@ -194,7 +200,7 @@ const struct sonde_route sonde_route_api_flamegraph = {
                                      "base_from", "base_to", "base_profile", "nodes", "functions",
                                      "focus", "fold", "invert", "empty", NULL },
     .slow = 1,
-    .handle = flamegraph,
+    .handle = route_flame_flamegraph,
     .keys = "version,kind,unit,strings,frames,nodes,about",
     .statuses = "404,409",
 };

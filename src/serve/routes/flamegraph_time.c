@@ -16,10 +16,11 @@
 enum { BUCKETS_DEFAULT = 200, BUCKETS_MAX = 5000, LIMIT_DEFAULT = 20000, LIMIT_MAX = 200000 };
 
 /* Asks for the source and answers; what goes wrong is in a. */
-static void answer(const struct sonde_http_request *r, struct sonde_response *a,
-                   int (*put)(const struct sonde_http_request *r, struct sonde_response *a,
-                              const struct sonde_api_flame_query *q,
-                              const struct sonde_api_flame_source *s, struct sonde_err *err))
+static void
+route_flame_time_answer(const struct sonde_http_request *r, struct sonde_response *a,
+                        int (*put)(const struct sonde_http_request *r, struct sonde_response *a,
+                                   const struct sonde_api_flame_query *q,
+                                   const struct sonde_api_flame_source *s, struct sonde_err *err))
 {
     struct sonde_api_flame_query q;
     struct sonde_recent_thing *source = NULL;
@@ -98,9 +99,9 @@ static void strip_put(const struct strip *s, const char *key, int kind, struct s
     sonde_json_close(out, ']');
 }
 
-static int put_time(const struct sonde_http_request *r, struct sonde_response *a,
-                    const struct sonde_api_flame_query *q, const struct sonde_api_flame_source *src,
-                    struct sonde_err *err)
+static int route_flame_time_put(const struct sonde_http_request *r, struct sonde_response *a,
+                                const struct sonde_api_flame_query *q,
+                                const struct sonde_api_flame_source *src, struct sonde_err *err)
 {
     const struct sonde_api_flame_side *side = &q->side;
     uint64_t buckets = BUCKETS_DEFAULT;
@@ -142,12 +143,12 @@ static int put_time(const struct sonde_http_request *r, struct sonde_response *a
 
 static void flamegraph_time(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    answer(r, a, put_time);
+    route_flame_time_answer(r, a, route_flame_time_put);
 }
 
 /* ---- One by one --------------------------------------------------------------------------------- */
 
-struct listing {
+struct route_flame_time_listing {
     const struct sonde_profile *p;
     struct sonde_frames frames;
     struct sonde_strings pool;
@@ -162,7 +163,7 @@ struct listing {
     struct sonde_buf name_list, stack_list;
 };
 
-static int by_time(const void *a, const void *b, void *arg)
+static int route_flame_time_by_time(const void *a, const void *b, void *arg)
 {
     const struct sonde_profile *p = arg;
     const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
@@ -172,7 +173,7 @@ static int by_time(const void *a, const void *b, void *arg)
 }
 
 /* Of too many every so manieth, from the first to the last. */
-static int find_samples(struct listing *l, const struct sonde_profile_filter *f, uint32_t limit,
+static int find_samples(struct route_flame_time_listing *l, const struct sonde_profile_filter *f, uint32_t limit,
                         struct sonde_err *err)
 {
     struct sonde_profile_match *m;
@@ -185,7 +186,8 @@ static int find_samples(struct listing *l, const struct sonde_profile_filter *f,
     }
     sonde_profile_match_destroy(m);
     if (!l->samples) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
-    qsort_r(l->samples, l->all, sizeof(*l->samples), by_time, (void *)(uintptr_t)p);
+    qsort_r(l->samples, l->all, sizeof(*l->samples), route_flame_time_by_time,
+            (void *)(uintptr_t)p);
     l->count = l->all < limit ? l->all : limit;
     for (uint32_t i = 0; i < l->count; i++) {
         l->samples[i] = l->samples[(uint64_t)i * l->all / l->count];
@@ -193,7 +195,7 @@ static int find_samples(struct listing *l, const struct sonde_profile_filter *f,
     return 0;
 }
 
-static int listing_init(struct listing *l)
+static int listing_init(struct route_flame_time_listing *l)
 {
     const struct sonde_budget b = { .used = &l->bytes, .max = (size_t)1 << 31 };
     sonde_buf_init(&l->name_list, (size_t)1 << 30);
@@ -208,7 +210,7 @@ static int listing_init(struct listing *l)
     return l->stack_id && l->frame_id && l->thread_id && l->thread_of ? 0 : SONDE_ENOMEM;
 }
 
-static void listing_release(struct listing *l)
+static void listing_release(struct route_flame_time_listing *l)
 {
     sonde_frames_release(&l->frames);
     sonde_strings_release(&l->pool);
@@ -221,7 +223,7 @@ static void listing_release(struct listing *l)
     sonde__free(l->thread_of);
 }
 
-static uint32_t frame_of(struct listing *l, uint32_t name)
+static uint32_t frame_of(struct route_flame_time_listing *l, uint32_t name)
 {
     if (!l->frame_id[name]) {
         const char *text = l->pool.strings[name];
@@ -232,8 +234,8 @@ static uint32_t frame_of(struct listing *l, uint32_t name)
     return l->frame_id[name] - 1;
 }
 
-static int stack_of(struct listing *l, const struct sonde_profile_sample *s,
-                    struct sonde_frame_path *path, uint32_t *out)
+static int route_flame_time_stack_of(struct route_flame_time_listing *l, const struct sonde_profile_sample *s,
+                                     struct sonde_frame_path *path, uint32_t *out)
 {
     uint32_t *id = &l->stack_id[(size_t)s->stack * 2 + (s->flags & SONDE_SAMPLE_TRUNCATED ? 1 : 0)];
     if (!*id) {
@@ -250,7 +252,7 @@ static int stack_of(struct listing *l, const struct sonde_profile_sample *s,
     return 0;
 }
 
-static uint32_t thread_of(struct listing *l, uint32_t thread)
+static uint32_t route_flame_time_thread_of(struct route_flame_time_listing *l, uint32_t thread)
 {
     if (!l->thread_id[thread]) {
         l->thread_of[l->threads] = thread;
@@ -259,7 +261,7 @@ static uint32_t thread_of(struct listing *l, uint32_t thread)
     return l->thread_id[thread] - 1;
 }
 
-static int put_rows(struct listing *l, struct sonde_buf *out)
+static int route_flame_time_put_rows(struct route_flame_time_listing *l, struct sonde_buf *out)
 {
     struct sonde_frame_path path = { 0 };
     int rc = 0;
@@ -267,20 +269,20 @@ static int put_rows(struct listing *l, struct sonde_buf *out)
     for (uint32_t i = 0; i < l->count && !rc; i++) {
         const struct sonde_profile_sample *s = &l->p->samples[l->samples[i]];
         uint32_t stack;
-        rc = stack_of(l, s, &path, &stack);
+        rc = route_flame_time_stack_of(l, s, &path, &stack);
         if (rc) break;
         if (i) sonde_buf_putc(out, ',');
         sonde_buf_printf(out, "[%llu.%06llu,%u,%llu,%u]",
                          (unsigned long long)(s->time_ns / 1000000000u),
                          (unsigned long long)(s->time_ns % 1000000000u / 1000), stack,
-                         (unsigned long long)s->weight, thread_of(l, s->thread));
+                         (unsigned long long)s->weight, route_flame_time_thread_of(l, s->thread));
     }
     sonde_json_close(out, ']');
     sonde_frame_path_release(&path);
     return rc;
 }
 
-static void put_threads(const struct listing *l, struct sonde_buf *out)
+static void route_flame_time_put_threads(const struct route_flame_time_listing *l, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "threads", '[');
     for (uint32_t i = 0; i < l->threads; i++) {
@@ -294,12 +296,14 @@ static void put_threads(const struct listing *l, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static int put_samples(const struct sonde_http_request *r, struct sonde_response *a,
-                       const struct sonde_api_flame_query *q,
-                       const struct sonde_api_flame_source *src, struct sonde_err *err)
+static int route_flame_time_put_samples(const struct sonde_http_request *r,
+                                        struct sonde_response *a,
+                                        const struct sonde_api_flame_query *q,
+                                        const struct sonde_api_flame_source *src,
+                                        struct sonde_err *err)
 {
     uint64_t limit = LIMIT_DEFAULT;
-    struct listing l = { .p = src->profile };
+    struct route_flame_time_listing l = { .p = src->profile };
     const struct sonde_profile_filter f = sonde_api_flame_filter(q, &q->side);
     if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return 0;
     int rc = listing_init(&l);
@@ -308,7 +312,7 @@ static int put_samples(const struct sonde_http_request *r, struct sonde_response
     if (!rc) {
         struct sonde_buf *out = &a->body;
         sonde_buf_putc(out, '{');
-        rc = put_rows(&l, out);
+        rc = route_flame_time_put_rows(&l, out);
         if (!rc && (l.name_list.error || l.stack_list.error)) rc = SONDE_ENOMEM;
         sonde_json_key_open(out, "frames", '[');
         sonde_buf_add(out, l.name_list.data ? l.name_list.data : "", l.name_list.len);
@@ -316,7 +320,7 @@ static int put_samples(const struct sonde_http_request *r, struct sonde_response
         sonde_json_key_open(out, "stacks", '[');
         sonde_buf_add(out, l.stack_list.data ? l.stack_list.data : "", l.stack_list.len);
         sonde_json_close(out, ']');
-        put_threads(&l, out);
+        route_flame_time_put_threads(&l, out);
         sonde_json_u64(out, "all", l.all);
         sonde_json_bool(out, "truncated", l.count < l.all);
         sonde_buf_puts(out, "}\n");
@@ -328,7 +332,7 @@ static int put_samples(const struct sonde_http_request *r, struct sonde_response
 
 static void flamegraph_samples(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    answer(r, a, put_samples);
+    route_flame_time_answer(r, a, route_flame_time_put_samples);
 }
 
 #define WHOSE                                                                                     \

@@ -20,14 +20,14 @@ static const char *collector_state(const struct sonde_model *m, double *age)
     return *age <= 3 * m->interval_s + 2 ? "ok" : "stale";
 }
 
-static void livez(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_livez(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->content_type = "text/plain; charset=utf-8";
     sonde_buf_puts(&a->body, "ok\n");
 }
 
-static void readyz(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_readyz(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     double age;
@@ -54,7 +54,7 @@ struct counts {
     uint64_t running, ended, drops, spans_seen, spans_lost;
 };
 
-static void count(struct sonde_model *m, struct counts *c)
+static void route_health_count(struct sonde_model *m, struct counts *c)
 {
     sonde_rdlock(&m->lock);
     c->state = collector_state(m, &c->age);
@@ -103,8 +103,9 @@ static void put_segments(struct sonde_buf *out, const struct sonde_collector_ref
     sonde_json_close(out, '}');
 }
 
-static void put_components(struct sonde_buf *out, const struct counts *c,
-                           const struct sonde_collector_refusal *refused, size_t count_refused)
+static void route_health_put_components(struct sonde_buf *out, const struct counts *c,
+                                        const struct sonde_collector_refusal *refused,
+                                        size_t count_refused)
 {
     sonde_json_key_open(out, "components", '{');
     put_component(out, "collector", c->state);
@@ -131,12 +132,12 @@ static void put_components(struct sonde_buf *out, const struct counts *c,
     sonde_json_close(out, '}');
 }
 
-static void healthz(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_healthz(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_collector_refusal refused[REFUSALS_SHOWN];
     struct counts c = { 0 };
     const size_t refusals = sonde_collector_refusals(r->collector, refused, REFUSALS_SHOWN);
-    count(sonde_collector_model(r->collector), &c);
+    route_health_count(sonde_collector_model(r->collector), &c);
     if (r->file_count) c.state = "ok"; /* `sonde view` reads nothing: all is there */
     const int fresh = c.state[0] == 'o';
     const int degraded =
@@ -152,7 +153,7 @@ static void healthz(const struct sonde_http_request *r, struct sonde_response *a
     sonde_json_u64(&a->body, "processes", c.running);
     sonde_json_u64(&a->body, "refused_segments", refusals);
     if (r->file_count) sonde_json_u64(&a->body, "files", r->file_count);
-    put_components(&a->body, &c, refused, refusals);
+    route_health_put_components(&a->body, &c, refused, refusals);
     sonde_buf_puts(&a->body, "}\n");
 }
 
@@ -161,14 +162,14 @@ const struct sonde_route sonde_route_livez = {
     .method = "GET",
     .path = "/livez",
     .summary = "200 as long as the service answers",
-    .handle = livez,
+    .handle = route_health_livez,
     .produces = "text/plain",
 };
 const struct sonde_route sonde_route_readyz = {
     .method = "GET",
     .path = "/readyz",
     .summary = "200 once series have been read and are fresh",
-    .handle = readyz,
+    .handle = route_health_readyz,
     .produces = "text/plain",
     .statuses = "503*",
 };
@@ -176,7 +177,7 @@ const struct sonde_route sonde_route_healthz = {
     .method = "GET",
     .path = "/healthz",
     .summary = "state of the collector, segments, series and spans",
-    .handle = healthz,
+    .handle = route_health_healthz,
     .keys = "status,uptime_s,components",
     .statuses = "503*",
 };

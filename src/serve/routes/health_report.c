@@ -16,7 +16,7 @@
 enum { REASONS_MAX = 8, REASON_MAX = 320 };
 #define WINDOW_DEFAULT_S 60.0
 
-struct report {
+struct route_health_report_state {
     struct sonde_health h;
     struct sonde_store_stats store;
     double age_s, interval_s;   /* of the last tick; NaN before the first */
@@ -25,8 +25,8 @@ struct report {
     size_t reason_count;
 };
 
-__attribute__((format(printf, 3, 4))) static void reason(struct report *p, int *what,
-                                                         const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+route_health_report_reason(struct route_health_report_state *p, int *what, const char *format, ...)
 {
     va_list args;
     *what = 1;
@@ -37,48 +37,51 @@ __attribute__((format(printf, 3, 4))) static void reason(struct report *p, int *
 }
 
 /* Also when there are NaN of them: then not at all. */
-static void judge_errors(struct report *p, const struct sonde_health_options *o, double failed,
+static void judge_errors(struct route_health_report_state *p, const struct sonde_health_options *o, double failed,
                          double count, const char *how)
 {
     if (!(count >= SONDE_HEALTH_MIN)) return;
     const double ratio = failed / count;
     if (o->error_ratio_failing > 0 && ratio > o->error_ratio_failing) {
-        reason(p, &p->failing, "%.0f of %.0f requests %s", failed, count, how);
+        route_health_report_reason(p, &p->failing, "%.0f of %.0f requests %s", failed, count, how);
     } else if (o->error_ratio_max > 0 && ratio > o->error_ratio_max) {
-        reason(p, &p->degraded, "%.0f of %.0f requests %s", failed, count, how);
+        route_health_report_reason(p, &p->degraded, "%.0f of %.0f requests %s", failed, count, how);
     }
 }
 
-static void judge_requests(struct report *p, const struct sonde_health_options *o)
+static void judge_requests(struct route_health_report_state *p, const struct sonde_health_options *o)
 {
     const struct sonde_health *h = &p->h;
     judge_errors(p, o, h->failed, h->count, "failed");
     judge_errors(p, o, h->front_failed, h->front_count, "were not answered by the upstream");
     if (h->count < SONDE_HEALTH_MIN) return;
     if (o->p95_s_max > 0 && h->p95_s > o->p95_s_max) {
-        reason(p, &p->degraded, "the 95th percentile of latency is %.3g s, over %.3g s", h->p95_s,
-               o->p95_s_max);
+        route_health_report_reason(p, &p->degraded,
+                                   "the 95th percentile of latency is %.3g s, over %.3g s",
+                                   h->p95_s, o->p95_s_max);
     }
 }
 
-static void judge(struct report *p, const struct sonde_http_request *r)
+static void route_health_report_judge(struct route_health_report_state *p, const struct sonde_http_request *r)
 {
     const struct sonde_health *h = &p->h;
-    if (isnan(p->age_s)) reason(p, &p->failing, "nothing has been read yet");
+    if (isnan(p->age_s)) route_health_report_reason(p, &p->failing, "nothing has been read yet");
     else if (p->age_s > 3 * p->interval_s + 2) {
-        reason(p, &p->failing, "nothing was read for %.0f s", p->age_s);
+        route_health_report_reason(p, &p->failing, "nothing was read for %.0f s", p->age_s);
     }
     judge_requests(p, &r->health);
     const double used = 1 - h->memory_available / h->memory_total;
     if (r->health.memory_ratio_max > 0 && used > r->health.memory_ratio_max) {
-        reason(p, &p->degraded, "%.0f %% of the machine's memory is in use", used * 100);
+        route_health_report_reason(p, &p->degraded, "%.0f %% of the machine's memory is in use",
+                                   used * 100);
     }
     if (p->store.failing_since_s > 0) {
-        reason(p, &p->degraded, "the store is not written: %s", p->store.problem);
+        route_health_report_reason(p, &p->degraded, "the store is not written: %s",
+                                   p->store.problem);
     }
 }
 
-static void put_requests(struct sonde_buf *out, const struct sonde_health *h)
+static void route_health_report_put_requests(struct sonde_buf *out, const struct sonde_health *h)
 {
     sonde_json_key_open(out, "latency", '{');
     sonde_json_str(out, "source", h->source);
@@ -108,7 +111,7 @@ static void put_machine(struct sonde_buf *out, const struct sonde_health *h)
 }
 
 /* What the front saw of its upstream; nothing is asked of that for it. */
-static void put_front(struct sonde_buf *out, const struct report *p,
+static void put_front(struct sonde_buf *out, const struct route_health_report_state *p,
                       const struct sonde_health_options *o)
 {
     const struct sonde_health *h = &p->h;
@@ -123,8 +126,8 @@ static void put_front(struct sonde_buf *out, const struct report *p,
     sonde_json_close(out, '}');
 }
 
-static void put_components(struct sonde_buf *out, const struct report *p,
-                           const struct sonde_http_request *r)
+static void route_health_report_put_components(struct sonde_buf *out, const struct route_health_report_state *p,
+                                               const struct sonde_http_request *r)
 {
     const int fresh = p->age_s <= 3 * p->interval_s + 2;
     sonde_json_key_open(out, "components", '{');
@@ -150,7 +153,7 @@ static void put_components(struct sonde_buf *out, const struct report *p,
 
 /* One object without parts, for programs that look at nothing else: milliseconds, megabytes, and 0
  * where nothing was measured, since they take numbers alone. */
-static void put_flat(struct sonde_buf *out, const struct report *p)
+static void put_flat(struct sonde_buf *out, const struct route_health_report_state *p)
 {
     const struct sonde_health *h = &p->h;
     const double gpu = h->gpu_ratio * 100, memory = h->resident / (1024 * 1024);
@@ -164,12 +167,12 @@ static void put_flat(struct sonde_buf *out, const struct report *p)
     sonde_buf_puts(out, "}\n");
 }
 
-static void health(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_report_health(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const char *format = sonde_http_param(r, "format");
     struct sonde_model *m = sonde_collector_model(r->collector);
     const double window_s = r->health.window_s > 0 ? r->health.window_s : WINDOW_DEFAULT_S;
-    struct report p = { .age_s = NAN };
+    struct route_health_report_state p = { .age_s = NAN };
     sonde_rdlock(&m->lock);
     const int rc = sonde_health_measure(m, window_s, &p.h);
     if (m->tick) p.age_s = fmax(0, sonde_clock_s(CLOCK_REALTIME) - m->now_s);
@@ -180,7 +183,7 @@ static void health(const struct sonde_http_request *r, struct sonde_response *a)
         return;
     }
     if (r->store) r->store_ops->stats(r->store, &p.store);
-    judge(&p, r);
+    route_health_report_judge(&p, r);
     struct sonde_buf *out = &a->body;
     a->status = p.failing ? 503 : 200;
     if (format && !strcmp(format, "flat")) {
@@ -196,9 +199,9 @@ static void health(const struct sonde_http_request *r, struct sonde_response *a)
     }
     sonde_json_close(out, ']');
     sonde_json_num(out, "window_s", window_s);
-    put_requests(out, &p.h);
+    route_health_report_put_requests(out, &p.h);
     put_machine(out, &p.h);
-    put_components(out, &p, r);
+    route_health_report_put_components(out, &p, r);
     sonde_buf_puts(out, "}\n");
 }
 
@@ -208,7 +211,7 @@ const struct sonde_route sonde_route_health = {
     .path = "/health",
     .summary = "ok, degraded or failing: latency, errors, memory, GPU and components of the last seconds; format=flat: healthy or unhealthy "
                "and six figures",
-    .handle = health,
+    .handle = route_health_report_health,
     .keys = "status,reasons,latency,errors,memory,gpu,components",
     .statuses = "503*",
 };

@@ -13,7 +13,7 @@
 #define PID_MAX 4194304u
 #define LIMIT_MAX 100000u
 
-static unsigned status_of(int code)
+static unsigned route_heap_status_of(int code)
 {
     switch (code) {
     case SONDE_EINVAL: return 400;
@@ -23,7 +23,8 @@ static unsigned status_of(int code)
 }
 
 /* 0: the answer is in a. */
-static int process_of(const struct sonde_http_request *r, struct sonde_response *a, uint32_t *out)
+static int route_heap_process_of(const struct sonde_http_request *r, struct sonde_response *a,
+                                 uint32_t *out)
 {
     uint64_t pid = 0;
     if (!sonde_http_count(r, a, "pid", PID_MAX, &pid)) return 0;
@@ -34,14 +35,15 @@ static int process_of(const struct sonde_http_request *r, struct sonde_response 
 }
 
 /* NULL: the answer is in a. */
-static struct sonde_profile *take(const struct sonde_http_request *r, struct sonde_response *a, int one)
+static struct sonde_profile *route_heap_take(const struct sonde_http_request *r,
+                                             struct sonde_response *a, int one)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     uint32_t pid;
-    if (!process_of(r, a, &pid)) return NULL;
+    if (!route_heap_process_of(r, a, &pid)) return NULL;
     const int rc = sonde_profiler_heap(r->profiler, pid, one, &p, &err);
-    if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
+    if (rc) sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
     return rc ? NULL : p;
 }
 
@@ -62,7 +64,7 @@ static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a
 
 static void pprof_heap(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_profile *p = take(r, a, 0);
+    struct sonde_profile *p = route_heap_take(r, a, 0);
     if (!p) return;
     if (sonde_http_wants_run(r)) sonde_response_run(a, p);
     else answer_pprof(p, a);
@@ -70,7 +72,7 @@ static void pprof_heap(const struct sonde_http_request *r, struct sonde_response
 }
 
 /* In what form; JSON unless Accept says otherwise. -1 = pprof. */
-static int style_of(const char *accept)
+static int route_heap_style_of(const char *accept)
 {
     if (!accept) return SONDE_REPORT_JSON;
     if (strstr(accept, "protobuf") || strstr(accept, "octet-stream") || strstr(accept, "pprof")) {
@@ -104,11 +106,11 @@ static void admin_profile_memory(const struct sonde_http_request *r, struct sond
     uint64_t limit = 0;
     const char *type = sonde_http_param(r, "type");
     const int kind = type ? sonde_sample_kind_find(type) : -1; /* what is in use, if anything is */
-    const int style = style_of(r->accept);
+    const int style = route_heap_style_of(r->accept);
     const char *keep = sonde_http_param(r, "keep");
     a->vary_accept = 1;
     if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return;
-    struct sonde_profile *p = take(r, a, style >= 0);
+    struct sonde_profile *p = route_heap_take(r, a, style >= 0);
     if (!p) return;
     if (style < 0) answer_pprof(p, a);
     else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
@@ -123,10 +125,10 @@ static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_
     struct sonde_err err = { "" };
     uint32_t pid;
     size_t count = 0;
-    if (!process_of(r, a, &pid)) return;
+    if (!route_heap_process_of(r, a, &pid)) return;
     const int rc = sonde_profiler_mark(r->profiler, pid, &count, &err);
     if (rc) {
-        sonde_response_error(a, status_of(rc), "%s", err.text);
+        sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
         return;
     }
     sonde_buf_putc(&a->body, '{');

@@ -17,7 +17,7 @@ enum { LIMIT_DEFAULT = 500 };
 #define TIME_MAX 1e11
 #define RECENT_S 120.0 /* flush_seconds is less than that */
 
-static unsigned status_of(int code)
+static unsigned route_history_status_of(int code)
 {
     switch (code) {
     case SONDE_EINVAL: return 400;
@@ -27,16 +27,16 @@ static unsigned status_of(int code)
 }
 
 /* What is kept, be it only in memory; NULL = nothing is. */
-static struct sonde_store *store_of(const struct sonde_http_request *r,
-                                    const struct sonde_store_ops **ops)
+static struct sonde_store *route_history_store_of(const struct sonde_http_request *r,
+                                                  const struct sonde_store_ops **ops)
 {
     *ops = r->store_ops;
     return r->continuous ? sonde_continuous_store(r->continuous, ops) : r->store;
 }
 
 /* 0: the answer is in a. */
-static int query_of(const struct sonde_http_request *r, struct sonde_response *a,
-                    struct sonde_history_query *out)
+static int route_history_query_of(const struct sonde_http_request *r, struct sonde_response *a,
+                                  struct sonde_history_query *out)
 {
     uint64_t pid = 0;
     *out = (struct sonde_history_query){ .program = sonde_http_param(r, "process") };
@@ -55,25 +55,27 @@ static int query_of(const struct sonde_http_request *r, struct sonde_response *a
     return 0;
 }
 
-static void list(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_history_list(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_history_query q;
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
     const struct sonde_store_ops *ops;
     const char *type = sonde_http_param(r, "type");
-    if (!sonde_http_count(r, a, "limit", 10000, &limit) || !query_of(r, a, &q)) return;
+    if (!sonde_http_count(r, a, "limit", 10000, &limit) || !route_history_query_of(r, a, &q)) {
+        return;
+    }
     q.heap = type && !strcmp(type, "memory");
-    struct sonde_store *s = store_of(r, &ops);
+    struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &a->body, &err);
-    if (rc && !a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
+    if (rc && !a->body.error) sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-static int picture(const struct sonde_http_request *r, const struct sonde_profile *p,
-                   const struct sonde_profile_filter *f, int html, struct sonde_buf *out,
-                   struct sonde_err *err)
+static int route_history_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                                 const struct sonde_profile_filter *f, int html,
+                                 struct sonde_buf *out, struct sonde_err *err)
 {
     char subtitle[160];
     struct sonde_tree *tree;
@@ -90,9 +92,9 @@ static int picture(const struct sonde_http_request *r, const struct sonde_profil
     return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
 }
 
-static int render(const struct sonde_http_request *r, const struct sonde_profile *p,
-                  const struct sonde_profile_filter *f, const char *name, struct sonde_response *a,
-                  struct sonde_err *err)
+static int route_history_render(const struct sonde_http_request *r, const struct sonde_profile *p,
+                                const struct sonde_profile_filter *f, const char *name,
+                                struct sonde_response *a, struct sonde_err *err)
 {
     if (!strcmp(name, "json")) {
         const struct sonde_report_options o = { .filter = *f, .style = SONDE_REPORT_JSON };
@@ -101,7 +103,7 @@ static int render(const struct sonde_http_request *r, const struct sonde_profile
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
         const int html = name[0] == 'h';
         a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return picture(r, p, f, html, &a->body, err);
+        return route_history_picture(r, p, f, html, &a->body, err);
     }
     const struct sonde_format_ops *format = sonde_format_find(name);
     a->content_type = format->content_type;
@@ -117,8 +119,8 @@ static int is_standing(const char *type)
                     !strcmp(type, "temporary"));
 }
 
-static void answer(const struct sonde_http_request *r, const struct sonde_profile *p, const char *type,
-                   struct sonde_response *a)
+static void route_history_answer(const struct sonde_http_request *r, const struct sonde_profile *p,
+                                 const char *type, struct sonde_response *a)
 {
     const char *name = sonde_http_param(r, "format");
     struct sonde_err err = { "" };
@@ -127,34 +129,34 @@ static void answer(const struct sonde_http_request *r, const struct sonde_profil
         sonde_response_run(a, p);
         return;
     }
-    const int rc = render(r, p, &f, name ? name : "json", a, &err);
+    const int rc = route_history_render(r, p, &f, name ? name : "json", a, &err);
     if (!rc) return;
     a->packed = 0;
     a->filename = NULL;
     a->content_type = NULL;
-    if (!a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
+    if (!a->body.error) sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
 }
 
-static void merged(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_history_merged(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_history_query q;
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     const struct sonde_store_ops *ops;
     const char *type = sonde_http_param(r, "type");
-    if (!query_of(r, a, &q)) return;
+    if (!route_history_query_of(r, a, &q)) return;
     q.heap = is_standing(type);
     /* Up to now: what was sampled since it was written last, too. */
     if (r->continuous && (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
         sonde_continuous_flush(r->continuous);
     }
-    struct sonde_store *s = store_of(r, &ops);
+    struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {
-        sonde_response_error(a, status_of(rc), "%s", err.text);
+        sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
         return;
     }
-    answer(r, p, type, a);
+    route_history_answer(r, p, type, a);
     sonde_profile_destroy(p);
 }
 
@@ -166,7 +168,7 @@ const struct sonde_route sonde_route_api_profiles = {
                "totals and the function that took most",
     .params = (const char *const[]){ "from", "to", "process", "type", "limit", NULL },
     .slow = 1,
-    .handle = list,
+    .handle = route_history_list,
     .keys = "parts,total,truncated",
     .statuses = "404",
 };
@@ -177,7 +179,7 @@ const struct sonde_route sonde_route_api_profile = {
                "?format=svg, html, pprof, folded, speedscope, chrome, run",
     .params = (const char *const[]){ "from", "to", "process", "pid", "type", "format", NULL },
     .slow = 1,
-    .handle = merged,
+    .handle = route_history_merged,
     .produces = "application/json|image/svg+xml|text/html|text/plain|application/octet-stream|"
                 "application/vnd.sqlite3",
     .statuses = "404",

@@ -8,7 +8,7 @@
 
 enum { PATH_WIDTH = 31 }; /* of the list as text: the longest method and path */
 
-static void put_params(struct sonde_buf *out, const struct sonde_route *route)
+static void route_index_put_params(struct sonde_buf *out, const struct sonde_route *route)
 {
     for (size_t i = 0; route->params && route->params[i]; i++) {
         sonde_buf_printf(out, "%s%s", i ? ", " : " (", route->params[i]);
@@ -37,14 +37,14 @@ static void put_html(const struct sonde_http_request *r, struct sonde_buf *out)
             sonde_buf_printf(out, "<dt><code>%s %s</code></dt><dd>%s", route->method, route->path,
                              route->summary);
         }
-        put_params(out, route);
+        route_index_put_params(out, route);
         sonde_buf_puts(out, "</dd>\n");
     }
     sonde_buf_printf(out, "</dl>\n<p>In a terminal: <code>sonde top %s</code></p></main></body></html>\n",
                      r->url);
 }
 
-static void put_text(const struct sonde_http_request *r, struct sonde_buf *out)
+static void route_index_put_text(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     sonde_buf_printf(out, "sonde at %s\n\n", r->url);
     for (size_t i = 0; sonde_routes[i]; i++) {
@@ -53,7 +53,7 @@ static void put_text(const struct sonde_http_request *r, struct sonde_buf *out)
         const int get = strcmp(route->method, "GET") == 0;
         sonde_buf_printf(out, "%s%s%-*s %s", get ? "" : route->method, get ? "" : " ",
                          get ? PATH_WIDTH : PATH_WIDTH - 1 - (int)strlen(route->method), route->path, route->summary);
-        put_params(out, route);
+        route_index_put_params(out, route);
         sonde_buf_putc(out, '\n');
     }
 }
@@ -77,7 +77,7 @@ static void put_location(const struct sonde_http_request *r, struct sonde_respon
     sonde_buf_release(&to);
 }
 
-static void handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_index_handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     a->vary_accept = 1;
     a->content_type = "text/plain; charset=utf-8";
@@ -85,7 +85,7 @@ static void handle(const struct sonde_http_request *r, struct sonde_response *a)
         a->status = 302;
         put_location(r, a);
     } else {
-        put_text(r, &a->body);
+        route_index_put_text(r, &a->body);
     }
 }
 
@@ -103,7 +103,7 @@ const struct sonde_route sonde_route_index = {
     .path = "/",
     .summary = "this list; a browser gets the dashboard",
     .open = 1,
-    .handle = handle,
+    .handle = route_index_handle,
     .produces = "text/plain",
     .statuses = "302",
 };

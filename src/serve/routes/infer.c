@@ -19,8 +19,8 @@ enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
 #define TIME_MAX 1e11 /* unix seconds */
 
 /* What a word stands for; fallback without one. */
-static int word_of(const struct sonde_http_request *r, const char *name, int (*find)(const char *),
-                   int fallback)
+static int route_infer_word_of(const struct sonde_http_request *r, const char *name,
+                               int (*find)(const char *), int fallback)
 {
     const char *text = sonde_http_param(r, name);
     return text ? find(text) : fallback;
@@ -47,10 +47,10 @@ static int parse_filters(const struct sonde_http_request *r, struct sonde_respon
         .model = sonde_http_param(r, "model"),
         .route = sonde_http_param(r, "route"),
         .process = sonde_http_param(r, "process"),
-        .outcome = word_of(r, "outcome", sonde_infer_outcome_find, -1),
-        .source = word_of(r, "source", sonde_infer_source_find, -1),
-        .metric = (enum sonde_request_metric)word_of(r, "metric", sonde_request_metric_find,
-                                                     SONDE_METRIC_NONE),
+        .outcome = route_infer_word_of(r, "outcome", sonde_infer_outcome_find, -1),
+        .source = route_infer_word_of(r, "source", sonde_infer_source_find, -1),
+        .metric = (enum sonde_request_metric)route_infer_word_of(
+            r, "metric", sonde_request_metric_find, SONDE_METRIC_NONE),
     };
     if (!sonde_http_count(r, a, "pid", PID_MAX, &pid) ||
         !sonde_http_number(r, a, "from", 0, TIME_MAX, &q->from_s) ||
@@ -89,7 +89,7 @@ static int parse_bounds(const struct sonde_http_request *r, struct sonde_respons
     return 0;
 }
 
-static void requests(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_requests(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const char *timeline = sonde_http_param(r, "timeline");
     struct sonde_requests_query q;
@@ -101,15 +101,16 @@ static void requests(const struct sonde_http_request *r, struct sonde_response *
     }
     q.limit = (size_t)limit;
     q.no_timeline = timeline && timeline[0] == '0';
-    q.sort = (enum sonde_requests_sort)word_of(r, "sort", sonde_requests_sort_find,
-                                               SONDE_REQUESTS_SLOWEST);
-    q.state = (enum sonde_requests_state)word_of(r, "state", state_find, SONDE_REQUESTS_ALL);
+    q.sort = (enum sonde_requests_sort)route_infer_word_of(r, "sort", sonde_requests_sort_find,
+                                                           SONDE_REQUESTS_SLOWEST);
+    q.state =
+        (enum sonde_requests_state)route_infer_word_of(r, "state", state_find, SONDE_REQUESTS_ALL);
     const struct sonde_api_past past = past_of(r);
     const int rc = sonde_api_past_requests(&past, &q, &a->body, &err);
     if (rc) sonde_response_error(a, 500, "%s", err.text);
 }
 
-static void request(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_request(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     const struct sonde_api_past past = past_of(r);
@@ -123,7 +124,7 @@ static void request(const struct sonde_http_request *r, struct sonde_response *a
                          "/api/requests lists them", r->name);
 }
 
-static void heatmap(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_heatmap(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_requests_query q;
     struct sonde_err err = { "" };
@@ -143,7 +144,7 @@ static void heatmap(const struct sonde_http_request *r, struct sonde_response *a
     if (rc) sonde_response_error(a, 500, "%s", err.text);
 }
 
-static void inference(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_inference(const struct sonde_http_request *r, struct sonde_response *a)
 {
     double window_s = 0;
     if (!sonde_http_number(r, a, "window", 0.001, 86400, &window_s)) return;
@@ -153,7 +154,7 @@ static void inference(const struct sonde_http_request *r, struct sonde_response 
     sonde_rwunlock(&m->lock);
 }
 
-static void reset(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_reset(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     sonde_wrlock(&m->lock);
@@ -164,7 +165,7 @@ static void reset(const struct sonde_http_request *r, struct sonde_response *a)
     else sonde_response_error(a, 404, "this agent follows no inference");
 }
 
-static void shared(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_shared(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     sonde_rdlock(&m->lock);
@@ -181,7 +182,7 @@ const struct sonde_route sonde_route_api_shared = {
     .path = "/api/shared/*",
     .summary = "who was in the batches of a request, and whose work it waited for",
     .params = (const char *const[]){ NULL },
-    .handle = shared,
+    .handle = route_infer_shared,
     .keys = "id,shared,waited_for,queue,complete",
 };
 extern const struct sonde_route sonde_route_api_requests, sonde_route_api_request,
@@ -194,7 +195,7 @@ const struct sonde_route sonde_route_api_requests = {
     .params = (const char *const[]){ "sort", "limit", "model", "route", "process", "pid", "outcome",
                                      "source", "state", "trace", "from", "to", "metric", "min",
                                      "max", "min_ms", "timeline", NULL },
-    .handle = requests,
+    .handle = route_infer_requests,
     .keys = "time,total,requests",
 };
 const struct sonde_route sonde_route_api_request = {
@@ -202,7 +203,7 @@ const struct sonde_route sonde_route_api_request = {
     .path = "/api/requests/*",
     .summary = "one of them, by the engine's id, its number or its trace id",
     .params = (const char *const[]){ NULL },
-    .handle = request,
+    .handle = route_infer_request,
 };
 const struct sonde_route sonde_route_api_heatmap = {
     .method = "GET",
@@ -211,7 +212,7 @@ const struct sonde_route sonde_route_api_heatmap = {
                "/api/requests with the bounds of a cell lists what it counts",
     .params = (const char *const[]){ "metric", "from", "to", "columns", "rows", "model", "route",
                                      "process", "pid", "outcome", "source", "trace", NULL },
-    .handle = heatmap,
+    .handle = route_infer_heatmap,
     .keys = "time,metric,unit,from,to,step_s,edges,columns,rows,cells,counted,kept,seen,truncated",
 };
 const struct sonde_route sonde_route_api_inference = {
@@ -219,7 +220,7 @@ const struct sonde_route sonde_route_api_inference = {
     .path = "/api/inference",
     .summary = "inference in all: totals, models with memory and rates, percentiles by route",
     .params = (const char *const[]){ "window", NULL },
-    .handle = inference,
+    .handle = route_infer_inference,
     .keys = "time,window_s,totals,models,groups",
 };
 const struct sonde_route sonde_route_api_inference_reset = {
@@ -227,7 +228,7 @@ const struct sonde_route sonde_route_api_inference_reset = {
     .path = "/api/inference/reset",
     .summary = "totals of inference begin anew",
     .params = (const char *const[]){ NULL },
-    .handle = reset,
+    .handle = route_infer_reset,
     .keys = "reset",
     .statuses = "404",
 };

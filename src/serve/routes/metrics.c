@@ -4,27 +4,27 @@
 #include "serve/http/accept.h"
 #include "serve/http/route.h"
 
-static int is_name(const char *param)
+static int route_metrics_is_name(const char *param)
 {
     return strcmp(param, "name") == 0 || strcmp(param, "name[]") == 0;
 }
 
 /* Several names ask for the families of any of them. */
-static void join_names(const struct sonde_http_request *r, struct sonde_buf *out)
+static void route_metrics_join_names(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     for (size_t i = 0; i < r->param_count; i++) {
-        if (!is_name(r->params[i].name)) continue;
+        if (!route_metrics_is_name(r->params[i].name)) continue;
         if (out->len) sonde_buf_putc(out, '|');
         sonde_buf_puts(out, r->params[i].value);
     }
 }
 
-static void handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_metrics_handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const struct sonde_export_ops *format = sonde_accept_metrics(r->accept);
     struct sonde_buf names;
     sonde_buf_init(&names, 1 << 16);
-    join_names(r, &names);
+    route_metrics_join_names(r, &names);
     if (names.error) {
         sonde_response_error(a, 500, "out of memory");
     } else {
@@ -45,6 +45,6 @@ const struct sonde_route sonde_route_metrics = {
     .path = "/metrics",
     .summary = "all series for Prometheus: text, OpenMetrics or protobuf with native histograms",
     .params = (const char *const[]){ "name", "name[]", NULL },
-    .handle = handle,
+    .handle = route_metrics_handle,
     .produces = "text/plain|application/openmetrics-text|application/vnd.google.protobuf",
 };

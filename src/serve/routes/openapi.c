@@ -1,7 +1,7 @@
 /* openapi.c - GET /api/openapi.json: all routes as OpenAPI describes them. */
 #include "serve/http/openapi.h"
 
-static void handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_openapi_handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     sonde_openapi(r, &a->body);
 }
@@ -12,6 +12,6 @@ const struct sonde_route sonde_route_openapi = {
     .path = "/api/openapi.json",
     .summary = "this list as OpenAPI 3.1, with all parameters and answers",
     .params = (const char *const[]){ NULL },
-    .handle = handle,
+    .handle = route_openapi_handle,
     .keys = "openapi,info,paths,components",
 };

@@ -23,7 +23,8 @@ static int is_type(const char *header, const char *type)
 }
 
 /* google.rpc.Status; in JSON also with what all our refusals have. */
-static void refuse(struct sonde_response *a, int is_json, unsigned status, int code, const char *text)
+static void route_otlp_refuse(struct sonde_response *a, int is_json, unsigned status, int code,
+                              const char *text)
 {
     sonde_buf_reset(&a->body);
     a->status = status;
@@ -41,8 +42,8 @@ static void refuse(struct sonde_response *a, int is_json, unsigned status, int c
 }
 
 /* Export…ServiceResponse: empty, or what was not taken and why. */
-static void answer(struct sonde_response *a, int is_json, enum sonde_otlp_signal signal,
-                   const struct sonde_otlp_result *r)
+static void route_otlp_answer(struct sonde_response *a, int is_json, enum sonde_otlp_signal signal,
+                              const struct sonde_otlp_result *r)
 {
     a->content_type = is_json ? json : protobuf;
     sonde_buf_add(&a->body, "", 0);
@@ -69,31 +70,33 @@ static void answer(struct sonde_response *a, int is_json, enum sonde_otlp_signal
 }
 
 /* The body as it was before it was packed; 0 or a refusal is in a. */
-static int unpack(const struct sonde_http_request *r, struct sonde_response *a, int is_json,
-                  struct sonde_buf *room, const char **data, size_t *len)
+static int route_otlp_unpack(const struct sonde_http_request *r, struct sonde_response *a,
+                             int is_json, struct sonde_buf *room, const char **data, size_t *len)
 {
     *data = r->body;
     *len = r->body_len;
     if (!r->content_encoding || strcasecmp(r->content_encoding, "identity") == 0) return 0;
     if (strcasecmp(r->content_encoding, "gzip") != 0) {
-        refuse(a, is_json, 415, INVALID_ARGUMENT, "Content-Encoding may be gzip or identity");
+        route_otlp_refuse(a, is_json, 415, INVALID_ARGUMENT,
+                          "Content-Encoding may be gzip or identity");
         return -1;
     }
     const int rc = sonde_gz_unpack(r->body, r->body_len, room);
     if (rc == SONDE_EFULL) {
-        refuse(a, is_json, 413, RESOURCE_EXHAUSTED, "unpacked it is larger than 64 MiB");
+        route_otlp_refuse(a, is_json, 413, RESOURCE_EXHAUSTED, "unpacked it is larger than 64 MiB");
     } else if (rc == SONDE_ENOMEM) {
-        refuse(a, is_json, 503, RESOURCE_EXHAUSTED, "the agent is out of memory");
+        route_otlp_refuse(a, is_json, 503, RESOURCE_EXHAUSTED, "the agent is out of memory");
     } else if (rc) {
-        refuse(a, is_json, 400, INVALID_ARGUMENT, "the body is not gzip, or cut short");
+        route_otlp_refuse(a, is_json, 400, INVALID_ARGUMENT, "the body is not gzip, or cut short");
     }
     *data = room->len ? room->data : "";
     *len = room->len;
     return rc;
 }
 
-static void take(const struct sonde_http_request *r, struct sonde_response *a, int is_json,
-                 enum sonde_otlp_signal signal, const char *data, size_t len)
+static void route_otlp_take(const struct sonde_http_request *r, struct sonde_response *a,
+                            int is_json, enum sonde_otlp_signal signal, const char *data,
+                            size_t len)
 {
     struct sonde_buf made;
     struct sonde_err err = { "" };
@@ -106,14 +109,14 @@ static void take(const struct sonde_http_request *r, struct sonde_response *a, i
         len = made.len;
     }
     if (!rc) rc = sonde_otlp_take(r->otlp, signal, data, len, &result, &err);
-    if (rc == SONDE_EFORMAT) refuse(a, is_json, 400, INVALID_ARGUMENT, err.text);
-    else if (rc) refuse(a, is_json, 503, RESOURCE_EXHAUSTED, err.text);
-    else answer(a, is_json, signal, &result);
+    if (rc == SONDE_EFORMAT) route_otlp_refuse(a, is_json, 400, INVALID_ARGUMENT, err.text);
+    else if (rc) route_otlp_refuse(a, is_json, 503, RESOURCE_EXHAUSTED, err.text);
+    else route_otlp_answer(a, is_json, signal, &result);
     sonde_buf_release(&made);
 }
 
-static void handle(const struct sonde_http_request *r, struct sonde_response *a,
-                   enum sonde_otlp_signal signal)
+static void route_otlp_handle(const struct sonde_http_request *r, struct sonde_response *a,
+                              enum sonde_otlp_signal signal)
 {
     const int is_json = is_type(r->content_type, json);
     const char *data;
@@ -128,18 +131,20 @@ static void handle(const struct sonde_http_request *r, struct sonde_response *a,
         return;
     }
     sonde_buf_init(&room, UNPACKED_MAX);
-    if (unpack(r, a, is_json, &room, &data, &len) == 0) take(r, a, is_json, signal, data, len);
+    if (route_otlp_unpack(r, a, is_json, &room, &data, &len) == 0) {
+        route_otlp_take(r, a, is_json, signal, data, len);
+    }
     sonde_buf_release(&room);
 }
 
 static void handle_metrics(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    handle(r, a, SONDE_OTLP_METRICS);
+    route_otlp_handle(r, a, SONDE_OTLP_METRICS);
 }
 
 static void handle_traces(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    handle(r, a, SONDE_OTLP_TRACES);
+    route_otlp_handle(r, a, SONDE_OTLP_TRACES);
 }
 
 extern const struct sonde_route sonde_route_otlp_metrics, sonde_route_otlp_traces;

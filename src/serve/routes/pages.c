@@ -15,7 +15,7 @@ static const char policy[] =
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self'";
 
-static void dashboard(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_pages_dashboard(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_page_html;
@@ -23,13 +23,13 @@ static void dashboard(const struct sonde_http_request *r, struct sonde_response 
 }
 
 /* Also change the row of "page" in param_list.h, and web/src/pages/list.ts. */
-static void page(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_pages_page(const struct sonde_http_request *r, struct sonde_response *a)
 {
     static const char *const pages[] = { "inference", "requests", "cpu", "memory", "gpu", "system",
                                          "history", "compare", "findings" };
     for (size_t i = 0; i < SONDE_COUNT(pages); i++) {
         if (strcmp(r->name, pages[i]) == 0) {
-            dashboard(r, a);
+            route_pages_dashboard(r, a);
             return;
         }
     }
@@ -55,7 +55,7 @@ static void elements_js(const struct sonde_http_request *r, struct sonde_respons
     a->file = &sonde_web_elements_js;
 }
 
-static void icon(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_pages_icon(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_icon_svg;
@@ -68,7 +68,7 @@ const struct sonde_route sonde_route_dashboard = {
     .path = "/profiling/dashboard",
     .summary = "the dashboard, for a browser",
     .open = 1,
-    .handle = dashboard,
+    .handle = route_pages_dashboard,
     .produces = "text/html",
     .statuses = "304",
 };
@@ -78,7 +78,7 @@ const struct sonde_route sonde_route_page = {
     .summary = "one page of the dashboard: inference, requests, cpu, memory, gpu, system, history, "
                "compare, findings",
     .open = 1,
-    .handle = page,
+    .handle = route_pages_page,
     .star = "page",
     .produces = "text/html",
     .statuses = "304",
@@ -115,7 +115,7 @@ const struct sonde_route sonde_route_icon = {
     .path = "/profiling/icon.svg",
     .summary = "their icon",
     .open = 1,
-    .handle = icon,
+    .handle = route_pages_icon,
     .produces = "image/svg+xml",
     .statuses = "304",
 };

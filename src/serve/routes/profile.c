@@ -10,7 +10,7 @@
 
 enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */
 
-static unsigned status_of(int code)
+static unsigned route_profile_status_of(int code)
 {
     switch (code) {
     case SONDE_EBUSY: return 409;
@@ -22,8 +22,9 @@ static unsigned status_of(int code)
 }
 
 /* NULL: the answer is in a. */
-static struct sonde_profile *take(const struct sonde_http_request *r, struct sonde_response *a,
-                                  const char *param, double seconds)
+static struct sonde_profile *route_profile_take(const struct sonde_http_request *r,
+                                                struct sonde_response *a, const char *param,
+                                                double seconds)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
@@ -33,12 +34,13 @@ static struct sonde_profile *take(const struct sonde_http_request *r, struct son
         return NULL;
     }
     const int rc = sonde_profiler_take(r->profiler, seconds, r->gone, r->client, &p, &err);
-    if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
+    if (rc) sonde_response_error(a, route_profile_status_of(rc), "%s", err.text);
     return rc ? NULL : p;
 }
 
 /* A profile without samples (nothing ran) is an answer too, in pprof. */
-static void answer(const struct sonde_profile *p, const char *name, struct sonde_response *a)
+static void route_profile_answer(const struct sonde_profile *p, const char *name,
+                                 struct sonde_response *a)
 {
     const struct sonde_format_ops *format = sonde_format_find(name);
     const struct sonde_profile_filter all = { .kind = SONDE_SAMPLE_CPU };
@@ -57,10 +59,10 @@ static void answer(const struct sonde_profile *p, const char *name, struct sonde
 
 static void pprof_profile(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_profile *p = take(r, a, "seconds", SECONDS_DEFAULT);
+    struct sonde_profile *p = route_profile_take(r, a, "seconds", SECONDS_DEFAULT);
     if (!p) return;
     if (sonde_http_wants_run(r)) sonde_response_run(a, p);
-    else answer(p, "pprof", a);
+    else route_profile_answer(p, "pprof", a);
     sonde_profile_destroy(p);
 }
 
@@ -72,10 +74,10 @@ static int wants_pprof(const char *accept)
 
 static void admin_profile_cpu(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_profile *p = take(r, a, "duration", SECONDS_DEFAULT);
+    struct sonde_profile *p = route_profile_take(r, a, "duration", SECONDS_DEFAULT);
     a->vary_accept = 1;
     if (!p) return;
-    answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
+    route_profile_answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
     sonde_session_keep_answer(r->sessions, "on-demand-cpu", "cpu", p, a);
     sonde_profile_destroy(p);
 }

@@ -15,8 +15,9 @@
 enum { LIMIT_DEFAULT = 1000 };
 
 /* The store of profiles; NULL: the answer is in a. */
-static struct sonde_store *store_of(const struct sonde_http_request *r, struct sonde_response *a,
-                                    const struct sonde_store_ops **ops, int *memory)
+static struct sonde_store *route_profiles_store_of(const struct sonde_http_request *r,
+                                                   struct sonde_response *a,
+                                                   const struct sonde_store_ops **ops, int *memory)
 {
     if (r->sessions) return sonde_sessions_store(r->sessions, ops, memory);
     if (r->store) {
@@ -31,20 +32,20 @@ static struct sonde_store *store_of(const struct sonde_http_request *r, struct s
 
 /* ---- List ------------------------------------------------------------------------------------- */
 
-struct listing {
+struct route_profiles_listing {
     const char *name, *kind, *program;
     double from_s, to_s;
     uint64_t limit, shown, matching;
     struct sonde_buf *out;
 };
 
-static int matches(const char *glob, const char *text)
+static int route_profiles_matches(const char *glob, const char *text)
 {
     return !glob || fnmatch(glob, text, 0) == 0;
 }
 
 /* program NULL: it is said already. */
-static void put_profile(const struct sonde_store_profile *p, struct sonde_buf *out)
+static void route_profiles_put(const struct sonde_store_profile *p, struct sonde_buf *out)
 {
     sonde_json_u64(out, "id", p->id);
     sonde_json_str(out, "name", p->name);
@@ -57,44 +58,45 @@ static void put_profile(const struct sonde_store_profile *p, struct sonde_buf *o
     if (p->run) sonde_json_u64(out, "run", p->run);
 }
 
-static void row(const struct sonde_store_profile *p, void *arg)
+static void route_profiles_row(const struct sonde_store_profile *p, void *arg)
 {
-    struct listing *l = arg;
+    struct route_profiles_listing *l = arg;
     /* Parts of the history are many, and have a list of their own: /api/profiles. */
     if (!l->kind && !strncmp(p->kind, "continuous", strlen("continuous"))) return;
-    if (!matches(l->name, p->name) || !matches(l->kind, p->kind) ||
-        !matches(l->program, p->program) || p->end_s < l->from_s || p->start_s > l->to_s) {
+    if (!route_profiles_matches(l->name, p->name) || !route_profiles_matches(l->kind, p->kind) ||
+        !route_profiles_matches(l->program, p->program) || p->end_s < l->from_s ||
+        p->start_s > l->to_s) {
         return;
     }
     if (l->matching++ >= l->limit) return;
     l->shown++;
     sonde_json_open(l->out, '{');
-    put_profile(p, l->out);
+    route_profiles_put(p, l->out);
     sonde_json_close(l->out, '}');
 }
 
 /* Those of files: numbered from 1, in the order they were named. */
-static void list_files(const struct sonde_http_request *r, struct listing *l)
+static void list_files(const struct sonde_http_request *r, struct route_profiles_listing *l)
 {
     for (size_t i = 0; i < r->file_count; i++) {
         const struct sonde_profile *p = r->files[i].profile;
         uint64_t samples = 0;
         for (uint32_t k = 0; k < p->samples_count; k++) samples += p->samples[k].count;
-        row(&(struct sonde_store_profile){
+        route_profiles_row(&(struct sonde_store_profile){
                 .id = i + 1, .name = r->files[i].name, .kind = "file",
                 .program = sonde_profile_str(p, p->program), .samples = samples,
                 .start_s = (double)p->start_ns * 1e-9, .end_s = (double)p->end_ns * 1e-9,
                 .bytes = p->bytes },
-            l);
+                           l);
     }
 }
 
-static void list(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_profiles_list(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const struct sonde_store_ops *ops = NULL;
     int memory = 0;
     struct sonde_err err = { "" };
-    struct listing l = { .name = sonde_http_param(r, "name"),
+    struct route_profiles_listing l = { .name = sonde_http_param(r, "name"),
                          .kind = sonde_http_param(r, "kind"),
                          .program = sonde_http_param(r, "program"),
                          .to_s = 1e11, .limit = LIMIT_DEFAULT, .out = &a->body };
@@ -103,12 +105,12 @@ static void list(const struct sonde_http_request *r, struct sonde_response *a)
         !sonde_http_count(r, a, "limit", 100000, &l.limit)) {
         return;
     }
-    struct sonde_store *s = r->file_count ? NULL : store_of(r, a, &ops, &memory);
+    struct sonde_store *s = r->file_count ? NULL : route_profiles_store_of(r, a, &ops, &memory);
     if (!s && !r->file_count) return;
     sonde_json_open(&a->body, '{');
     sonde_json_key_open(&a->body, "profiles", '[');
     list_files(r, &l);
-    const int rc = s ? ops->profiles(s, NULL, row, &l, &err) : 0;
+    const int rc = s ? ops->profiles(s, NULL, route_profiles_row, &l, &err) : 0;
     if (rc) {
         sonde_response_error(a, 500, "%s", err.text);
         return;
@@ -122,8 +124,9 @@ static void list(const struct sonde_http_request *r, struct sonde_response *a)
 
 /* ---- One -------------------------------------------------------------------------------------- */
 
-static void put_json(const struct sonde_http_request *r, const struct sonde_store_found *f, const struct sonde_profile *p,
-                     struct sonde_response *a)
+static void route_profiles_put_json(const struct sonde_http_request *r,
+                                    const struct sonde_store_found *f,
+                                    const struct sonde_profile *p, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     if (sonde_session_report(r, p, &a->body, &err) != 0) {
@@ -132,7 +135,7 @@ static void put_json(const struct sonde_http_request *r, const struct sonde_stor
     }
     /* The report has named its program, if it is known: a key is there once. */
     const int named = *sonde_profile_str(p, p->program) != '\0';
-    put_profile(&(struct sonde_store_profile){
+    route_profiles_put(&(struct sonde_store_profile){
         .id = f->id, .name = f->name, .kind = f->kind, .program = named ? NULL : f->program,
         .start_s = f->start_s, .end_s = f->end_s, .samples = f->samples, .bytes = f->bytes },
         &a->body);
@@ -140,8 +143,8 @@ static void put_json(const struct sonde_http_request *r, const struct sonde_stor
     sonde_buf_putc(&a->body, '\n');
 }
 
-static int put_text(const struct sonde_profile *p, int kind, int markdown,
-                    struct sonde_response *a, struct sonde_err *err)
+static int route_profiles_put_text(const struct sonde_profile *p, int kind, int markdown,
+                                   struct sonde_response *a, struct sonde_err *err)
 {
     const struct sonde_report_options o = { .filter.kind = kind,
                                             .style = markdown ? SONDE_REPORT_MARKDOWN
@@ -173,11 +176,11 @@ static void put_profile_as(const struct sonde_http_request *r, const struct sond
     struct sonde_err err = { "" };
     int rc = 0;
     if (!strcmp(format, "json")) {
-        put_json(r, f, p, a);
+        route_profiles_put_json(r, f, p, a);
     } else if (!strcmp(format, "svg") || !strcmp(format, "html")) {
         sonde_session_picture(r, p, kind, f->name, format[0] == 'h', a);
     } else if (!strcmp(format, "text") || !strcmp(format, "markdown")) {
-        rc = put_text(p, kind, format[0] == 'm', a, &err);
+        rc = route_profiles_put_text(p, kind, format[0] == 'm', a, &err);
     } else {
         rc = put_format(p, format, kind, a, &err);
     }
@@ -194,7 +197,7 @@ void sonde_session_show_kept(const struct sonde_http_request *r, const char *nam
     struct sonde_buf data;
     struct sonde_err err = { "" };
     int memory;
-    struct sonde_store *s = store_of(r, a, &ops, &memory);
+    struct sonde_store *s = route_profiles_store_of(r, a, &ops, &memory);
     if (!s) return;
     const int as_run = format && !strcmp(format, "run");
     sonde_buf_init(&data, as_run ? a->body.max : (size_t)1 << 30);
@@ -213,7 +216,7 @@ void sonde_session_show_kept(const struct sonde_http_request *r, const char *nam
     sonde_profile_destroy(p);
 }
 
-static void get(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_profiles_get(const struct sonde_http_request *r, struct sonde_response *a)
 {
     sonde_session_show_kept(r, r->name, a);
 }
@@ -224,7 +227,7 @@ static void delete_one(const struct sonde_http_request *r, struct sonde_response
     struct sonde_store_found f;
     struct sonde_err err = { "" };
     int memory;
-    struct sonde_store *s = store_of(r, a, &ops, &memory);
+    struct sonde_store *s = route_profiles_store_of(r, a, &ops, &memory);
     if (!s) return;
     int rc = sonde_store_profile_find(ops, s, r->name, &f, &err);
     if (!rc) rc = ops->profile_delete(s, f.id, &err);
@@ -246,7 +249,7 @@ const struct sonde_route sonde_route_admin_profiles = {
     .path = "/admin/profiles",
     .summary = "profiles that are kept, the newest first",
     .params = (const char *const[]){ "name", "kind", "program", "from", "to", "limit", NULL },
-    .handle = list,
+    .handle = route_profiles_list,
     .keys = "profiles,total,kept_in",
     .statuses = "404",
 };
@@ -257,7 +260,7 @@ const struct sonde_route sonde_route_admin_profile_get = {
                "speedscope, chrome, svg, html, text, markdown",
     .params = (const char *const[]){ "format", "type", NULL },
     .slow = 1,
-    .handle = get,
+    .handle = route_profiles_get,
     .produces = "application/json|application/vnd.sqlite3|application/octet-stream|text/plain|"
                 "text/markdown|image/svg+xml|text/html",
     .keys = "",

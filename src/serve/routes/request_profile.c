@@ -23,8 +23,9 @@ enum { LAST_TRIES = 100, LAST_WAIT_NS = 20000000 }; /* two seconds */
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
-static void put_head(struct sonde_buf *out, const struct sonde_profiler_request *r,
-                     uint64_t ended_ns)
+static void route_request_profile_put_head(struct sonde_buf *out,
+                                           const struct sonde_profiler_request *r,
+                                           uint64_t ended_ns)
 {
     sonde_json_id(out, "id", &r->id, 1);
     sonde_json_id(out, "trace_id", (const uint64_t[]){ r->trace_hi, r->trace_lo }, 2);
@@ -57,11 +58,12 @@ static int put_report(struct sonde_buf *out, const char *key, const struct sonde
     return rc;
 }
 
-static int put_json(const struct sonde_request_profile *r, struct sonde_buf *out)
+static int route_request_profile_put_json(const struct sonde_request_profile *r,
+                                          struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->profile;
     sonde_json_open(out, '{');
-    put_head(out, &r->request, r->ended_ns);
+    route_request_profile_put_head(out, &r->request, r->ended_ns);
     sonde_json_key_open(out, "notes", '[');
     for (size_t i = 0; i < r->note_count; i++) {
         if (i) sonde_buf_putc(out, ',');
@@ -82,9 +84,10 @@ static int put_json(const struct sonde_request_profile *r, struct sonde_buf *out
 
 /* ---- Formats ---------------------------------------------------------------------------------- */
 
-static int picture(const struct sonde_http_request *q, const struct sonde_request_profile *r,
-                   const struct sonde_profile_filter *f, int html, struct sonde_buf *out,
-                   struct sonde_err *err)
+static int route_request_profile_picture(const struct sonde_http_request *q,
+                                         const struct sonde_request_profile *r,
+                                         const struct sonde_profile_filter *f, int html,
+                                         struct sonde_buf *out, struct sonde_err *err)
 {
     char subtitle[160], title[80];
     struct sonde_tree *tree;
@@ -104,7 +107,8 @@ static int picture(const struct sonde_http_request *q, const struct sonde_reques
 }
 
 /* CPU unless it is asked for something else, or there are only allocations. */
-static int kind_of(const struct sonde_http_request *q, const struct sonde_profile *p)
+static int route_request_profile_kind_of(const struct sonde_http_request *q,
+                                         const struct sonde_profile *p)
 {
     const char *type = sonde_http_param(q, "type");
     if (type) return sonde_sample_kind_find(type);
@@ -112,15 +116,16 @@ static int kind_of(const struct sonde_http_request *q, const struct sonde_profil
                                                                            : SONDE_SAMPLE_CPU;
 }
 
-static int render(const struct sonde_http_request *q, const struct sonde_request_profile *r,
-                  const char *name, const struct sonde_profile_filter *f,
-                  struct sonde_response *a, struct sonde_err *err)
+static int route_request_profile_render(const struct sonde_http_request *q,
+                                        const struct sonde_request_profile *r, const char *name,
+                                        const struct sonde_profile_filter *f,
+                                        struct sonde_response *a, struct sonde_err *err)
 {
     const struct sonde_format_ops *format = sonde_format_find(name);
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
         const int html = name[0] == 'h';
         a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return picture(q, r, f, html, &a->body, err);
+        return route_request_profile_picture(q, r, f, html, &a->body, err);
     }
     a->content_type = format->content_type;
     a->packed = !strcmp(format->suffix, ".pb.gz");
@@ -128,15 +133,16 @@ static int render(const struct sonde_http_request *q, const struct sonde_request
     return format->write(r->profile, f, &a->body, err);
 }
 
-static void answer(const struct sonde_http_request *q, const struct sonde_request_profile *r,
-                   struct sonde_response *a)
+static void route_request_profile_answer(const struct sonde_http_request *q,
+                                         const struct sonde_request_profile *r,
+                                         struct sonde_response *a)
 {
     const char *name = sonde_http_param(q, "format");
     struct sonde_err err = { "" };
-    const struct sonde_profile_filter f = { .kind = kind_of(q, r->profile) };
+    const struct sonde_profile_filter f = { .kind = route_request_profile_kind_of(q, r->profile) };
     int rc;
-    if (!name || !strcmp(name, "json")) rc = put_json(r, &a->body);
-    else rc = render(q, r, name, &f, a, &err);
+    if (!name || !strcmp(name, "json")) rc = route_request_profile_put_json(r, &a->body);
+    else rc = route_request_profile_render(q, r, name, &f, a, &err);
     if (!rc) return;
     a->packed = 0;
     a->filename = NULL;
@@ -150,7 +156,7 @@ static void answer(const struct sonde_http_request *q, const struct sonde_reques
 
 /* ---- Routes ----------------------------------------------------------------------------------- */
 
-static unsigned status_of(int code)
+static unsigned route_request_profile_status_of(int code)
 {
     switch (code) {
     case SONDE_EINVAL: return 400;
@@ -160,7 +166,8 @@ static unsigned status_of(int code)
     }
 }
 
-static void show(const struct sonde_http_request *q, struct sonde_response *a, const char *id)
+static void route_request_profile_show(const struct sonde_http_request *q, struct sonde_response *a,
+                                       const char *id)
 {
     struct sonde_request_profile *r;
     struct sonde_err err = { "" };
@@ -170,10 +177,10 @@ static void show(const struct sonde_http_request *q, struct sonde_response *a, c
     }
     const int rc = sonde_profiler_request_get(q->profiler, id, &r, &err);
     if (rc) {
-        sonde_response_error(a, status_of(rc), "%s", err.text);
+        sonde_response_error(a, route_request_profile_status_of(rc), "%s", err.text);
         return;
     }
-    answer(q, r, a);
+    route_request_profile_answer(q, r, a);
     sonde_profiler_request_put(q->profiler, r);
 }
 
@@ -222,7 +229,7 @@ static double last_kept_s(const struct sonde_http_request *q, char text[24])
 }
 
 /* Whichever is newer: of a request, or one that is kept. */
-static void last(const struct sonde_http_request *q, struct sonde_response *a)
+static void route_request_profile_last(const struct sonde_http_request *q, struct sonde_response *a)
 {
     char id[24];
     int any;
@@ -230,7 +237,7 @@ static void last(const struct sonde_http_request *q, struct sonde_response *a)
     if (kept_s > request_s) {
         sonde_session_show_kept(q, id, a);
     } else if (any || !q->profiler) {
-        show(q, a, NULL);
+        route_request_profile_show(q, a, NULL);
     } else {
         sonde_response_error(a, 404, "no profile was taken yet: send a request with X-Profile: true, "
                              "or POST /admin/profile/cpu, /admin/profile/memory or "
@@ -238,9 +245,12 @@ static void last(const struct sonde_http_request *q, struct sonde_response *a)
     }
 }
 
-static void one(const struct sonde_http_request *q, struct sonde_response *a) { show(q, a, q->name); }
+static void route_request_profile_one(const struct sonde_http_request *q, struct sonde_response *a)
+{
+    route_request_profile_show(q, a, q->name);
+}
 
-static void list(const struct sonde_http_request *q, struct sonde_response *a)
+static void route_request_profile_list(const struct sonde_http_request *q, struct sonde_response *a)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     const size_t count =
@@ -250,7 +260,7 @@ static void list(const struct sonde_http_request *q, struct sonde_response *a)
     sonde_json_key_open(&a->body, "profiles", '[');
     for (size_t i = 0; i < count; i++) {
         sonde_json_open(&a->body, '{');
-        put_head(&a->body, &rows[i].request, rows[i].ended_ns);
+        route_request_profile_put_head(&a->body, &rows[i].request, rows[i].ended_ns);
         sonde_json_bool(&a->body, "done", rows[i].done);
         sonde_json_close(&a->body, '}');
     }
@@ -271,7 +281,7 @@ const struct sonde_route sonde_route_admin_profile_last = {
                "off-cpu, alloc",
     .params = params,
     .slow = 1,
-    .handle = last,
+    .handle = route_request_profile_last,
     .produces = "application/json|image/svg+xml|text/html|text/plain|application/octet-stream",
     .statuses = "404,409",
 };
@@ -281,7 +291,7 @@ const struct sonde_route sonde_route_admin_profile_request = {
     .summary = "alike, by X-Profile-Id or trace id",
     .params = params,
     .slow = 1,
-    .handle = one,
+    .handle = route_request_profile_one,
     .produces = "application/json|image/svg+xml|text/html|text/plain|application/octet-stream",
     .statuses = "409",
 };
@@ -290,6 +300,6 @@ const struct sonde_route sonde_route_admin_profile_requests = {
     .path = "/admin/profile/requests",
     .summary = "which profiles of single requests there are",
     .params = (const char *const[]){ NULL },
-    .handle = list,
+    .handle = route_request_profile_list,
     .keys = "profiles",
 };

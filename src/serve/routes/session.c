@@ -40,7 +40,7 @@ static void put_kept(const struct sonde_http_request *r, struct sonde_buf *out)
 
 /* ---- start ------------------------------------------------------------------------------------ */
 
-static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
+static void route_session_put_row(const struct sonde_session_row *row, struct sonde_buf *out)
 {
     const struct sonde_capture_status *t = &row->status;
     const uint64_t now_ns = sonde_clock_ns(CLOCK_REALTIME);
@@ -69,7 +69,7 @@ static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
     }
 }
 
-static void start(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_start(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_ask ask;
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
@@ -85,7 +85,7 @@ static void start(const struct sonde_http_request *r, struct sonde_response *a)
     const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_CAPTURES_MAX);
     size_t i = 0;
     while (i < count && strcmp(rows[i].name, ask.name) != 0) i++;
-    if (i < count) put_row(&rows[i], &a->body);
+    if (i < count) route_session_put_row(&rows[i], &a->body);
     else sonde_json_str(&a->body, "name", ask.name); /* it was stopped already */
     put_kept(r, &a->body);
     sonde_json_close(&a->body, '}');
@@ -118,7 +118,7 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
     sonde_buf_putc(out, '\n');
 }
 
-static void stop(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_stop(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_ask ask;
     struct sonde_session_done done;
@@ -135,7 +135,7 @@ static void stop(const struct sonde_http_request *r, struct sonde_response *a)
 
 /* ---- status ----------------------------------------------------------------------------------- */
 
-static void status(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_status(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
     if (!have_sessions(r, a)) return;
@@ -146,7 +146,7 @@ static void status(const struct sonde_http_request *r, struct sonde_response *a)
     sonde_json_key_open(&a->body, "sessions", '[');
     for (size_t i = 0; i < count; i++) {
         sonde_json_open(&a->body, '{');
-        put_row(&rows[i], &a->body);
+        route_session_put_row(&rows[i], &a->body);
         sonde_json_close(&a->body, '}');
     }
     sonde_json_close(&a->body, ']');
@@ -170,7 +170,7 @@ const struct sonde_route sonde_route_admin_profile_start = {
     .params = (const char *const[]){ NULL },
     .body_max = SONDE_SESSION_BODY_MAX,
     .slow = 1,
-    .handle = start,
+    .handle = route_session_start,
     .keys = "status,name,kept_in",
     .statuses = "404,409",
     .body = "{\"type\":\"object\",\"properties\":{" NAME_SCHEMA ","
@@ -187,7 +187,7 @@ const struct sonde_route sonde_route_admin_profile_stop = {
     .params = (const char *const[]){ NULL },
     .body_max = SONDE_SESSION_BODY_MAX,
     .slow = 1,
-    .handle = stop,
+    .handle = route_session_stop,
     .keys = "profile_id,duration_seconds,id,name,bottlenecks,notes",
     .statuses = "404,409",
     .body = "{\"type\":\"object\",\"properties\":{" NAME_SCHEMA "},"
@@ -199,7 +199,7 @@ const struct sonde_route sonde_route_admin_profile_status = {
     .path = "/admin/profile/status",
     .summary = "sessions that run, what they have seen so far, and what was dropped",
     .params = (const char *const[]){ NULL },
-    .handle = status,
+    .handle = route_session_status,
     .keys = "status,sessions,last_id,kept_in",
     .statuses = "404",
 };

@@ -11,14 +11,14 @@
 
 #define SECONDS_DEFAULT 10 /* of what is sampled because there is nothing else */
 
-static void failed(int rc, const struct sonde_err *err, struct sonde_response *a)
+static void route_session_look_failed(int rc, const struct sonde_err *err, struct sonde_response *a)
 {
     sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
 }
 
 /* Samples now. */
-static int take(const struct sonde_http_request *r, double seconds, struct sonde_session_found *out,
-                struct sonde_err *err)
+static int route_session_look_take(const struct sonde_http_request *r, double seconds,
+                                   struct sonde_session_found *out, struct sonde_err *err)
 {
     *out = (struct sonde_session_found){ 0 };
     snprintf(out->label, sizeof(out->label), "sampled just now");
@@ -27,8 +27,8 @@ static int take(const struct sonde_http_request *r, double seconds, struct sonde
 
 /* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
  * a. */
-static int choose(const struct sonde_http_request *r, struct sonde_response *a,
-                  struct sonde_session_found *out)
+static int route_session_look_choose(const struct sonde_http_request *r, struct sonde_response *a,
+                                     struct sonde_session_found *out)
 {
     const char *name = sonde_http_param(r, "name");
     double seconds = 0;
@@ -40,27 +40,31 @@ static int choose(const struct sonde_http_request *r, struct sonde_response *a,
     if (!sonde_http_number(r, a, "duration", 0.1, 3600, &seconds)) return 0;
     int rc;
     if (!name && seconds > 0) {
-        rc = take(r, seconds, out, &err);
+        rc = route_session_look_take(r, seconds, out, &err);
     } else {
         rc = sonde_sessions_find(r->sessions, name, out, &err);
-        if (rc == SONDE_ENOENT && !name) rc = take(r, SECONDS_DEFAULT, out, &err);
+        if (rc == SONDE_ENOENT && !name) {
+            rc = route_session_look_take(r, SECONDS_DEFAULT, out, &err);
+        }
     }
-    if (rc) failed(rc, &err, a);
+    if (rc) route_session_look_failed(rc, &err, a);
     return !rc;
 }
 
-static int kind_of(const struct sonde_http_request *r)
+static int route_session_look_kind_of(const struct sonde_http_request *r)
 {
     const char *type = sonde_http_param(r, "type");
     return type ? sonde_sample_kind_find(type) : -1;
 }
 
-static void flamegraph(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_look_flamegraph(const struct sonde_http_request *r,
+                                          struct sonde_response *a)
 {
     struct sonde_session_found f;
     const char *format = sonde_http_param(r, "format");
-    if (!choose(r, a, &f)) return;
-    sonde_session_picture(r, f.profile, kind_of(r), f.label, format && !strcmp(format, "html"), a);
+    if (!route_session_look_choose(r, a, &f)) return;
+    sonde_session_picture(r, f.profile, route_session_look_kind_of(r), f.label,
+                          format && !strcmp(format, "html"), a);
     sonde_profile_destroy(f.profile);
 }
 
@@ -81,13 +85,16 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
     sonde_buf_putc(out, '\n');
 }
 
-static void bottlenecks(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_look_bottlenecks(const struct sonde_http_request *r,
+                                           struct sonde_response *a)
 {
     struct sonde_session_found f;
     struct sonde_findings *found = NULL;
     const char *format = sonde_http_param(r, "format");
     uint64_t limit = 0;
-    if (!sonde_http_count(r, a, "limit", 1000, &limit) || !choose(r, a, &f)) return;
+    if (!sonde_http_count(r, a, "limit", 1000, &limit) || !route_session_look_choose(r, a, &f)) {
+        return;
+    }
     const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
                                                 .seconds_min = r->bottleneck_s };
     if (sonde_bottlenecks(f.profile, &o, &found) != 0) {
@@ -105,8 +112,8 @@ static void bottlenecks(const struct sonde_http_request *r, struct sonde_respons
 /* ---- Comparison ------------------------------------------------------------------------------- */
 
 /* text NULL: what was kept last. */
-static int side(const struct sonde_http_request *r, const char *text, struct sonde_session_range *out,
-                struct sonde_err *err)
+static int route_session_look_side(const struct sonde_http_request *r, const char *text,
+                                   struct sonde_session_range *out, struct sonde_err *err)
 {
     char last[24];
     if (text && sonde_sessions_is_range(text)) {
@@ -122,7 +129,7 @@ static int side(const struct sonde_http_request *r, const char *text, struct son
     return sonde_sessions_find(r->sessions, text, &out->found, err);
 }
 
-static void compare(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_look_compare(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_range x[2] = { { .from_ns = 0 }, { .from_ns = 0 } };
     struct sonde_err err = { "" };
@@ -131,10 +138,10 @@ static void compare(const struct sonde_http_request *r, struct sonde_response *a
         sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
         return;
     }
-    int rc = side(r, sonde_http_param(r, "a"), &x[0], &err);
-    if (!rc) rc = side(r, sonde_http_param(r, "b"), &x[1], &err);
+    int rc = route_session_look_side(r, sonde_http_param(r, "a"), &x[0], &err);
+    if (!rc) rc = route_session_look_side(r, sonde_http_param(r, "b"), &x[1], &err);
     if (rc) {
-        failed(rc, &err, a);
+        route_session_look_failed(rc, &err, a);
     } else {
         struct sonde_session_side s[2];
         for (int i = 0; i < 2; i++) {
@@ -142,7 +149,8 @@ static void compare(const struct sonde_http_request *r, struct sonde_response *a
                                                 .label = x[i].found.label,
                                                 .from_ns = x[i].from_ns, .to_ns = x[i].to_ns };
         }
-        sonde_session_compare(r, &s[0], &s[1], kind_of(r), format ? format : "json", a);
+        sonde_session_compare(r, &s[0], &s[1], route_session_look_kind_of(r),
+                              format ? format : "json", a);
     }
     for (int i = 0; i < 2; i++) sonde_profile_destroy(x[i].found.profile);
 }
@@ -155,7 +163,7 @@ const struct sonde_route sonde_route_admin_profile_flamegraph = {
     .summary = "a flame graph as SVG: of the session that runs, so far, or of the last that ended",
     .params = (const char *const[]){ "name", "duration", "type", "format", NULL },
     .slow = 1,
-    .handle = flamegraph,
+    .handle = route_session_look_flamegraph,
     .produces = "image/svg+xml|text/html",
     .statuses = "404,409",
 };
@@ -166,7 +174,7 @@ const struct sonde_route sonde_route_admin_profile_bottlenecks = {
     .params = (const char *const[]){ "name", "duration", "format", "limit", NULL },
     .samples = 1,
     .slow = 1,
-    .handle = bottlenecks,
+    .handle = route_session_look_bottlenecks,
     .produces = "application/json|text/plain",
     .keys = "profile,id,bottlenecks",
     .statuses = "404,409",
@@ -179,7 +187,7 @@ const struct sonde_route sonde_route_admin_profile_compare = {
     .params = (const char *const[]){ "a", "b", "type", "format", NULL },
     .required = (const char *const[]){ "a", NULL },
     .slow = 1,
-    .handle = compare,
+    .handle = route_session_look_compare,
     .produces = "application/json|text/plain|text/markdown|image/svg+xml|text/html",
     .keys = "verdict,figures",
     .statuses = "404,409",

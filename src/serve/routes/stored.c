@@ -16,7 +16,7 @@ static int has_store(const struct sonde_store *s, struct sonde_response *a)
     return 0;
 }
 
-static void run(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_stored_run(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     char *end = NULL;
@@ -31,7 +31,7 @@ static void run(const struct sonde_http_request *r, struct sonde_response *a)
     if (rc) sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
 }
 
-static void findings(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_stored_findings(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     struct sonde_api_findings q = { .kind = sonde_http_param(r, "kind") };
@@ -67,7 +67,7 @@ const struct sonde_route sonde_route_api_run = {
     .path = "/api/runs/*",
     .summary = "one of them, with its settings, the files it ran and its heaps",
     .params = (const char *const[]){ NULL },
-    .handle = run,
+    .handle = route_stored_run,
     .keys = "id,name,config,modules,heaps",
 };
 const struct sonde_route sonde_route_api_findings = {
@@ -75,7 +75,7 @@ const struct sonde_route sonde_route_api_findings = {
     .path = "/api/findings",
     .summary = "what the analysis concluded, newest first",
     .params = (const char *const[]){ "from", "to", "run", "kind", "severity", "limit", NULL },
-    .handle = findings,
+    .handle = route_stored_findings,
     .keys = "time,findings",
     .statuses = "404",
 };

@@ -14,13 +14,14 @@
 
 enum { LIMIT_MAX = 10000, HISTORY_MAX = 1000 };
 
-struct wanted {
+struct route_stream_wanted {
     double step_s;               /* of points */
     struct sonde_filters filters;
     struct sonde_api_query query;
 };
 
-static int parse(const struct sonde_http_request *r, struct sonde_response *a, struct wanted *w)
+static int route_stream_parse(const struct sonde_http_request *r, struct sonde_response *a,
+                              struct route_stream_wanted *w)
 {
     uint64_t limit = 0, history = 0;
     const char *step = sonde_http_param(r, "step");
@@ -55,8 +56,8 @@ static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_event(const struct sonde_http_request *r, const struct wanted *w, const char *name,
-                      struct sonde_buf *out)
+static void route_stream_put_event(const struct sonde_http_request *r, const struct route_stream_wanted *w,
+                                   const char *name, struct sonde_buf *out)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     struct sonde_buf data;
@@ -76,25 +77,26 @@ static void put_event(const struct sonde_http_request *r, const struct wanted *w
     sonde_buf_release(&data);
 }
 
-static void render(const struct sonde_http_request *r, struct sonde_buf *out)
+static void route_stream_render(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     static const char *const names[] = { "points", "series", "processes", "inference", "store" };
     const char *events = sonde_http_param(r, "events");
     struct sonde_response unused = { 0 };
-    struct wanted w;
-    if (!parse(r, &unused, &w)) return; /* it went well when the stream was opened */
+    struct route_stream_wanted w;
+    if (!route_stream_parse(r, &unused, &w)) return; /* it went well when the stream was opened */
     if (!events) events = "series";
     for (size_t i = 0; i < SONDE_COUNT(names); i++) {
-        if (strstr(events, names[i])) put_event(r, &w, names[i], out);
+        if (strstr(events, names[i])) route_stream_put_event(r, &w, names[i], out);
     }
 }
 
-static void handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_stream_handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct wanted w;
+    struct route_stream_wanted w;
     struct sonde_err err = { "" };
-    if (!parse(r, a, &w)) return;
-    const int rc = sonde_streams_open(r->streams, r, render, r->last_event_id, &a->stream, &err);
+    if (!route_stream_parse(r, a, &w)) return;
+    const int rc =
+        sonde_streams_open(r->streams, r, route_stream_render, r->last_event_id, &a->stream, &err);
     if (rc) {
         a->retry_after_s = 10;
         sonde_response_error(a, rc == SONDE_EFULL ? 503 : 500, "%s", err.text);
@@ -111,7 +113,7 @@ const struct sonde_route sonde_route_api_stream = {
                "alone unless given",
     .params = (const char *const[]){ "events", SONDE_FILTER_PARAMS, "window", "limit", "history", "step",
                                      NULL },
-    .handle = handle,
+    .handle = route_stream_handle,
     .produces = "text/event-stream",
     .statuses = "503",
 };

@@ -9,7 +9,7 @@
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-static unsigned char *put_varint(unsigned char *at, uint64_t v)
+static unsigned char *run_chunk_put_varint(unsigned char *at, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7) *at++ = (unsigned char)(v | 0x80);
     *at++ = (unsigned char)v;
@@ -20,7 +20,7 @@ static unsigned char *put_varint(unsigned char *at, uint64_t v)
 static unsigned char *put_delta(unsigned char *at, uint64_t v, uint64_t before)
 {
     const uint64_t d = v - before;
-    return put_varint(at, d << 1 ^ (d >> 63 ? UINT64_MAX : 0));
+    return run_chunk_put_varint(at, d << 1 ^ (d >> 63 ? UINT64_MAX : 0));
 }
 
 static size_t put_columns(const struct sonde_profile_sample *s, uint32_t count,
@@ -39,7 +39,7 @@ static size_t put_columns(const struct sonde_profile_sample *s, uint32_t count,
     }
     before = 0;
     for (uint32_t i = 0; i < count; before = s[i++].count) at = put_delta(at, s[i].count, before);
-    for (uint32_t i = 0; i < count; i++) at = put_varint(at, s[i].flags);
+    for (uint32_t i = 0; i < count; i++) at = run_chunk_put_varint(at, s[i].flags);
     return (size_t)(at - plain);
 }
 
@@ -66,12 +66,12 @@ void sonde_run_pack(const struct sonde_profile_sample *s, uint32_t count, struct
 
 /* ---- Unpacking ------------------------------------------------------------------------------- */
 
-struct column {
+struct run_chunk_column {
     const unsigned char *at, *end;
     int bad; /* ended early, or a number is too long */
 };
 
-static uint64_t get_varint(struct column *c)
+static uint64_t run_chunk_get_varint(struct run_chunk_column *c)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; c->at < c->end && shift < 64; shift += 7) {
@@ -84,9 +84,9 @@ static uint64_t get_varint(struct column *c)
     return 0;
 }
 
-static uint64_t get_delta(struct column *c, uint64_t before)
+static uint64_t get_delta(struct run_chunk_column *c, uint64_t before)
 {
-    const uint64_t z = get_varint(c);
+    const uint64_t z = run_chunk_get_varint(c);
     return before + (z >> 1 ^ (z & 1 ? UINT64_MAX : 0));
 }
 
@@ -117,13 +117,13 @@ int sonde_run_unpack(const void *data, size_t len, uint64_t first_ns, uint32_t c
         if (rc == Z_MEM_ERROR) return sonde_err_set(err, SONDE_ENOMEM, "no memory to unpack it");
         return sonde_err_set(err, SONDE_EFORMAT, "its data cannot be unpacked");
     }
-    struct column c = { .at = plain, .end = plain + plain_len };
+    struct run_chunk_column c = { .at = plain, .end = plain + plain_len };
     GET_DELTAS(&c, out, count, time_ns, first_ns, UINT64_MAX, uint64_t);
     GET_DELTAS(&c, out, count, stack, 0, UINT32_MAX, uint32_t);
     GET_DELTAS(&c, out, count, weight, 0, UINT64_MAX, uint64_t);
     GET_DELTAS(&c, out, count, count, 0, UINT32_MAX, uint32_t);
     for (uint32_t i = 0; i < count; i++) {
-        const uint64_t flags = get_varint(&c);
+        const uint64_t flags = run_chunk_get_varint(&c);
         if (flags > UINT16_MAX) c.bad = 1;
         out[i].flags = (uint16_t)flags;
     }

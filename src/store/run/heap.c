@@ -222,7 +222,7 @@ int sonde_run_heap_write(sqlite3 *db, const struct sonde_profile *p)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-struct rows {
+struct run_heap_rows {
     const struct run_table *t;
     void *data;               /* owned until they are given to the facts */
     uint32_t count, cap;
@@ -230,7 +230,7 @@ struct rows {
 
 static int keep_row(struct run_reader *r, void *row, void *arg)
 {
-    struct rows *g = arg;
+    struct run_heap_rows *g = arg;
     const struct sonde_budget b = { &r->p->bytes, r->p->bytes_max };
     /* What a row is of. */
     const struct run_field *first = &g->t->fields[0];
@@ -246,9 +246,9 @@ static int keep_row(struct run_reader *r, void *row, void *arg)
 }
 
 /* The rows of a table, as many as it has; the caller's. */
-static int read_rows(struct run_reader *r, int table, void **rows, uint32_t *count)
+static int run_heap_read_rows(struct run_reader *r, int table, void **rows, uint32_t *count)
 {
-    struct rows g = { .t = &tables[table] };
+    struct run_heap_rows g = { .t = &tables[table] };
     const size_t before = r->p->bytes;
     void *row = sonde__calloc(1, g.t->row_bytes);
     *rows = NULL;
@@ -269,7 +269,7 @@ static int read_classes(struct run_reader *r, int table, double *out, uint32_t m
 {
     void *rows;
     uint32_t count;
-    int rc = read_rows(r, table, &rows, &count);
+    int rc = run_heap_read_rows(r, table, &rows, &count);
     const struct class *c = rows;
     if (!rc && count > max) rc = run_bad(r, "there are more than %u classes", max);
     for (uint32_t i = 0; !rc && i < count; i++) out[i] = c[i].count;
@@ -281,7 +281,7 @@ static int read_facts(struct run_reader *r, struct sonde_heap *h)
 {
     void *rows;
     uint32_t count;
-    int rc = read_rows(r, FACTS, &rows, &count);
+    int rc = run_heap_read_rows(r, FACTS, &rows, &count);
     if (!rc && count != 1) rc = run_bad(r, "there are %u rows of facts", count);
     if (!rc) memcpy(h, rows, sizeof(*h));
     sonde__free(rows);
@@ -294,10 +294,10 @@ int run_heap_read(struct run_reader *r)
     struct sonde_heap *h = sonde__calloc(1, sizeof(*h));
     if (!h) return run_no_memory(r);
     int rc = read_facts(r, h);
-    if (!rc) rc = read_rows(r, SITES, (void **)&h->sites, &h->site_count);
-    if (!rc) rc = read_rows(r, POINTS, (void **)&h->points, &h->point_count);
-    if (!rc) rc = read_rows(r, THREADS, (void **)&h->threads, &h->thread_count);
-    if (!rc) rc = read_rows(r, POOLS, (void **)&h->pools, &h->pool_count);
+    if (!rc) rc = run_heap_read_rows(r, SITES, (void **)&h->sites, &h->site_count);
+    if (!rc) rc = run_heap_read_rows(r, POINTS, (void **)&h->points, &h->point_count);
+    if (!rc) rc = run_heap_read_rows(r, THREADS, (void **)&h->threads, &h->thread_count);
+    if (!rc) rc = run_heap_read_rows(r, POOLS, (void **)&h->pools, &h->pool_count);
     if (!rc) rc = read_classes(r, SIZES, h->size_class, SONDE_HEAP_SIZES);
     if (!rc) rc = read_classes(r, LIFETIMES, h->lifetime, SONDE_HEAP_LIFETIMES);
     if (!rc && sonde_profile_take_heap(r->p, h)) rc = run_no_memory(r);

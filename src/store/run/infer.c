@@ -38,14 +38,14 @@ enum {
 
 /* ---- Timelines ------------------------------------------------------------------------------- */
 
-static unsigned char *put_varint(unsigned char *at, uint64_t v)
+static unsigned char *run_infer_put_varint(unsigned char *at, uint64_t v)
 {
     for (; v >= 0x80; v >>= 7) *at++ = (unsigned char)(v | 0x80);
     *at++ = (unsigned char)v;
     return at;
 }
 
-static uint64_t zigzag(uint64_t difference)
+static uint64_t run_infer_zigzag(uint64_t difference)
 {
     return difference << 1 ^ (difference >> 63 ? UINT64_MAX : 0);
 }
@@ -59,11 +59,16 @@ static size_t pack_items(const struct sonde_profile *p, const struct sonde_infer
         const struct sonde_infer_item *item = &r->items[i];
         const uint64_t length = item->end_ns - item->start_ns;
         const uint64_t fields[ITEM_FIELDS] = {
-            sonde_profile_find_string(p, item->name), item->kind,
-            zigzag(item->start_ns - before_ns), length, zigzag(item->busy_ns - length),
-            item->tokens, item->count, item->batch,
+            sonde_profile_find_string(p, item->name),
+            item->kind,
+            run_infer_zigzag(item->start_ns - before_ns),
+            length,
+            run_infer_zigzag(item->busy_ns - length),
+            item->tokens,
+            item->count,
+            item->batch,
         };
-        for (size_t k = 0; k < ITEM_FIELDS; k++) at = put_varint(at, fields[k]);
+        for (size_t k = 0; k < ITEM_FIELDS; k++) at = run_infer_put_varint(at, fields[k]);
         before_ns = item->start_ns;
     }
     return (size_t)(at - out);
@@ -91,7 +96,7 @@ static int bind_items(const struct sonde_profile *p, sqlite3_stmt *s, int column
 
 struct bytes { const unsigned char *at, *end; int bad; };
 
-static uint64_t get_varint(struct bytes *b)
+static uint64_t run_infer_get_varint(struct bytes *b)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; b->at < b->end && shift < 64; shift += 7) {
@@ -104,16 +109,16 @@ static uint64_t get_varint(struct bytes *b)
     return 0;
 }
 
-static uint64_t unzigzag(uint64_t z) { return z >> 1 ^ (z & 1 ? UINT64_MAX : 0); }
+static uint64_t run_infer_unzigzag(uint64_t z) { return z >> 1 ^ (z & 1 ? UINT64_MAX : 0); }
 
 /* 0, or -1: that is no item. */
 static int unpack_item(const struct run_reader *r, struct bytes *b, uint64_t arrived_ns,
                        uint64_t *before_ns, struct sonde_infer_item *out)
 {
     uint64_t v[ITEM_FIELDS];
-    for (size_t k = 0; k < ITEM_FIELDS; k++) v[k] = get_varint(b);
-    const uint64_t start_ns = *before_ns + unzigzag(v[2]), length = v[3];
-    const uint64_t busy_ns = length + unzigzag(v[4]);
+    for (size_t k = 0; k < ITEM_FIELDS; k++) v[k] = run_infer_get_varint(b);
+    const uint64_t start_ns = *before_ns + run_infer_unzigzag(v[2]), length = v[3];
+    const uint64_t busy_ns = length + run_infer_unzigzag(v[4]);
     const int kind_known = v[1] < SONDE_PHASE_COUNT || v[1] == SONDE_PHASE_NAMED;
     if (b->bad || !v[0] || v[0] >= r->strings.count || !kind_known || start_ns < arrived_ns ||
         start_ns - arrived_ns > NS_MAX || length > NS_MAX || busy_ns > NS_MAX ||
@@ -235,8 +240,8 @@ static const uint32_t *u32_at(const void *row, size_t at)
     return (const void *)((const char *)row + at);
 }
 
-static int get_word(struct run_reader *r, sqlite3_stmt *s, int column, int (*find)(const char *),
-                    void *row, size_t at)
+static int run_infer_get_word(struct run_reader *r, sqlite3_stmt *s, int column,
+                              int (*find)(const char *), void *row, size_t at)
 {
     const char *name = sqlite3_column_type(s, column) == SQLITE_TEXT
                            ? (const char *)sqlite3_column_text(s, column) : NULL;
@@ -259,7 +264,7 @@ static int bind_outcome(const struct sonde_profile *p, sqlite3_stmt *s, int colu
 
 static int get_outcome(struct run_reader *r, sqlite3_stmt *s, int column, void *row, size_t at)
 {
-    return get_word(r, s, column, sonde_infer_outcome_find, row, at);
+    return run_infer_get_word(r, s, column, sonde_infer_outcome_find, row, at);
 }
 
 static int bind_source(const struct sonde_profile *p, sqlite3_stmt *s, int column, const void *row,
@@ -272,7 +277,7 @@ static int bind_source(const struct sonde_profile *p, sqlite3_stmt *s, int colum
 
 static int get_source(struct run_reader *r, sqlite3_stmt *s, int column, void *row, size_t at)
 {
-    return get_word(r, s, column, sonde_infer_source_find, row, at);
+    return run_infer_get_word(r, s, column, sonde_infer_source_find, row, at);
 }
 
 static const struct run_field_ops outcome_ops = { "TEXT", bind_outcome, get_outcome };
@@ -447,7 +452,7 @@ static int take_model(struct run_reader *r, void *row, void *arg)
     return sonde_infer_run_model(r->p, to) ? run_no_memory(r) : 0;
 }
 
-static int take_request(struct run_reader *r, void *row, void *arg)
+static int run_infer_take_request(struct run_reader *r, void *row, void *arg)
 {
     struct sonde_infer_request *q = row;
     struct sonde_err why = { "" };
@@ -481,7 +486,7 @@ int run_infer_read(struct run_reader *r)
     if (!rc) rc = run_rows_read(r, &invalid_table, &row, take_invalid, NULL);
     if (!rc) rc = run_rows_read(r, &memory_table, &row, take_memory, &m);
     if (!rc) rc = run_rows_read(r, &model_table, &row, take_model, &m);
-    if (!rc) rc = run_rows_read(r, &request_table, &request, take_request, NULL);
+    if (!rc) rc = run_rows_read(r, &request_table, &request, run_infer_take_request, NULL);
     sonde_infer_request_release(&request); /* of a row that was not taken */
     sonde__free(m.rows);
     return rc;

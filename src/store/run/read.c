@@ -70,7 +70,7 @@ static int read_module(struct run_reader *r, sqlite3_stmt *s)
     return map_row(r, s, &r->modules, sonde_profile_module(r->p, &m));
 }
 
-static int read_function(struct run_reader *r, sqlite3_stmt *s)
+static int run_read_function(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile_function f = { 0 };
     if (run_get_ref(r, s, 1, &r->strings, &f.name) || run_get_ref(r, s, 2, &r->strings, &f.file) ||
@@ -86,7 +86,7 @@ struct location {
     uint64_t address;
 };
 
-static int read_line(struct run_reader *r, sqlite3_stmt *s, struct location *l)
+static int run_read_line(struct run_reader *r, sqlite3_stmt *s, struct location *l)
 {
     uint64_t place = 0;
     struct sonde_profile_line line = { 0 };
@@ -109,7 +109,7 @@ static int read_line(struct run_reader *r, sqlite3_stmt *s, struct location *l)
 
 /* Reads the rows of one location; s stands at the first of them, and then behind the last: *got
  * is what sqlite3_step said there. */
-static int read_location(struct run_reader *r, sqlite3_stmt *s, int *got)
+static int run_read_location(struct run_reader *r, sqlite3_stmt *s, int *got)
 {
     struct location l = { 0 };
     const sqlite3_int64 own = sqlite3_column_int64(s, 0);
@@ -119,7 +119,7 @@ static int read_location(struct run_reader *r, sqlite3_stmt *s, int *got)
     /* The map wants the id while s is at it; the location is known only after its lines. */
     int rc = map_row(r, s, &r->locations, UINT32_MAX);
     while (!rc && sqlite3_column_type(s, 3) != SQLITE_NULL) {
-        rc = read_line(r, s, &l);
+        rc = run_read_line(r, s, &l);
         if (rc) break;
         *got = sqlite3_step(s);
         if (*got != SQLITE_ROW || sqlite3_column_int64(s, 0) != own) goto done;
@@ -144,7 +144,7 @@ static int read_locations(struct run_reader *r)
     int got = rc ? SQLITE_DONE : sqlite3_step(s);
     while (!rc && got == SQLITE_ROW) {
         r->row++;
-        rc = read_location(r, s, &got);
+        rc = run_read_location(r, s, &got);
     }
     if (!rc && got != SQLITE_DONE) rc = run_database_failed(r);
     sqlite3_finalize(s);
@@ -153,7 +153,7 @@ static int read_locations(struct run_reader *r)
 
 /* Walking a stack takes time for each of its frames, for each of its samples: a file must not be
  * able to make that endless. */
-static int note_depth(struct run_reader *r, uint32_t parent)
+static int run_read_note_depth(struct run_reader *r, uint32_t parent)
 {
     const uint32_t own = r->stacks.count ? r->stacks.count : 1;
     if (own >= r->depth_cap) {
@@ -168,7 +168,7 @@ static int note_depth(struct run_reader *r, uint32_t parent)
     return r->depth[own] <= DEPTH_MAX ? 0 : run_bad(r, "a stack of more than %d frames", DEPTH_MAX);
 }
 
-static int read_stack(struct run_reader *r, sqlite3_stmt *s)
+static int run_read_stack(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t parent = 0, own_parent = 0, location = 0;
     if (run_get_ref(r, s, 1, &r->stacks, &parent) || run_get_u32(r, s, 1, &own_parent) ||
@@ -176,12 +176,12 @@ static int read_stack(struct run_reader *r, sqlite3_stmt *s)
         return SONDE_EFORMAT;
     }
     if (!location) return run_bad(r, "it has no location");
-    const int rc = note_depth(r, own_parent);
+    const int rc = run_read_note_depth(r, own_parent);
     if (rc) return rc;
     return map_row(r, s, &r->stacks, sonde_profile_stack(r->p, parent, location));
 }
 
-static int read_thread(struct run_reader *r, sqlite3_stmt *s)
+static int run_read_thread(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t pid = 0, tid = 0, name = 0;
     if (run_get_u32(r, s, 1, &pid) || run_get_u32(r, s, 2, &tid) ||
@@ -205,7 +205,7 @@ static int read_span(struct run_reader *r, sqlite3_stmt *s)
     return sonde_profile_add_span(r->p, &n) ? run_no_memory(r) : 0;
 }
 
-static int read_part(struct run_reader *r, sqlite3_stmt *s)
+static int run_read_part(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile_part n = { 0 };
     uint64_t span = 0;
@@ -223,12 +223,12 @@ static int read_parts(struct run_reader *r)
 {
     if (!run_has_table(r, "parts")) return 0;
     return run_each(r, "parts", "SELECT span, request, tokens_in, tokens_out FROM parts"
-                    " ORDER BY span, rowid", read_part);
+                    " ORDER BY span, rowid", run_read_part);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static int add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t count)
+static int run_read_add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct sonde_profile_sample *m = &r->chunk[i];
@@ -246,7 +246,7 @@ static int add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t
     return 0;
 }
 
-static int read_chunk(struct run_reader *r, sqlite3_stmt *s)
+static int run_read_chunk(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t thread = 0, count = 0;
     uint64_t first_ns = 0;
@@ -264,10 +264,10 @@ static int read_chunk(struct run_reader *r, sqlite3_stmt *s)
     struct sonde_err why = { "" };
     const int rc = sonde_run_unpack(data ? data : "", len, first_ns, count, r->chunk, &why);
     if (rc == SONDE_ENOMEM) return run_no_memory(r);
-    return rc ? run_bad(r, "%s", why.text) : add_samples(r, kind, thread, count);
+    return rc ? run_bad(r, "%s", why.text) : run_read_add_samples(r, kind, thread, count);
 }
 
-static int by_time(const void *a, const void *b)
+static int run_read_by_time(const void *a, const void *b)
 {
     const struct sonde_profile_sample *x = a, *y = b;
 #define ORDER(field) if (x->field != y->field) return x->field < y->field ? -1 : 1
@@ -282,13 +282,13 @@ static int by_time(const void *a, const void *b)
     return 0;
 }
 
-static int read_samples(struct run_reader *r)
+static int run_read_samples(struct run_reader *r)
 {
     r->chunk = sonde__calloc(SONDE_RUN_CHUNK, sizeof(*r->chunk));
     if (!r->chunk) return run_no_memory(r);
     const int rc = run_each(r, "samples",
                         "SELECT kind, thread, count, first_ns, data FROM samples"
-                        " ORDER BY seq", read_chunk);
+                        " ORDER BY seq", run_read_chunk);
     if (rc) return rc;
     /* The file has them thread by thread; where times are known, that is the order they had. */
     struct sonde_profile *p = r->p;
@@ -296,7 +296,7 @@ static int read_samples(struct run_reader *r)
     for (uint32_t i = 1; sorted && i < p->samples_count; i++) {
         sorted = p->samples[i - 1].time_ns <= p->samples[i].time_ns;
     }
-    if (!sorted) qsort(p->samples, p->samples_count, sizeof(*p->samples), by_time);
+    if (!sorted) qsort(p->samples, p->samples_count, sizeof(*p->samples), run_read_by_time);
     return 0;
 }
 
@@ -343,23 +343,23 @@ static int read_v1(struct run_reader *r)
     }
     if (!rc) {
         rc = run_each(r, "functions", "SELECT id, name, file, start_line, module FROM functions"
-                  " ORDER BY id", read_function);
+                  " ORDER BY id", run_read_function);
     }
     if (!rc) rc = read_locations(r);
     if (!rc) {
         rc = run_each(r, "stacks", "SELECT id, parent, location FROM stacks ORDER BY id",
-                      read_stack);
+                      run_read_stack);
     }
     if (!rc) {
         rc = run_each(r, "threads", "SELECT id, pid, tid, name FROM threads ORDER BY id",
-                      read_thread);
+                      run_read_thread);
     }
     if (!rc) {
         rc = run_each(r, "spans", "SELECT id, thread, name, start_ns, end_ns, trace_hi, trace_lo,"
                   " span_id, parent_id, outcome FROM spans ORDER BY id", read_span);
     }
     if (!rc) rc = read_parts(r);
-    if (!rc) rc = read_samples(r);
+    if (!rc) rc = run_read_samples(r);
     if (!rc) rc = run_heap_read(r);
     if (!rc) rc = run_infer_read(r);
     return rc ? rc : run_engine_read(r);
@@ -420,7 +420,7 @@ static int open_database(struct run_reader *r, const char *path, const char *dat
     return 0;
 }
 
-static int pragma(struct run_reader *r, const char *sql, int *out)
+static int run_read_pragma(struct run_reader *r, const char *sql, int *out)
 {
     sqlite3_stmt *s;
     if (sqlite3_prepare_v2(r->db, sql, -1, &s, NULL) != SQLITE_OK) return run_database_failed(r);
@@ -434,8 +434,8 @@ static int pragma(struct run_reader *r, const char *sql, int *out)
 static int read_database(struct run_reader *r)
 {
     int application = 0, version = 0;
-    int rc = pragma(r, "PRAGMA application_id", &application);
-    if (!rc) rc = pragma(r, "PRAGMA user_version", &version);
+    int rc = run_read_pragma(r, "PRAGMA application_id", &application);
+    if (!rc) rc = run_read_pragma(r, "PRAGMA user_version", &version);
     if (rc) return rc;
     if (application != SONDE_RUN_APPLICATION) {
         return sonde_err_set(r->err, SONDE_EFORMAT, "'%s' is an SQLite database, but not a run "

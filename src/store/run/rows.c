@@ -115,8 +115,8 @@ static int get_chars(struct run_reader *r, sqlite3_stmt *s, int column, char *ou
     return 0;
 }
 
-static int get_field(struct run_reader *r, sqlite3_stmt *s, int column, const struct run_field *f,
-                     char *row)
+static int run_rows_get_field(struct run_reader *r, sqlite3_stmt *s, int column,
+                              const struct run_field *f, char *row)
 {
     void *at = row + f->at;
     uint64_t number = 0;
@@ -153,7 +153,7 @@ static void find_columns(struct run_rows_reading *g, sqlite3_stmt *s)
     }
 }
 
-static int read_row(struct run_reader *r, sqlite3_stmt *s)
+static int run_row_read(struct run_reader *r, sqlite3_stmt *s)
 {
     struct run_rows_reading *g = r->rows;
     if (r->row == 1) find_columns(g, s);
@@ -164,7 +164,7 @@ static int read_row(struct run_reader *r, sqlite3_stmt *s)
     }
     for (size_t i = 0; i < g->t->count; i++) {
         if (g->column[i] < 0) continue;
-        const int rc = get_field(r, s, g->column[i], &g->t->fields[i], g->row);
+        const int rc = run_rows_get_field(r, s, g->column[i], &g->t->fields[i], g->row);
         if (rc) return rc;
     }
     return g->take(r, g->row, g->arg);
@@ -178,7 +178,7 @@ int run_rows_read(struct run_reader *r, const struct run_table *t, void *row,
     assert(t->count <= RUN_FIELDS_MAX);
     r->rows = &g;
     snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY id", t->name);
-    const int rc = run_each(r, t->name, sql, read_row);
+    const int rc = run_each(r, t->name, sql, run_row_read);
     r->rows = NULL;
     return rc;
 }

@@ -38,7 +38,7 @@ static int read_failed(const char *name, int error, struct sonde_err *err)
     return sonde_err_set(err, code, "cannot read '%s': %s", name, strerror(error));
 }
 
-static int read_all(int fd, const char *name, struct sonde_buf *b, struct sonde_err *err)
+static int run_read_all(int fd, const char *name, struct sonde_buf *b, struct sonde_err *err)
 {
     for (;;) {
         char *room = sonde_buf_reserve(b, READ_AT_ONCE);
@@ -70,7 +70,7 @@ static int load_stream(int fd, const char *name, struct sonde_import *how, struc
 {
     struct sonde_buf b;
     sonde_buf_init(&b, INPUT_MAX);
-    int rc = read_all(fd, name, &b, err);
+    int rc = run_read_all(fd, name, &b, err);
     if (!rc) rc = load_bytes(b.data ? b.data : "", b.len, name, how, p, err);
     sonde_buf_release(&b);
     return rc;

@@ -53,7 +53,7 @@ static const char schema[] =
     "CREATE TABLE samples(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, thread INTEGER NOT NULL,"
     " count INTEGER NOT NULL, first_ns INTEGER NOT NULL, data BLOB NOT NULL);";
 
-struct writer {
+struct run_writer {
     sqlite3 *db;
     const struct sonde_profile *p;
     const char *path;   /* as the user wrote it */
@@ -61,7 +61,7 @@ struct writer {
 };
 
 /* errno was 0 before the call: SQLite's own sqlite3_system_errno() knows nothing of writes. */
-static int failed(const struct writer *w)
+static int run_write_failed(const struct run_writer *w)
 {
     const int system = errno, code = sqlite3_errcode(w->db) & 0xff;
     const char *why = sqlite3_errmsg(w->db);
@@ -73,58 +73,58 @@ static int failed(const struct writer *w)
                          "writing '%s' failed: %s", w->path, why);
 }
 
-static int execute(const struct writer *w, const char *sql)
+static int run_write_execute(const struct run_writer *w, const char *sql)
 {
     errno = 0;
-    return sqlite3_exec(w->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(w);
+    return sqlite3_exec(w->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : run_write_failed(w);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static int prepare(const struct writer *w, const char *sql, sqlite3_stmt **out)
+static int run_write_prepare(const struct run_writer *w, const char *sql, sqlite3_stmt **out)
 {
-    return sqlite3_prepare_v2(w->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : failed(w);
+    return sqlite3_prepare_v2(w->db, sql, -1, out, NULL) == SQLITE_OK ? 0 : run_write_failed(w);
 }
 
-static int step(const struct writer *w, sqlite3_stmt *s)
+static int run_write_step(const struct run_writer *w, sqlite3_stmt *s)
 {
     errno = 0;
-    const int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : failed(w);
+    const int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : run_write_failed(w);
     sqlite3_reset(s);
     return rc;
 }
 
 /* Numbers to ?1, ?2, …; the bits of unsigned ones are kept. */
-static int step_numbers(const struct writer *w, sqlite3_stmt *s, const uint64_t *v, int count)
+static int step_numbers(const struct run_writer *w, sqlite3_stmt *s, const uint64_t *v, int count)
 {
     for (int i = 0; i < count; i++) sqlite3_bind_int64(s, i + 1, (sqlite3_int64)v[i]);
-    return step(w, s);
+    return run_write_step(w, s);
 }
 
 #define STEP(w, s, ...)                                                                        \
     step_numbers(w, s, (const uint64_t[]){ __VA_ARGS__ },                                      \
                  (int)(sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t)))
 
-static int write_strings(const struct writer *w)
+static int write_strings(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO strings VALUES(?1, ?2)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO strings VALUES(?1, ?2)", &s);
     for (uint32_t i = 1; !rc && i < p->strings_count; i++) {
         sqlite3_bind_int64(s, 1, i);
         sqlite3_bind_text(s, 2, p->strings[i], -1, SQLITE_STATIC);
-        rc = step(w, s);
+        rc = run_write_step(w, s);
     }
     sqlite3_finalize(s);
     return rc;
 }
 
 /* open_path is not kept: it means nothing elsewhere. */
-static int write_modules(const struct writer *w)
+static int write_modules(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO modules VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO modules VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)", &s);
     for (uint32_t i = 1; !rc && i < p->modules_count; i++) {
         const struct sonde_profile_module *m = &p->modules[i];
         rc = STEP(w, s, i, m->path, m->build_id, m->start, m->end, m->offset, m->flags);
@@ -133,11 +133,11 @@ static int write_modules(const struct writer *w)
     return rc;
 }
 
-static int write_functions(const struct writer *w)
+static int write_functions(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO functions VALUES(?1, ?2, ?3, ?4, ?5)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO functions VALUES(?1, ?2, ?3, ?4, ?5)", &s);
     for (uint32_t i = 1; !rc && i < p->functions_count; i++) {
         const struct sonde_profile_function *f = &p->functions[i];
         rc = STEP(w, s, i, f->name, f->file, f->start_line, f->module);
@@ -146,12 +146,12 @@ static int write_functions(const struct writer *w)
     return rc;
 }
 
-static int write_locations(const struct writer *w)
+static int write_locations(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s = NULL, *line = NULL;
-    int rc = prepare(w, "INSERT INTO locations VALUES(?1, ?2, ?3)", &s);
-    if (!rc) rc = prepare(w, "INSERT INTO lines VALUES(?1, ?2, ?3, ?4)", &line);
+    int rc = run_write_prepare(w, "INSERT INTO locations VALUES(?1, ?2, ?3)", &s);
+    if (!rc) rc = run_write_prepare(w, "INSERT INTO lines VALUES(?1, ?2, ?3, ?4)", &line);
     for (uint32_t i = 1; !rc && i < p->locations_count; i++) {
         const struct sonde_profile_location *l = &p->locations[i];
         rc = STEP(w, s, i, l->module, l->address);
@@ -165,11 +165,11 @@ static int write_locations(const struct writer *w)
     return rc;
 }
 
-static int write_stacks(const struct writer *w)
+static int write_stacks(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO stacks VALUES(?1, ?2, ?3)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO stacks VALUES(?1, ?2, ?3)", &s);
     for (uint32_t i = 1; !rc && i < p->stacks_count; i++) {
         rc = STEP(w, s, i, p->stacks[i].parent, p->stacks[i].location);
     }
@@ -177,11 +177,11 @@ static int write_stacks(const struct writer *w)
     return rc;
 }
 
-static int write_threads(const struct writer *w)
+static int write_threads(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO threads VALUES(?1, ?2, ?3, ?4)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO threads VALUES(?1, ?2, ?3, ?4)", &s);
     for (uint32_t i = 1; !rc && i < p->threads_count; i++) {
         rc = STEP(w, s, i, p->threads[i].pid, p->threads[i].tid, p->threads[i].name);
     }
@@ -189,11 +189,12 @@ static int write_threads(const struct writer *w)
     return rc;
 }
 
-static int write_spans(const struct writer *w)
+static int write_spans(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO spans VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", &s);
+    int rc = run_write_prepare(
+        w, "INSERT INTO spans VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", &s);
     for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
         const struct sonde_profile_span *n = &p->spans[i];
         rc = STEP(w, s, (uint64_t)i + 1, n->thread, n->name, n->start_ns, n->end_ns, n->trace_hi,
@@ -203,11 +204,11 @@ static int write_spans(const struct writer *w)
     return rc;
 }
 
-static int write_parts(const struct writer *w)
+static int write_parts(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO parts VALUES(?1, ?2, ?3, ?4)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO parts VALUES(?1, ?2, ?3, ?4)", &s);
     for (uint32_t i = 0; !rc && i < p->parts_count; i++) {
         const struct sonde_profile_part *n = &p->parts[i];
         rc = STEP(w, s, (uint64_t)n->span + 1, n->request, n->tokens_in, n->tokens_out);
@@ -218,7 +219,7 @@ static int write_parts(const struct writer *w)
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static int write_chunk(const struct writer *w, sqlite3_stmt *s,
+static int write_chunk(const struct run_writer *w, sqlite3_stmt *s,
                        const struct sonde_profile_sample *samples, uint32_t count, uint32_t seq,
                        struct sonde_buf *packed)
 {
@@ -234,16 +235,16 @@ static int write_chunk(const struct writer *w, sqlite3_stmt *s,
     sqlite3_bind_int64(s, 4, count);
     sqlite3_bind_int64(s, 5, (sqlite3_int64)samples[0].time_ns);
     sqlite3_bind_blob64(s, 6, packed->data, packed->len, SQLITE_STATIC);
-    return step(w, s);
+    return run_write_step(w, s);
 }
 
-static int write_groups(const struct writer *w, const struct sonde_profile_sample *sorted)
+static int write_groups(const struct run_writer *w, const struct sonde_profile_sample *sorted)
 {
     const uint32_t all = w->p->samples_count;
     struct sonde_buf packed;
     sonde_buf_init(&packed, (size_t)64 << 20);
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6)", &s);
     for (uint32_t i = 0, seq = 1; !rc && i < all;) {
         uint32_t end = i;
         while (end < all && end - i < SONDE_RUN_CHUNK && sorted[end].kind == sorted[i].kind &&
@@ -259,7 +260,7 @@ static int write_groups(const struct writer *w, const struct sonde_profile_sampl
 }
 
 /* By kind, then thread, each in the order they came: counted first, then placed. */
-static int write_samples(const struct writer *w)
+static int write_samples(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     if (!p->samples_count) return 0;
@@ -286,28 +287,28 @@ static int write_samples(const struct writer *w)
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static int meta_text(const struct writer *w, sqlite3_stmt *s, const char *key, const char *text)
+static int meta_text(const struct run_writer *w, sqlite3_stmt *s, const char *key, const char *text)
 {
     sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_text(s, 2, text, -1, SQLITE_STATIC);
-    return step(w, s);
+    return run_write_step(w, s);
 }
 
-static int meta_number(const struct writer *w, sqlite3_stmt *s, const char *key, uint64_t v)
+static int meta_number(const struct run_writer *w, sqlite3_stmt *s, const char *key, uint64_t v)
 {
     sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)v);
-    return step(w, s);
+    return run_write_step(w, s);
 }
 
-static int meta_double(const struct writer *w, sqlite3_stmt *s, const char *key, double v)
+static int meta_double(const struct run_writer *w, sqlite3_stmt *s, const char *key, double v)
 {
     sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_double(s, 2, v);
-    return step(w, s);
+    return run_write_step(w, s);
 }
 
-static int write_meta(const struct writer *w)
+static int write_meta(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
     struct sonde_stack_sums sums = { 0 };
@@ -332,7 +333,7 @@ static int write_meta(const struct writer *w)
         { "mended_samples", sums.mended },
     };
     sqlite3_stmt *s;
-    int rc = prepare(w, "INSERT INTO meta VALUES(?1, ?2)", &s);
+    int rc = run_write_prepare(w, "INSERT INTO meta VALUES(?1, ?2)", &s);
     for (size_t i = 0; !rc && i < SONDE_COUNT(texts); i++) {
         rc = meta_text(w, s, texts[i].key, texts[i].text);
     }
@@ -345,60 +346,60 @@ static int write_meta(const struct writer *w)
     return rc;
 }
 
-static int written(const struct writer *w, int rc)
+static int run_write_written(const struct run_writer *w, int rc)
 {
     if (rc == SQLITE_OK) return 0;
-    if (rc != SQLITE_NOMEM) return failed(w);
+    if (rc != SQLITE_NOMEM) return run_write_failed(w);
     return sonde_err_set(w->err, SONDE_ENOMEM, "writing '%s' failed: out of memory", w->path);
 }
 
-static int write_heap(const struct writer *w)
+static int write_heap(const struct run_writer *w)
 {
     errno = 0;
-    return w->p->heap ? written(w, sonde_run_heap_write(w->db, w->p)) : 0;
+    return w->p->heap ? run_write_written(w, sonde_run_heap_write(w->db, w->p)) : 0;
 }
 
-static int write_infer(const struct writer *w)
+static int write_infer(const struct run_writer *w)
 {
     errno = 0;
-    return w->p->infer ? written(w, sonde_run_infer_write(w->db, w->p)) : 0;
+    return w->p->infer ? run_write_written(w, sonde_run_infer_write(w->db, w->p)) : 0;
 }
 
-static int write_engine(const struct writer *w)
+static int write_engine(const struct run_writer *w)
 {
     errno = 0;
-    return w->p->engine_run ? written(w, sonde_run_engine_write(w->db, w->p)) : 0;
+    return w->p->engine_run ? run_write_written(w, sonde_run_engine_write(w->db, w->p)) : 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
 /* The database at temp, open and committed: w->db, also after a failure. */
-static int write_database(struct writer *w, const char *temp)
+static int write_database(struct run_writer *w, const char *temp)
 {
-    int (*const parts[])(const struct writer *) = {
+    int (*const parts[])(const struct run_writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
         write_stacks,    write_threads, write_spans,   write_parts,     write_samples,
         write_heap,      write_infer,   write_engine,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {
-        rc = w->db ? failed(w) : sonde_err_set(w->err, SONDE_ENOMEM, "out of memory");
+        rc = w->db ? run_write_failed(w) : sonde_err_set(w->err, SONDE_ENOMEM, "out of memory");
     }
-    if (!rc) rc = execute(w, schema);
+    if (!rc) rc = run_write_execute(w, schema);
     for (size_t i = 0; !rc && i < SONDE_COUNT(parts); i++) rc = parts[i](w);
-    return rc ? rc : execute(w, "COMMIT");
+    return rc ? rc : run_write_execute(w, "COMMIT");
 }
 
-static int close_database(struct writer *w, int rc)
+static int close_database(struct run_writer *w, int rc)
 {
-    if (!rc && sqlite3_close(w->db) != SQLITE_OK) rc = failed(w);
+    if (!rc && sqlite3_close(w->db) != SQLITE_OK) rc = run_write_failed(w);
     else if (!rc) w->db = NULL;
     sqlite3_close_v2(w->db);
     return rc;
 }
 
 /* What is at path is whole, or as it was before. */
-static int finish(const struct writer *w, int fd, const char *temp, const char *real)
+static int run_write_finish(const struct run_writer *w, int fd, const char *temp, const char *real)
 {
     const mode_t mask = umask(0);
     umask(mask);
@@ -407,8 +408,8 @@ static int finish(const struct writer *w, int fd, const char *temp, const char *
 }
 
 /* An empty file that can be renamed to real: a descriptor, or what is wrong. */
-static int create_beside(const char *path, const char *real, char *temp, size_t temp_size,
-                         struct sonde_err *err)
+static int run_write_create_beside(const char *path, const char *real, char *temp, size_t temp_size,
+                                   struct sonde_err *err)
 {
     const int n = snprintf(temp, temp_size, "%s.XXXXXX", real);
     if (n < 0 || (size_t)n >= temp_size) {
@@ -420,13 +421,13 @@ static int create_beside(const char *path, const char *real, char *temp, size_t 
                          "cannot create a file beside '%s': %s", path, strerror(errno));
 }
 
-static int save_to(struct writer *w, const char *real)
+static int save_to(struct run_writer *w, const char *real)
 {
     char temp[4096];
-    const int fd = create_beside(w->path, real, temp, sizeof(temp), w->err);
+    const int fd = run_write_create_beside(w->path, real, temp, sizeof(temp), w->err);
     if (fd < 0) return fd;
     int rc = close_database(w, write_database(w, temp));
-    if (!rc) rc = finish(w, fd, temp, real);
+    if (!rc) rc = run_write_finish(w, fd, temp, real);
     if (rc) unlink(temp);
     close(fd);
     return rc;
@@ -445,7 +446,7 @@ int sonde_run_check(const char *path, struct sonde_err *err)
     int rc = check_kind(path, err);
     if (rc) return rc;
     char *real = realpath(path, NULL);
-    const int fd = create_beside(path, real ? real : path, temp, sizeof(temp), err);
+    const int fd = run_write_create_beside(path, real ? real : path, temp, sizeof(temp), err);
     free(real); /* realpath's own allocation */
     if (fd < 0) return fd;
     unlink(temp);
@@ -456,7 +457,7 @@ int sonde_run_check(const char *path, struct sonde_err *err)
 int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde_err *err)
 {
     assert(path && p);
-    struct writer w = { .p = p, .path = path, .err = err };
+    struct run_writer w = { .p = p, .path = path, .err = err };
     int rc = check_kind(path, err);
     if (rc) return rc;
     /* Replace what a symbolic link points to, not the link. */
@@ -469,7 +470,7 @@ int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde
 int sonde_run_save_bytes(const struct sonde_profile *p, struct sonde_buf *out,
                          struct sonde_err *err)
 {
-    struct writer w = { .p = p, .path = "the run", .err = err };
+    struct run_writer w = { .p = p, .path = "the run", .err = err };
     int rc = write_database(&w, ":memory:");
     sqlite3_int64 len = 0;
     unsigned char *bytes = rc ? NULL : sqlite3_serialize(w.db, "main", &len, 0);

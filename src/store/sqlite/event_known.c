@@ -12,30 +12,34 @@
 
 enum { KNOWN_MAX = 16384 };
 
-static uint64_t key_of(uint32_t pid, uint64_t id) { return id ^ (uint64_t)pid * 0x9e3779b97f4a7c15ull; }
+static uint64_t store_event_known_key_of(uint32_t pid, uint64_t id)
+{
+    return id ^ (uint64_t)pid * 0x9e3779b97f4a7c15ull;
+}
 
-static int by_number(const void *a, const void *b)
+static int store_event_known_by_number(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-static int note(struct store_known *k, uint32_t pid, uint64_t id, uint64_t time_ns)
+static int store_event_known_note(struct store_known *k, uint32_t pid, uint64_t id,
+                                  uint64_t time_ns)
 {
     const int64_t time_ms = (int64_t)(time_ns / 1000000);
     if (!k->count || time_ms < k->oldest_ms) k->oldest_ms = time_ms;
-    k->keys[k->count++] = key_of(pid, id);
+    k->keys[k->count++] = store_event_known_key_of(pid, id);
     return k->count == KNOWN_MAX;
 }
 
-static int note_span(const struct sonde_model_span *span, void *arg)
+static int store_event_known_note_span(const struct sonde_model_span *span, void *arg)
 {
-    return note(arg, span->pid, span->id, span->start_ns);
+    return store_event_known_note(arg, span->pid, span->id, span->start_ns);
 }
 
 static int note_request(const struct sonde_infer_request *r, void *arg)
 {
-    return note(arg, r->pid, r->id, r->arrived_ns);
+    return store_event_known_note(arg, r->pid, r->id, r->arrived_ns);
 }
 
 void store_known_load(struct sonde_store *s)
@@ -48,10 +52,10 @@ void store_known_load(struct sonde_store *s)
                                    .keys = sonde__calloc(KNOWN_MAX, sizeof(*k->keys)) };
         if (!k->keys) return; /* some may be there twice */
         /* A batch that cannot be read is told when somebody asks for it. */
-        if (i == STORE_SPANS) store_spans(s, &newest, note_span, k, NULL, &err);
+        if (i == STORE_SPANS) store_spans(s, &newest, store_event_known_note_span, k, NULL, &err);
         else store_requests(s, &newest, note_request, k, NULL, &err);
         if (k->count < KNOWN_MAX) k->oldest_ms = INT64_MIN; /* that is all there is */
-        qsort(k->keys, k->count, sizeof(*k->keys), by_number);
+        qsort(k->keys, k->count, sizeof(*k->keys), store_event_known_by_number);
     }
 }
 
@@ -67,7 +71,7 @@ int store_is_known(const struct store_known *k, uint32_t pid, uint64_t id, uint6
 {
     const int64_t time_ms = (int64_t)(time_ns / 1000000);
     if (!k->count || time_ms >= k->since_ms) return 0;
-    const uint64_t key = key_of(pid, id);
+    const uint64_t key = store_event_known_key_of(pid, id);
     return time_ms < k->oldest_ms ||
-           bsearch(&key, k->keys, k->count, sizeof(key), by_number) != NULL;
+           bsearch(&key, k->keys, k->count, sizeof(key), store_event_known_by_number) != NULL;
 }

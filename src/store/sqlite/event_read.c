@@ -10,7 +10,7 @@
 
 enum { PLAIN_MAX = 16 << 20 }; /* bytes of a batch; what is written has 1 MiB at the most */
 
-struct reading {
+struct store_event_reading {
     struct sonde_store *s;
     int kind;
     const struct sonde_store_range *q;
@@ -26,31 +26,31 @@ struct reading {
     struct sonde_err *err;
 };
 
-static int in_range(const struct reading *k, uint64_t time_ns)
+static int store_event_read_in_range(const struct store_event_reading *k, uint64_t time_ns)
 {
     const int64_t ms = (int64_t)(time_ns / 1000000);
     return ms >= k->from_ms && ms <= k->to_ms;
 }
 
-static int show(struct reading *k, struct sonde_chunk_in record)
+static int store_event_read_show(struct store_event_reading *k, struct sonde_chunk_in record)
 {
     int rc, enough = 0;
     if (k->kind == STORE_SPANS) {
         struct sonde_model_span span;
         rc = sonde_event_get_span(&record, k->room, &span);
-        if (rc || !in_range(k, span.start_ns)) return rc;
+        if (rc || !store_event_read_in_range(k, span.start_ns)) return rc;
         enough = k->row.span(&span, k->arg);
     } else {
         struct sonde_infer_request r;
         rc = sonde_event_get_request(&record, k->room, &r);
-        if (rc || !in_range(k, r.arrived_ns)) return rc;
+        if (rc || !store_event_read_in_range(k, r.arrived_ns)) return rc;
         enough = k->row.request(&r, k->arg);
     }
     k->done = enough || ++k->shown == k->q->limit;
     return 0;
 }
 
-static int damaged(struct reading *k, int rc, int64_t id)
+static int store_event_read_damaged(struct store_event_reading *k, int rc, int64_t id)
 {
     if (rc == SONDE_ENOMEM) return sonde_err_set(k->err, rc, "no memory to read the store");
     return sonde_err_set(k->err, rc, "store '%s' is damaged: table %s, row %lld cannot be read",
@@ -58,23 +58,23 @@ static int damaged(struct reading *k, int rc, int64_t id)
 }
 
 /* All of a batch, from its end. */
-static int show_batch(struct reading *k, const struct sonde_buf *plain, uint64_t kept, int64_t id)
+static int show_batch(struct store_event_reading *k, const struct sonde_buf *plain, uint64_t kept, int64_t id)
 {
     const unsigned char *bytes = (const unsigned char *)plain->data;
     struct sonde_chunk_in in = { bytes, bytes + plain->len, 0 };
     if (!kept) return 0;
-    if (kept > plain->len) return damaged(k, SONDE_EFORMAT, id);
+    if (kept > plain->len) return store_event_read_damaged(k, SONDE_EFORMAT, id);
     struct sonde_chunk_in *records = sonde__calloc(kept, sizeof(*records));
-    if (!records) return damaged(k, SONDE_ENOMEM, id);
+    if (!records) return store_event_read_damaged(k, SONDE_ENOMEM, id);
     uint64_t n = 0;
     while (n < kept && sonde_event_next(&in, &records[n])) n++;
     int rc = n == kept && in.at == in.end ? 0 : SONDE_EFORMAT;
-    while (!rc && n > 0 && !k->done) rc = show(k, records[--n]);
+    while (!rc && n > 0 && !k->done) rc = store_event_read_show(k, records[--n]);
     sonde__free(records);
-    return rc ? damaged(k, rc, id) : 0;
+    return rc ? store_event_read_damaged(k, rc, id) : 0;
 }
 
-static void note_counts(struct reading *k, uint64_t kept, uint64_t seen)
+static void note_counts(struct store_event_reading *k, uint64_t kept, uint64_t seen)
 {
     if (!k->counts) return;
     k->counts->kept += kept;
@@ -82,7 +82,7 @@ static void note_counts(struct reading *k, uint64_t kept, uint64_t seen)
 }
 
 /* Copies: what is in memory goes on. */
-static int show_memory(struct reading *k)
+static int show_memory(struct store_event_reading *k)
 {
     const struct store_batch *const batches[2] = { &k->s->events[k->kind].open,
                                                    &k->s->events[k->kind].out };
@@ -98,7 +98,7 @@ static int show_memory(struct reading *k)
     sonde_unlock(&k->s->lock);
     int rc = 0;
     for (int i = 0; i < 2 && !rc && !k->done; i++) {
-        if (k->plain[i].error) return damaged(k, SONDE_ENOMEM, 0);
+        if (k->plain[i].error) return store_event_read_damaged(k, SONDE_ENOMEM, 0);
         note_counts(k, kept[i], seen[i]);
         rc = show_batch(k, &k->plain[i], kept[i], k->id[i]);
     }
@@ -106,7 +106,7 @@ static int show_memory(struct reading *k)
 }
 
 /* id, kept, seen, plain_bytes, data */
-static int show_row(struct reading *k, sqlite3_stmt *st)
+static int show_row(struct store_event_reading *k, sqlite3_stmt *st)
 {
     const int64_t id = sqlite3_column_int64(st, 0);
     if (id == k->id[0] || id == k->id[1]) return 0; /* it was in memory a moment ago */
@@ -116,19 +116,19 @@ static int show_row(struct reading *k, sqlite3_stmt *st)
     struct sonde_buf *plain = &k->plain[2];
     sonde_buf_reset(plain);
     uLongf plain_len = len;
-    if (!packed || len > PLAIN_MAX) return damaged(k, SONDE_EFORMAT, id);
+    if (!packed || len > PLAIN_MAX) return store_event_read_damaged(k, SONDE_EFORMAT, id);
     char *room = sonde_buf_reserve(plain, len + 1);
-    if (!room) return damaged(k, SONDE_ENOMEM, id);
+    if (!room) return store_event_read_damaged(k, SONDE_ENOMEM, id);
     if (uncompress((Bytef *)room, &plain_len, packed, (uLong)sqlite3_column_bytes(st, 4)) != Z_OK ||
         plain_len != len) {
-        return damaged(k, SONDE_EFORMAT, id);
+        return store_event_read_damaged(k, SONDE_EFORMAT, id);
     }
     plain->len = len;
     note_counts(k, kept, (uint64_t)sqlite3_column_int64(st, 2));
     return show_batch(k, plain, kept, id);
 }
 
-static int show_disk(struct reading *k)
+static int show_disk(struct store_event_reading *k)
 {
     static const char *const sql[STORE_EVENTS] = {
         "SELECT id, kept, seen, plain_bytes, data FROM spans WHERE to_ms >= ?1 AND from_ms <= ?2"
@@ -152,7 +152,7 @@ static int show_disk(struct reading *k)
     return rc;
 }
 
-static int read_events(struct reading *k)
+static int store_event_read_events(struct store_event_reading *k)
 {
     k->from_ms = store_milliseconds(k->q->from_s);
     k->to_ms = k->q->to_s > 0 ? store_milliseconds(k->q->to_s) : INT64_MAX;
@@ -175,16 +175,16 @@ int store_spans(struct sonde_store *s, const struct sonde_store_range *q,
                 int (*row)(const struct sonde_model_span *span, void *arg), void *arg,
                 struct sonde_store_counts *counts, struct sonde_err *err)
 {
-    struct reading k = { .s = s, .kind = STORE_SPANS, .q = q, .row.span = row, .arg = arg,
+    struct store_event_reading k = { .s = s, .kind = STORE_SPANS, .q = q, .row.span = row, .arg = arg,
                          .counts = counts, .err = err };
-    return read_events(&k);
+    return store_event_read_events(&k);
 }
 
 int store_requests(struct sonde_store *s, const struct sonde_store_range *q,
                    int (*row)(const struct sonde_infer_request *r, void *arg), void *arg,
                    struct sonde_store_counts *counts, struct sonde_err *err)
 {
-    struct reading k = { .s = s, .kind = STORE_REQUESTS, .q = q, .row.request = row, .arg = arg,
+    struct store_event_reading k = { .s = s, .kind = STORE_REQUESTS, .q = q, .row.request = row, .arg = arg,
                          .counts = counts, .err = err };
-    return read_events(&k);
+    return store_event_read_events(&k);
 }

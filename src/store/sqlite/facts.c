@@ -29,7 +29,8 @@ static sqlite3 *open_bytes(const void *data, size_t len)
     return db;
 }
 
-static int put_modules(struct sonde_store *s, sqlite3 *from, int64_t run, struct sonde_err *err)
+static int store_facts_put_modules(struct sonde_store *s, sqlite3 *from, int64_t run,
+                                   struct sonde_err *err)
 {
     sqlite3_stmt *in = NULL, *out = NULL;
     int rc = 0;
@@ -54,8 +55,8 @@ static int put_modules(struct sonde_store *s, sqlite3 *from, int64_t run, struct
     return rc;
 }
 
-static int put_heap(struct sonde_store *s, sqlite3 *from, int64_t run, uint64_t profile,
-                    const struct sonde_store_profile *p, struct sonde_err *err)
+static int store_facts_put_heap(struct sonde_store *s, sqlite3 *from, int64_t run, uint64_t profile,
+                                const struct sonde_store_profile *p, struct sonde_err *err)
 {
     sqlite3_stmt *in = NULL, *out = NULL;
     if (sqlite3_prepare_v2(from, "SELECT full, live_bytes, live_count, alloc_bytes, alloc_count,"
@@ -91,8 +92,8 @@ int store_facts_put(struct sonde_store *s, const struct sonde_store_profile *p, 
     if (!from) return 0;
     int rc = store_number(s, s->db, "SELECT run FROM profiles WHERE id = ?1", (int64_t)profile, &run,
                           err);
-    if (!rc) rc = put_modules(s, from, run, err);
-    if (!rc) rc = put_heap(s, from, run, profile, p, err);
+    if (!rc) rc = store_facts_put_modules(s, from, run, err);
+    if (!rc) rc = store_facts_put_heap(s, from, run, profile, p, err);
     sqlite3_close_v2(from);
     return rc;
 }
@@ -100,8 +101,9 @@ int store_facts_put(struct sonde_store *s, const struct sonde_store_profile *p, 
 /* ---- Reading ------------------------------------------------------------------------------------- */
 
 /* row() for each row of a query with the run's number. */
-static int each_row(struct sonde_store *s, const char *sql, uint32_t run,
-                    void (*row)(sqlite3_stmt *st, void *arg), void *arg, struct sonde_err *err)
+static int store_facts_each_row(struct sonde_store *s, const char *sql, uint32_t run,
+                                void (*row)(sqlite3_stmt *st, void *arg), void *arg,
+                                struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
     int rc = 0, got = SQLITE_DONE;
@@ -131,8 +133,9 @@ int store_modules(struct sonde_store *s, uint32_t run,
                   struct sonde_err *err)
 {
     struct modules_to to = { row, arg };
-    return each_row(s, "SELECT path, build_id FROM modules WHERE run = ?1 ORDER BY path", run,
-                    show_module, &to, err);
+    return store_facts_each_row(s,
+                                "SELECT path, build_id FROM modules WHERE run = ?1 ORDER BY path",
+                                run, show_module, &to, err);
 }
 
 struct heaps_to { void (*row)(const struct sonde_store_heap *h, void *arg); void *arg; };
@@ -161,7 +164,10 @@ int store_heaps(struct sonde_store *s, uint32_t run,
                 struct sonde_err *err)
 {
     struct heaps_to to = { row, arg };
-    return each_row(s, "SELECT profile, time_ms, program, exact, live_bytes, live_count,"
-                    " alloc_bytes, alloc_count, peak_bytes, rss_bytes, lost_bytes FROM heaps"
-                    " WHERE run = ?1 ORDER BY profile DESC", run, show_heap, &to, err);
+    return store_facts_each_row(
+        s,
+        "SELECT profile, time_ms, program, exact, live_bytes, live_count,"
+        " alloc_bytes, alloc_count, peak_bytes, rss_bytes, lost_bytes FROM heaps"
+        " WHERE run = ?1 ORDER BY profile DESC",
+        run, show_heap, &to, err);
 }

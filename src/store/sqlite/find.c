@@ -41,7 +41,7 @@ static int is_time(const char *text, double start_s)
            !strcmp(id, text);
 }
 
-static void look(const struct sonde_store_profile *p, void *arg)
+static void store_find_look(const struct sonde_store_profile *p, void *arg)
 {
     struct finding *f = arg;
     /* Newest first: the first one is it. */
@@ -62,7 +62,7 @@ int sonde_store_profile_find(const struct sonde_store_ops *ops, struct sonde_sto
     struct finding f = { .text = text, .out = out };
     const size_t len = strlen(text);
     if (len && len < 20 && strspn(text, DIGITS) == len) f.id = strtoull(text, NULL, 10);
-    const int rc = ops->profiles(s, NULL, look, &f, err);
+    const int rc = ops->profiles(s, NULL, store_find_look, &f, err);
     if (rc) return rc;
     return f.found ? 0 : sonde_err_set(err, SONDE_ENOENT, "there is no profile \"%.100s\"", text);
 }

@@ -7,7 +7,7 @@
 
 enum { TEXT_MAX = 16 << 10, FINDINGS_MAX = 100000 };
 
-static int check(const struct sonde_store_finding *f, struct sonde_err *err)
+static int store_findings_check(const struct sonde_store_finding *f, struct sonde_err *err)
 {
     if (!f->kind || !f->kind[0] || !store_name_ok(f->kind)) {
         return sonde_err_set(err, SONDE_EINVAL, "a finding's kind '%.100s' is no name: up to %d "
@@ -26,7 +26,7 @@ int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f
                       struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
-    int rc = check(f, err);
+    int rc = store_findings_check(f, err);
     if (rc) return rc;
     sonde_lock(&s->db_lock);
     int64_t run = s->run;

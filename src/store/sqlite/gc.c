@@ -193,8 +193,8 @@ static int by_age(struct sonde_store *s, const struct sonde_store_retention *kee
     return rc;
 }
 
-static int by_count(struct sonde_store *s, const struct sonde_store_retention *keep,
-                    struct sonde_err *err)
+static int store_gc_by_count(struct sonde_store *s, const struct sonde_store_retention *keep,
+                             struct sonde_err *err)
 {
     int64_t count = 0;
     if (!keep->profiles) return 0;
@@ -232,8 +232,8 @@ enum { OLD_BLOCK, OLD_PROFILE, OLD_SPANS, OLD_REQUESTS, OLD_KINDS };
 
 /* The oldest goes first, whatever it is; of blocks the finest, since the others say the same of its
  * time in fewer bytes. */
-static int by_size(struct sonde_store *s, const struct sonde_store_retention *keep,
-                   struct sonde_err *err)
+static int store_gc_by_size(struct sonde_store *s, const struct sonde_store_retention *keep,
+                            struct sonde_err *err)
 {
     static const char *const oldest[OLD_KINDS] = {
         "SELECT id FROM blocks ORDER BY tier, to_ms LIMIT 1",
@@ -270,7 +270,7 @@ static int by_size(struct sonde_store *s, const struct sonde_store_retention *ke
 
 /* Names, some at a time in the order of their numbers; those of nothing that is left go. 1 = some
  * went; gc_series is 0 when all were looked at. */
-static int names(struct sonde_store *s, int64_t before_ms, struct sonde_err *err)
+static int store_gc_names(struct sonde_store *s, int64_t before_ms, struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(s->db, "SELECT id, seen_ms FROM series WHERE id > ?1 ORDER BY id"
@@ -304,7 +304,7 @@ static int names(struct sonde_store *s, int64_t before_ms, struct sonde_err *err
 }
 
 /* Runs and names of which nothing is left. */
-static int leftovers(struct sonde_store *s, struct sonde_err *err)
+static int store_gc_leftovers(struct sonde_store *s, struct sonde_err *err)
 {
     uint32_t live = 0;
     int rc = store_live_run(s, &live, err);
@@ -327,7 +327,7 @@ static int leftovers(struct sonde_store *s, struct sonde_err *err)
         s->gc_series = 0;
         return rc;
     }
-    return names(s, oldest - SERIES_MARGIN_MS, err);
+    return store_gc_names(s, oldest - SERIES_MARGIN_MS, err);
 }
 
 int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *keep,
@@ -336,9 +336,9 @@ int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *kee
     int rc = store_run_sql(s, SQL_BEGIN, err);
     int more = rc;
     if (!rc) more = by_age(s, keep, err);
-    if (!more) more = by_count(s, keep, err);
-    if (!more) more = by_size(s, keep, err);
-    if (!more) more = leftovers(s, err);
+    if (!more) more = store_gc_by_count(s, keep, err);
+    if (!more) more = store_gc_by_size(s, keep, err);
+    if (!more) more = store_gc_leftovers(s, err);
     if (!rc && more >= 0) rc = store_run_sql(s, SQL_COMMIT, err);
     store_rollback(s);
     return rc ? rc : more;

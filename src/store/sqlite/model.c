@@ -63,8 +63,8 @@ static void choose_scale(struct sonde_model_series *s)
 }
 
 /* The slot of s, plus 1; 0 = it is not stored. */
-static uint32_t slot_of(struct sonde_store_feed *f, const struct sonde_model *m,
-                        struct sonde_model_series *s)
+static uint32_t store_model_slot_of(struct sonde_store_feed *f, const struct sonde_model *m,
+                                    struct sonde_model_series *s)
 {
     enum { RETRY_TICKS = 60 };
     if (s->stored != UNKNOWN && s->stored != REFUSED) return s->stored;
@@ -88,22 +88,22 @@ static uint32_t slot_of(struct sonde_store_feed *f, const struct sonde_model *m,
     return s->stored == REFUSED ? 0 : s->stored;
 }
 
-static uint64_t bits_of(double d)
+static uint64_t store_model_bits_of(double d)
 {
     uint64_t v;
     memcpy(&v, &d, sizeof(v));
     return v;
 }
 
-static void put_value(struct sonde_store_feed *f, const struct sonde_model *m,
-                      const struct sonde_model_series *s, uint32_t slot)
+static void store_model_put_value(struct sonde_store_feed *f, const struct sonde_model *m,
+                                  const struct sonde_model_series *s, uint32_t slot)
 {
     struct sonde_store_value *v = &f->tick.values[f->tick.count];
     *v = (struct sonde_store_value){ .slot = slot };
     if (s->family->type == SONDE_COUNTER) {
         v->value = s->counter;
     } else if (s->family->type == SONDE_GAUGE) {
-        v->value = bits_of(s->gauge);
+        v->value = store_model_bits_of(s->gauge);
     } else {
         static const struct sonde_hist_delta nothing;
         const size_t at = (size_t)((m->tick - 1) % SONDE_HISTORY), from = f->data.len;
@@ -147,8 +147,8 @@ void sonde_store_feed_tick(struct sonde_model *m, void *arg)
             struct sonde_model_series *s = family->series[k];
             if (is_over(m, s)) continue;
             if (s->real && family->type == SONDE_COUNTER) choose_scale(s);
-            const uint32_t slot = slot_of(f, m, s);
-            if (slot) put_value(f, m, s, slot - 1);
+            const uint32_t slot = store_model_slot_of(f, m, s);
+            if (slot) store_model_put_value(f, m, s, slot - 1);
         }
     }
     if (f->data.error) return;

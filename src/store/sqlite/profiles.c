@@ -15,8 +15,8 @@ struct packed {
     size_t plain_len;
 };
 
-static int pack(const struct sonde_store_profile *p, const void *data, size_t len,
-                struct packed *out, struct sonde_err *err)
+static int store_profiles_pack(const struct sonde_store_profile *p, const void *data, size_t len,
+                               struct packed *out, struct sonde_err *err)
 {
     if (!store_name_ok(p->name)) {
         return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is no name: up to %d letters, digits and "
@@ -34,8 +34,8 @@ static int pack(const struct sonde_store_profile *p, const void *data, size_t le
     return sonde_err_set(err, SONDE_ENOMEM, "no memory to store a profile");
 }
 
-static int insert(struct sonde_store *s, const struct sonde_store_profile *p,
-                  const struct packed *packed, uint64_t *id, struct sonde_err *err)
+static int store_profiles_insert(struct sonde_store *s, const struct sonde_store_profile *p,
+                                 const struct packed *packed, uint64_t *id, struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
     int64_t run = s->run;
@@ -76,13 +76,13 @@ int store_profile_replace(struct sonde_store *s, const struct sonde_store_profil
 {
     struct packed packed;
     uint64_t made = 0;
-    int rc = pack(p, data, len, &packed, err);
+    int rc = store_profiles_pack(p, data, len, &packed, err);
     if (rc) return rc;
     sonde_lock(&s->db_lock);
     rc = store_writable(s, err);
     if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
     if (!rc) {
-        rc = insert(s, p, &packed, &made, err);
+        rc = store_profiles_insert(s, p, &packed, &made, err);
         if (!rc) rc = store_facts_put(s, p, data, len, made, err);
         for (size_t i = 0; i < id_count && !rc; i++) {
             /* Numbers are used again: one that was deleted meanwhile may be somebody else's now. */

@@ -32,7 +32,7 @@ struct asking {
     int64_t bucket;                /* of the last point */
     struct sonde_store_point all;
     double scale, divisor;         /* of the series */
-    struct merged { /* histograms of the last point, and of everything */
+    struct store_query_merged { /* histograms of the last point, and of everything */
         uint64_t n[SONDE__HIST_BUCKETS];
         uint64_t zero, count;
         uint64_t octaves[2];       /* bits: which have anything */
@@ -55,7 +55,7 @@ static double raw_value(const struct asking *k, double raw)
     return k->divisor > 0 ? raw / k->divisor : raw * k->scale;
 }
 
-static void quantiles(const struct merged *m, double scale, struct sonde_store_point *p)
+static void store_query_quantiles(const struct store_query_merged *m, double scale, struct sonde_store_point *p)
 {
     const uint64_t *octave[SONDE__HIST_OCTAVES] = { NULL };
     uint32_t first = UINT32_MAX, last = 0;
@@ -78,7 +78,7 @@ static void quantiles(const struct merged *m, double scale, struct sonde_store_p
     p->p99 = sonde_quantile(0.99, m->zero, octave, scale);
 }
 
-static void merged_reset(struct merged *m)
+static void merged_reset(struct store_query_merged *m)
 {
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
         if (m->octaves[o / 64] >> o % 64 & 1) memset(m->n + o * 64, 0, 64 * sizeof(m->n[0]));
@@ -86,7 +86,7 @@ static void merged_reset(struct merged *m)
     m->octaves[0] = m->octaves[1] = m->zero = m->count = 0;
 }
 
-static void merged_add(struct merged *m, const struct store_in *p)
+static void merged_add(struct store_query_merged *m, const struct store_in *p)
 {
     const struct sonde_hist_column *h = p->hist;
     m->zero += h->zero[p->entry];
@@ -138,7 +138,7 @@ static void finish_point(struct asking *k)
 {
     if (!k->count || k->series->type != SONDE_HISTOGRAM) return;
     k->points[k->count - 1].count = (double)k->step.count;
-    quantiles(&k->step, k->scale, &k->points[k->count - 1]);
+    store_query_quantiles(&k->step, k->scale, &k->points[k->count - 1]);
     merged_reset(&k->step);
 }
 
@@ -179,7 +179,7 @@ static void give_raw(struct asking *k, const struct store_in *in)
     }
 }
 
-static void add_point(const struct store_in *in, void *arg)
+static void store_query_add_point(const struct store_in *in, void *arg)
 {
     struct asking *k = arg;
     if (k->error) return;
@@ -289,7 +289,7 @@ static void choose_tiers(struct asking *k, uint32_t run)
     }
 }
 
-static int by_time(const void *a, const void *b)
+static int store_query_by_time(const void *a, const void *b)
 {
     const struct store_source *x = a, *y = b;
     const int64_t p = x->use_from_ms > x->from_ms ? x->use_from_ms : x->from_ms;
@@ -320,7 +320,7 @@ static int find_sources(struct asking *k)
         if (used || b->block) k->sources.at[kept++] = *b;
     }
     k->sources.count = kept;
-    if (kept) qsort(k->sources.at, kept, sizeof(*k->sources.at), by_time);
+    if (kept) qsort(k->sources.at, kept, sizeof(*k->sources.at), store_query_by_time);
     return 0;
 }
 
@@ -347,14 +347,15 @@ static int ask_series(struct asking *k, const struct sonde_store_series *series)
     merged_reset(&k->whole);
     int rc = 0;
     for (size_t i = 0; i < k->sources.count && !rc && !k->error; i++) {
-        rc = store_each(k->reader, &k->sources.at[i], series->id, series->type, add_point, k);
+        rc = store_each(k->reader, &k->sources.at[i], series->id, series->type,
+                        store_query_add_point, k);
     }
     if (!rc) rc = k->error;
     if (rc || !k->count) return rc;
     finish_point(k);
     if (series->type == SONDE_HISTOGRAM) {
         k->all.count = (double)k->whole.count;
-        quantiles(&k->whole, k->scale, &k->all);
+        store_query_quantiles(&k->whole, k->scale, &k->all);
     }
     k->total += k->count;
     k->sink->series(series, &k->all, k->points, k->count, k->sink->arg);
@@ -407,7 +408,7 @@ static int ask_gaps(struct asking *k)
 }
 
 /* Another process may write it: what it has not packed is read anew, as of the same moment. */
-static int read_head(struct asking *k)
+static int store_query_read_head(struct asking *k)
 {
     struct sonde_store *s = k->s;
     if (s->started || s->db) return 0;
@@ -445,7 +446,7 @@ int store_query(struct sonde_store *s, const struct sonde_store_query *q,
     sonde_lock(&s->read_lock);
     int rc = s->read ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is being replaced", s->path);
     if (!rc && sqlite3_exec(s->read, "BEGIN", NULL, NULL, NULL)) rc = store_failed(s, s->read, err);
-    if (!rc) rc = read_head(k);
+    if (!rc) rc = store_query_read_head(k);
     if (!rc) rc = find_sources(k);
     if (!rc) rc = store_reader_create(s, s->read, err, &k->reader);
     if (!rc) rc = ask_all(k);

@@ -141,7 +141,7 @@ void store_reader_destroy(struct store_reader *r)
     sonde__free(r);
 }
 
-static int bad(struct store_reader *r, const char *table, int64_t id)
+static int store_read_bad(struct store_reader *r, const char *table, int64_t id)
 {
     return sonde_err_set(r->err, SONDE_EFORMAT, "store '%s' is damaged: table %s, row %lld cannot "
                          "be read; `sonde gc` removes nothing but what is old: copy out what is "
@@ -152,7 +152,9 @@ static int bad(struct store_reader *r, const char *table, int64_t id)
 static int load_times(struct store_reader *r, struct store_source *source)
 {
     if (source->time_ms) return 0;
-    if (!source->ticks || source->ticks > BLOCK_TICKS_MAX) return bad(r, "blocks", source->id);
+    if (!source->ticks || source->ticks > BLOCK_TICKS_MAX) {
+        return store_read_bad(r, "blocks", source->id);
+    }
     int64_t *times = sonde__calloc(source->ticks, sizeof(*times));
     if (!times) return sonde_err_set(r->err, SONDE_ENOMEM, "no memory to read the store");
     sqlite3_bind_int64(r->times, 1, source->id);
@@ -163,7 +165,7 @@ static int load_times(struct store_reader *r, struct store_source *source)
         const void *data = sqlite3_column_blob(r->times, 0);
         const size_t len = (size_t)sqlite3_column_bytes(r->times, 0);
         if (block_get_times(data ? data : "", len, source->ticks, times)) {
-            rc = bad(r, "blocks", source->id);
+            rc = store_read_bad(r, "blocks", source->id);
         }
     }
     sqlite3_reset(r->times);
@@ -179,7 +181,7 @@ static double number_of(uint64_t bits)
     return d;
 }
 
-struct column {
+struct store_read_column {
     const struct block_chunk *c;
     const uint64_t *v;
     const struct sonde_hist_column *hist;
@@ -201,7 +203,7 @@ static double first_tick_ms(const struct store_source *source, const int64_t *ti
 }
 
 /* Ticks of a column that are of interest. */
-static void each_tick(const struct store_source *source, const struct column *k,
+static void each_tick(const struct store_source *source, const struct store_read_column *k,
                       enum sonde_type type, void (*point)(const struct store_in *p, void *arg),
                       void *arg)
 {
@@ -278,7 +280,7 @@ static int each_in_memory(struct store_reader *r, struct store_source *source, u
     }
     sonde_unlock(&r->s->lock);
     if (rc) return sonde_err_set(r->err, rc, "no memory to read the store");
-    const struct column k = { &c, r->v, &r->hist, r->time_ms };
+    const struct store_read_column k = { &c, r->v, &r->hist, r->time_ms };
     each_tick(source, &k, type, point, arg);
     return 0;
 }
@@ -300,16 +302,16 @@ int store_each(struct store_reader *r, struct store_source *source, uint32_t ser
             rc = load_times(r, source);
             if (!rc) {
                 rc = block_get_column(data, len, type, source->ticks, &c, r->v, &r->hist);
-                const struct column k = { &c, r->v, &r->hist, source->time_ms };
+                const struct store_read_column k = { &c, r->v, &r->hist, source->time_ms };
                 if (!rc) each_tick(source, &k, type, point, arg);
-                else rc = bad(r, "chunks", id);
+                else rc = store_read_bad(r, "chunks", id);
             }
         } else {
             const uint32_t buckets = (uint32_t)(store_tier_block_ms[source->tier] /
                                                 store_tier_ms[source->tier]);
             rc = get_rolled(data, len, type, buckets, &r->rolled);
             if (!rc) each_bucket(source, &r->rolled, type, point, arg);
-            else rc = bad(r, "chunks", id);
+            else rc = store_read_bad(r, "chunks", id);
         }
     }
     sqlite3_reset(r->chunk);

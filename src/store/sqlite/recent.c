@@ -70,7 +70,7 @@ static int is_abandoned(int folder_fd)
 }
 
 /* What agents left that were killed while they made theirs. */
-static void sweep(const char *parent)
+static void store_recent_sweep(const char *parent)
 {
     DIR *dir = opendir(parent);
     if (!dir) return;
@@ -124,7 +124,7 @@ int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_st
     if (n < 0 || (size_t)n >= sizeof(folder)) {
         return sonde_err_set(err, SONDE_EINVAL, "'%.100s…' is too long a path", parent);
     }
-    sweep(parent);
+    store_recent_sweep(parent);
     if (!mkdtemp(folder)) {
         return sonde_err_set(err, errno == EACCES || errno == EROFS ? SONDE_EACCES
                                   : errno == ENOSPC ? SONDE_ENOSPC : SONDE_EIO,

@@ -8,7 +8,7 @@ struct types {
     sqlite3_stmt *st;
 };
 
-static int type_of(uint32_t series, void *arg)
+static int store_recover_type_of(uint32_t series, void *arg)
 {
     sqlite3_stmt *st = ((struct types *)arg)->st;
     sqlite3_bind_int64(st, 1, series);
@@ -35,8 +35,8 @@ static int recover_row(struct sonde_store *s, sqlite3_stmt *st, struct types *ty
     if (b->damaged) return 0;
     const void *data = sqlite3_column_blob(st, 3);
     const size_t len = (size_t)sqlite3_column_bytes(st, 3);
-    const int rc = block_replay(b, sqlite3_column_int64(st, 2), data ? data : "", len, type_of,
-                                types);
+    const int rc = block_replay(b, sqlite3_column_int64(st, 2), data ? data : "", len,
+                                store_recover_type_of, types);
     if (rc != SONDE_EFORMAT) return rc;
     b->damaged = 1;
     block_forget_tick(b);

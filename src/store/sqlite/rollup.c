@@ -76,7 +76,7 @@ static void add_numbers(struct store_rolled *out, uint32_t at, const struct stor
     out->value[ROLLED_LAST][at] = p->last;
 }
 
-static void add_point(const struct store_in *p, void *arg)
+static void store_rollup_add_point(const struct store_in *p, void *arg)
 {
     struct store_rollup *roll = arg;
     struct store_rolled *out = &roll->out;
@@ -106,7 +106,8 @@ static int roll_series(struct sonde_store *s, uint32_t series, struct sonde_err 
     sonde_hist_column_reset(&roll->out.hist);
     roll->reader->err = err;
     for (size_t i = 0; i < roll->sources.count && !rc; i++) {
-        rc = store_each(roll->reader, &roll->sources.at[i], series, roll->type, add_point, roll);
+        rc = store_each(roll->reader, &roll->sources.at[i], series, roll->type,
+                        store_rollup_add_point, roll);
         if (rc == SONDE_EFORMAT && !store_is_damaged(s)) rc = 0; /* one bad chunk must not stop the rest */
     }
     finish_hist(roll);

@@ -272,7 +272,8 @@ static int attach_source(struct sonde_store *copy, const struct sonde_store *s,
 }
 
 /* version: of the file that is copied from, which may be one that cannot be changed. */
-static int copy_rows(struct sonde_store *copy, uint32_t id, int version, struct sonde_err *err)
+static int store_runs_copy_rows(struct sonde_store *copy, uint32_t id, int version,
+                                struct sonde_err *err)
 {
     static const char *const copies[] = {
         "INSERT INTO main.runs(id, name, tags, host, version, config, start_ms, end_ms, ticks,"
@@ -326,7 +327,7 @@ int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct 
     unlink(temp.data);
     rc = store_make_file(&copy, err);
     if (!rc) rc = attach_source(&copy, s, err);
-    if (!rc) rc = copy_rows(&copy, id, s->version, err);
+    if (!rc) rc = store_runs_copy_rows(&copy, id, s->version, err);
     store_disconnect(&copy);
     if (!rc && rename(temp.data, path) != 0) {
         rc = sonde_err_set(err, SONDE_EIO, "'%s' cannot be written: %s", path, strerror(errno));

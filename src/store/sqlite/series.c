@@ -8,7 +8,7 @@
 
 enum { LABELS_MAX = 64 };
 
-static int copy_text(sqlite3_stmt *st, int column, const char **out)
+static int store_series_copy_text(sqlite3_stmt *st, int column, const char **out)
 {
     *out = (const char *)sqlite3_column_text(st, column);
     if (!*out) *out = "";
@@ -24,12 +24,12 @@ int store_series_row(sqlite3_stmt *st, struct sonde_store_series *out)
         .kind = (enum sonde_kind)sqlite3_column_int(st, 9),
         .scale = sqlite3_column_double(st, 10),
     };
-    copy_text(st, 1, &out->name);
-    copy_text(st, 2, &out->help);
-    copy_text(st, 3, &out->unit);
-    copy_text(st, 4, &out->source);
-    copy_text(st, 5, &out->labels);
-    copy_text(st, 6, &out->program);
+    store_series_copy_text(st, 1, &out->name);
+    store_series_copy_text(st, 2, &out->help);
+    store_series_copy_text(st, 3, &out->unit);
+    store_series_copy_text(st, 4, &out->source);
+    store_series_copy_text(st, 5, &out->labels);
+    store_series_copy_text(st, 6, &out->program);
     const int type = (int)out->type, kind = (int)out->kind;
     return type >= SONDE_COUNTER && type <= SONDE_HISTOGRAM && kind >= SONDE_KIND_CUSTOM &&
                    kind <= SONDE_KIND_PERCENTAGE && isfinite(out->scale)

@@ -95,8 +95,8 @@ static void bind_name(sqlite3_stmt *st, const struct sonde_store_series *spec)
 
 /* The number it has, or the next free one, which is noted in memory: this works where nothing can
  * be written. */
-static int find_series(struct sonde_store *s, struct sonde_store_series *spec, uint8_t *saved,
-                       struct sonde_err *err)
+static int store_slot_find_series(struct sonde_store *s, struct sonde_store_series *spec,
+                                  uint8_t *saved, struct sonde_err *err)
 {
     sqlite3_stmt *st = store_sql(s, SQL_FIND_SERIES);
     if (!st) return store_failed(s, s->db, err);
@@ -126,7 +126,7 @@ int store_slots_find(struct sonde_store *s, struct sonde_err *err)
         struct sonde_store_series spec = s->slots[i].spec; /* its texts stay: we free them */
         uint8_t saved = 0;
         sonde_unlock(&s->lock);
-        rc = find_series(s, &spec, &saved, err);
+        rc = store_slot_find_series(s, &spec, &saved, err);
         sonde_lock(&s->lock);
         if (rc || !spec.id) continue;
         s->slots[i].spec.id = spec.id;

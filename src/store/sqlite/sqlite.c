@@ -225,7 +225,7 @@ int store_make_file(struct sonde_store *s, struct sonde_err *err)
 
 /* ---- Opening ------------------------------------------------------------------------------------- */
 
-static int take_lock(struct sonde_store *s, struct sonde_err *err)
+static int store_sqlite_take_lock(struct sonde_store *s, struct sonde_err *err)
 {
     struct sonde_buf path;
     sonde_buf_init(&path, 1 << 16);
@@ -270,7 +270,7 @@ int store_is_locked(struct sonde_store *s)
     return locked;
 }
 
-static int add_run(struct sonde_store *s, uint32_t id, struct sonde_err *err)
+static int store_sqlite_add_run(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
     struct utsname u;
     sqlite3_stmt *st = NULL;
@@ -312,14 +312,14 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     s->run = (uint32_t)run + 1;
     sonde_unlock(&s->read_lock);
     if (s->next_series <= series) s->next_series = (uint32_t)series + 1;
-    return add_run(s, s->run, err);
+    return store_sqlite_add_run(s, s->run, err);
 }
 
 int store_next_run(struct sonde_store *s, struct sonde_err *err)
 {
     int64_t last = 0;
     int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &last, err);
-    if (!rc) rc = add_run(s, (uint32_t)last + 1, err);
+    if (!rc) rc = store_sqlite_add_run(s, (uint32_t)last + 1, err);
     if (rc) return rc;
     sonde_lock(&s->read_lock);
     sonde_lock(&s->lock);
@@ -355,7 +355,7 @@ static int check_file(struct sonde_store *s, struct sonde_err *err)
 static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
 {
     int rc = check_file(s, err);
-    if (!rc) rc = take_lock(s, err);
+    if (!rc) rc = store_sqlite_take_lock(s, err);
     if (rc == SONDE_EBUSY && s->o.maintain) rc = 0; /* SQLite's own locks do for that */
     if (rc) return rc;
     rc = store_set_up(s, err);
@@ -374,7 +374,7 @@ static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
     return rc ? rc : store_writer_start(s, err);
 }
 
-static void destroy(struct sonde_store *s)
+static void store_sqlite_destroy(struct sonde_store *s)
 {
     sqlite3_close_v2(s->read); /* first: the last to close removes the log, if it may write */
     store_disconnect(s);
@@ -442,7 +442,7 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
         rc = o->read_only ? store_look(s, err) : open_for_writing(s, err);
     }
     if (rc) {
-        destroy(s);
+        store_sqlite_destroy(s);
         return rc;
     }
     *out = s;
@@ -455,7 +455,7 @@ static void store_close(struct sonde_store *s)
     store_writer_stop(s);
     if (s->db && s->lock_fd >= 0 && !s->o.temporary) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE,
                                                             NULL, NULL);
-    destroy(s);
+    store_sqlite_destroy(s);
 }
 
 static void store_stats(struct sonde_store *s, struct sonde_store_stats *out)

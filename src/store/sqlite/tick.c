@@ -182,8 +182,8 @@ static int needs_new_block(const struct sonde_store *s, const struct sonde_store
     return 0;
 }
 
-static int add_value(struct sonde_store *s, const struct sonde_store_tick *t,
-                     const struct sonde_store_value *v)
+static int store_tick_add_value(struct sonde_store *s, const struct sonde_store_tick *t,
+                                const struct sonde_store_value *v)
 {
     if (v->slot >= s->slot_count) return 0;
     struct store_slot *slot = &s->slots[v->slot];
@@ -236,7 +236,7 @@ void store_take_tick(struct sonde_store *s, const struct store_pending *p)
     if (!s->open && block_create(s->next_head, s->run, &s->open) == 0) s->next_head++;
     int rc = s->open ? 0 : SONDE_ENOMEM;
     if (!rc) block_open_tick(s->open, t->time_ms);
-    for (uint32_t i = 0; i < t->count && !rc; i++) rc = add_value(s, t, &t->values[i]);
+    for (uint32_t i = 0; i < t->count && !rc; i++) rc = store_tick_add_value(s, t, &t->values[i]);
     if (!rc) {
         sonde_buf_init(&row, STORE_CHUNK_BYTES_MAX);
         block_close_tick(s->open, &row);

@@ -94,7 +94,7 @@ static int save_points(struct sonde_store *s, struct sonde_err *err)
 
 /* ---- The thread ------------------------------------------------------------------------------------ */
 
-static void tell_failure(struct sonde_store *s, const struct sonde_err *err)
+static void store_writer_tell_failure(struct sonde_store *s, const struct sonde_err *err)
 {
     sonde_lock(&s->lock);
     const int first = !(s->stats.failing_since_s > 0);
@@ -194,17 +194,17 @@ static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err
 
 /* How long something took: by the clock, and of this thread's time on a CPU, which other load on
  * the machine does not change. */
-struct watch { double wall_s, cpu_s; };
+struct store_writer_watch { double wall_s, cpu_s; };
 
-static struct watch watch_start(void)
+static struct store_writer_watch watch_start(void)
 {
-    return (struct watch){ store_clock_s(), store_cpu_s() };
+    return (struct store_writer_watch){ store_clock_s(), store_cpu_s() };
 }
 
-static void note_longest(struct sonde_store *s, const struct watch *began, double *wall_s_max,
+static void note_longest(struct sonde_store *s, const struct store_writer_watch *began, double *wall_s_max,
                          double *cpu_s_max)
 {
-    const struct watch now = watch_start();
+    const struct store_writer_watch now = watch_start();
     sonde_lock(&s->lock);
     if (now.wall_s - began->wall_s > *wall_s_max) *wall_s_max = now.wall_s - began->wall_s;
     if (now.cpu_s - began->cpu_s > *cpu_s_max) *cpu_s_max = now.cpu_s - began->cpu_s;
@@ -212,10 +212,10 @@ static void note_longest(struct sonde_store *s, const struct watch *began, doubl
 }
 
 /* The log is moved to the file before it is long, so that it never takes long. */
-static void checkpoint(struct sonde_store *s)
+static void store_writer_checkpoint(struct sonde_store *s)
 {
     if (s->wal_pages < CHECKPOINT_PAGES) return;
-    const struct watch began = watch_start();
+    const struct store_writer_watch began = watch_start();
     sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     s->wal_pages = 0;
     note_longest(s, &began, &s->stats.checkpoint_s_max, &s->stats.step_cpu_s_max);
@@ -225,7 +225,7 @@ static void checkpoint(struct sonde_store *s)
  * finished first: blocks are written one after the other. */
 static int idle_step(struct sonde_store *s, struct sonde_err *err)
 {
-    const struct watch began = watch_start();
+    const struct store_writer_watch began = watch_start();
     int rc = s->job.tier ? 0 : store_pack_step(s, err);
     if (!rc) rc = store_rollup_step(s, err);
     if (!rc && (s->gc_more || ++s->gc_turn % GC_EVERY == 0)) {
@@ -245,9 +245,9 @@ static int set_durable(struct sonde_store *s, int durable, struct sonde_err *err
 }
 
 /* Over the limit of size something is deleted whatever else there is to do. */
-static int make_room(struct sonde_store *s, struct sonde_err *err)
+static int store_writer_make_room(struct sonde_store *s, struct sonde_err *err)
 {
-    const struct watch began = watch_start();
+    const struct store_writer_watch began = watch_start();
     int rc = store_is_over(s, &s->o.keep, err);
     if (rc > 0) rc = store_gc_step(s, &s->o.keep, err);
     note_longest(s, &began, &s->stats.step_s_max, &s->stats.step_cpu_s_max);
@@ -261,7 +261,7 @@ static int idle_steps(struct sonde_store *s, struct sonde_err *err)
     int more = 1;
     int rc = set_durable(s, 0, err);
     if (!rc) {
-        const int made = make_room(s, err);
+        const int made = store_writer_make_room(s, err);
         if (made < 0) more = made;
     }
     for (int i = 0; i < IDLE_STEPS && !rc && more > 0; i++) {
@@ -277,7 +277,7 @@ static int idle_steps(struct sonde_store *s, struct sonde_err *err)
 }
 
 /* One round; 1 = there is more to do at once. */
-static int work(struct sonde_store *s)
+static int store_writer_work(struct sonde_store *s)
 {
     struct sonde_err err = { "" };
     uint64_t taken = 0;
@@ -289,7 +289,7 @@ static int work(struct sonde_store *s)
         rc = move_to_new_file(s, &err);
     }
     if (!rc) rc = take_pending(s, &taken, &err);
-    const struct watch began = watch_start();
+    const struct store_writer_watch began = watch_start();
     sonde_lock(&s->lock);
     const int wanted = s->rows || s->gaps || store_events_wait(s);
     sonde_unlock(&s->lock);
@@ -308,14 +308,14 @@ static int work(struct sonde_store *s)
     int more = 0;
     if (!rc) more = idle_steps(s, &err);
     if (more < 0) rc = more;
-    if (!rc) checkpoint(s);
+    if (!rc) store_writer_checkpoint(s);
     if (rc && s->o.temporary) store_give_up(s, &err);
     sonde_unlock(&s->db_lock);
-    if (rc && !s->o.temporary) tell_failure(s, &err);
+    if (rc && !s->o.temporary) store_writer_tell_failure(s, &err);
     return !rc && more > 0;
 }
 
-static void *run(void *arg)
+static void *store_writer_run(void *arg)
 {
     struct sonde_store *s = arg;
     int more = 0;
@@ -330,14 +330,14 @@ static void *run(void *arg)
         const int stopping = s->stopping;
         sonde_unlock(&s->lock);
         if (stopping || store_is_off(s)) return NULL;
-        more = work(s);
+        more = store_writer_work(s);
     }
 }
 
 int store_writer_start(struct sonde_store *s, struct sonde_err *err)
 {
     sqlite3_wal_hook(s->db, count_pages, s);
-    const int failure = pthread_create(&s->thread, NULL, run, s);
+    const int failure = pthread_create(&s->thread, NULL, store_writer_run, s);
     if (failure) {
         return sonde_err_set(err, SONDE_ENOMEM, "cannot start the store's thread: %s",
                              strerror(failure));
@@ -358,7 +358,7 @@ void store_writer_stop(struct sonde_store *s)
     if (s->o.temporary) return;
     /* What is left; if it cannot be written now, its rows are there already. */
     struct sonde_err err = { "" };
-    work(s);
+    store_writer_work(s);
     sonde_lock(&s->lock);
     store_close_block(s);
     sonde_unlock(&s->lock);
@@ -366,6 +366,6 @@ void store_writer_stop(struct sonde_store *s)
     int rc = 1;
     while (s->job.tier && rc > 0) rc = store_rollup_step(s, &err);
     for (rc = 1; rc > 0;) rc = store_pack_step(s, &err);
-    if (rc < 0) tell_failure(s, &err);
+    if (rc < 0) store_writer_tell_failure(s, &err);
     sonde_unlock(&s->db_lock);
 }

@@ -19,7 +19,7 @@
 #include "sonde/sonde.h"
 #include "store/transfer/transfer.h"
 
-enum column { NAME, LABELS, TYPE, KIND, UNIT, SOURCE, PROGRAM, PID, SCALE, HELP, TIME, VALUE, START,
+enum transfer_csv_column { NAME, LABELS, TYPE, KIND, UNIT, SOURCE, PROGRAM, PID, SCALE, HELP, TIME, VALUE, START,
               ZERO, SUM, BUCKETS, COLUMNS };
 static const char *const columns[COLUMNS] = {
     "name", "labels", "type", "kind", "unit", "source", "program", "pid", "scale", "help", "time_ms",
@@ -30,7 +30,7 @@ enum { FIELDS_MAX = 64 };
 /* ---- Writing -------------------------------------------------------------------------------------- */
 
 /* Without what a terminal would obey: names and labels may be of others. */
-static void put_text(struct sonde_buf *out, const char *text)
+static void transfer_csv_put_text(struct sonde_buf *out, const char *text)
 {
     const int quoted = strpbrk(text, "\",\r\n") != NULL;
     const size_t begin = out->len;
@@ -51,13 +51,13 @@ void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sond
                                   s->spec.program };
     sonde_buf_init(&head, 1 << 20);
     for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
-        put_text(&head, texts[i]);
+        transfer_csv_put_text(&head, texts[i]);
         sonde_buf_putc(&head, ',');
     }
     sonde_buf_printf(&head, "%u,", s->spec.pid);
     sonde_buf_double(&head, s->spec.scale);
     sonde_buf_putc(&head, ',');
-    put_text(&head, s->spec.help);
+    transfer_csv_put_text(&head, s->spec.help);
     for (size_t i = 0; i < s->count; i++) {
         const struct sonde_transfer_point *p = &s->point[i];
         sonde_buf_add(out, head.data, head.len);
@@ -84,7 +84,7 @@ void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sond
 
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
-struct reader {
+struct transfer_csv_reader {
     const char *at, *end;
     size_t line;
     struct sonde_buf text;               /* of a row: fields, each with a NUL */
@@ -97,16 +97,16 @@ struct reader {
     struct sonde_err *err;
 };
 
-static int bad(const struct reader *r, const char *column, const char *what)
+static int transfer_csv_bad(const struct transfer_csv_reader *r, const char *column, const char *what)
 {
     return sonde_err_set(r->err, SONDE_EFORMAT, "line %zu: %s%s%s", r->line, column,
                          *column ? " " : "", what);
 }
 
-static int read_quoted(struct reader *r)
+static int transfer_csv_read_quoted(struct transfer_csv_reader *r)
 {
     for (r->at++;; r->at++) {
-        if (r->at == r->end) return bad(r, "", "a quote that is not closed");
+        if (r->at == r->end) return transfer_csv_bad(r, "", "a quote that is not closed");
         if (*r->at == '"') {
             if (r->at + 1 == r->end || r->at[1] != '"') break;
             r->at++;
@@ -119,17 +119,17 @@ static int read_quoted(struct reader *r)
 }
 
 /* 1: a row is there; 0: the end; else SONDE_E…. */
-static int read_row(struct reader *r)
+static int transfer_csv_read_row(struct transfer_csv_reader *r)
 {
     r->count = 0;
     sonde_buf_reset(&r->text);
     if (r->at == r->end) return 0;
     r->line++;
     for (;;) {
-        if (r->count == FIELDS_MAX) return bad(r, "", "too many fields");
+        if (r->count == FIELDS_MAX) return transfer_csv_bad(r, "", "too many fields");
         r->offset[r->count++] = r->text.len;
         if (r->at < r->end && *r->at == '"') {
-            const int rc = read_quoted(r);
+            const int rc = transfer_csv_read_quoted(r);
             if (rc) return rc;
         } else {
             const char *from = r->at;
@@ -137,22 +137,27 @@ static int read_row(struct reader *r)
             sonde_buf_add(&r->text, from, (size_t)(r->at - from));
         }
         sonde_buf_add(&r->text, "", 1);
-        if (r->text.error) return r->text.error == SONDE_ENOMEM ? SONDE_ENOMEM : bad(r, "", "too long");
+        if (r->text.error) {
+            return r->text.error == SONDE_ENOMEM ? SONDE_ENOMEM
+                                                 : transfer_csv_bad(r, "", "too long");
+        }
         if (r->at == r->end) return 1;
         if (*r->at == ',') {
             r->at++;
             continue;
         }
         if (*r->at == '\r') r->at++;
-        if (r->at == r->end || *r->at != '\n') return bad(r, "", "something behind a quote");
+        if (r->at == r->end || *r->at != '\n') {
+            return transfer_csv_bad(r, "", "something behind a quote");
+        }
         r->at++;
         return 1;
     }
 }
 
-static int read_head(struct reader *r)
+static int transfer_csv_read_head(struct transfer_csv_reader *r)
 {
-    int rc = read_row(r), seen[COLUMNS] = { 0 };
+    int rc = transfer_csv_read_row(r), seen[COLUMNS] = { 0 };
     if (rc < 0) return rc;
     for (size_t i = 0; i < r->count; i++) {
         r->column[i] = -1;
@@ -163,12 +168,13 @@ static int read_head(struct reader *r)
         }
     }
     if (!seen[NAME] || !seen[TYPE] || !seen[TIME] || !seen[VALUE]) {
-        return bad(r, "", "the first row must name columns: name, type, time_ms and value at least");
+        return transfer_csv_bad(
+            r, "", "the first row must name columns: name, type, time_ms and value at least");
     }
     return 0;
 }
 
-static int whole(const char *text, int is_signed, uint64_t *out)
+static int transfer_csv_whole(const char *text, int is_signed, uint64_t *out)
 {
     char *end;
     if (!*text || text[strspn(text, "-0123456789")] || (*text == '-' && !is_signed)) return -1;
@@ -177,7 +183,7 @@ static int whole(const char *text, int is_signed, uint64_t *out)
     return errno || *end ? -1 : 0;
 }
 
-static int read_buckets(struct reader *r, struct sonde_transfer_point *p)
+static int transfer_csv_read_buckets(struct transfer_csv_reader *r, struct sonde_transfer_point *p)
 {
     uint64_t before = 0;
     p->first = (uint32_t)r->s->bucket_count;
@@ -185,13 +191,13 @@ static int read_buckets(struct reader *r, struct sonde_transfer_point *p)
         char *stop;
         const unsigned long bucket = strtoul(at, &stop, 10);
         if (stop == at || *stop != ':' || bucket >= SONDE__HIST_BUCKETS || (p->count && bucket <= before)) {
-            return bad(r, "buckets", "are not bucket:count, ascending");
+            return transfer_csv_bad(r, "buckets", "are not bucket:count, ascending");
         }
         at = stop + 1;
         errno = 0;
         const uint64_t n = strtoull(at, &stop, 10);
         if (stop == at || errno || *at == '-' || (*stop && *stop != ' ')) {
-            return bad(r, "buckets", "are not bucket:count, ascending");
+            return transfer_csv_bad(r, "buckets", "are not bucket:count, ascending");
         }
         at = stop + (*stop == ' ');
         before = bucket;
@@ -201,47 +207,56 @@ static int read_buckets(struct reader *r, struct sonde_transfer_point *p)
     return 0;
 }
 
-static int read_point(struct reader *r)
+static int transfer_csv_read_point(struct transfer_csv_reader *r)
 {
     struct sonde_transfer_point p = { 0 };
     const char *start = r->field[START], *value = r->field[VALUE];
     uint64_t time_ms;
     double d;
     int rc = 0;
-    if (whole(r->field[TIME], 1, &time_ms)) return bad(r, "time_ms", "is not a whole number");
+    if (transfer_csv_whole(r->field[TIME], 1, &time_ms)) {
+        return transfer_csv_bad(r, "time_ms", "is not a whole number");
+    }
     p.time_ms = (int64_t)time_ms;
     if (r->s->spec.type == SONDE_COUNTER) {
-        if (whole(value, 0, &p.value)) return bad(r, "value", "of a counter is not a whole number");
+        if (transfer_csv_whole(value, 0, &p.value)) {
+            return transfer_csv_bad(r, "value", "of a counter is not a whole number");
+        }
         p.start = r->s->count ? SONDE_START_NONE : SONDE_START_BASE;
         if (!strcmp(start, "zero")) p.start = SONDE_START_ZERO;
         else if (!strcmp(start, "base")) p.start = SONDE_START_BASE;
-        else if (*start) return bad(r, "start", "is neither empty nor zero nor base");
+        else if (*start) return transfer_csv_bad(r, "start", "is neither empty nor zero nor base");
     } else if (r->s->spec.type == SONDE_GAUGE) {
-        if (sonde_exposition_number(value, value + strlen(value), &d)) return bad(r, "value", "is not a number");
+        if (sonde_exposition_number(value, value + strlen(value), &d)) {
+            return transfer_csv_bad(r, "value", "is not a number");
+        }
         p.value = sonde_transfer_bits(d);
     } else {
-        if (whole(r->field[ZERO], 0, &p.zero) || whole(r->field[SUM], 1, &p.sum_raw)) {
-            return bad(r, "zero or sum", "of a histogram is not a whole number");
+        if (transfer_csv_whole(r->field[ZERO], 0, &p.zero) ||
+            transfer_csv_whole(r->field[SUM], 1, &p.sum_raw)) {
+            return transfer_csv_bad(r, "zero or sum", "of a histogram is not a whole number");
         }
-        rc = read_buckets(r, &p);
+        rc = transfer_csv_read_buckets(r, &p);
     }
     return rc ? rc : sonde_transfer_point(r->s, &p);
 }
 
 /* The series of the row: that of the row before, or a new one. */
-static int find_series(struct reader *r)
+static int transfer_csv_find_series(struct transfer_csv_reader *r)
 {
     const int type = sonde_transfer_type(r->field[TYPE]);
     const int kind = *r->field[KIND] ? sonde_transfer_kind(r->field[KIND]) : 0;
     double scale = 1;
     uint64_t pid = 0;
-    if (!*r->field[NAME]) return bad(r, "name", "is empty");
-    if (type < 0) return bad(r, "type", "is not counter, gauge or histogram");
-    if (kind < 0) return bad(r, "kind", "is none that there is");
-    if (*r->field[PID] && whole(r->field[PID], 0, &pid)) return bad(r, "pid", "is not a whole number");
+    if (!*r->field[NAME]) return transfer_csv_bad(r, "name", "is empty");
+    if (type < 0) return transfer_csv_bad(r, "type", "is not counter, gauge or histogram");
+    if (kind < 0) return transfer_csv_bad(r, "kind", "is none that there is");
+    if (*r->field[PID] && transfer_csv_whole(r->field[PID], 0, &pid)) {
+        return transfer_csv_bad(r, "pid", "is not a whole number");
+    }
     const char *text = r->field[SCALE];
     if (*text && (sonde_exposition_number(text, text + strlen(text), &scale) || !(scale > 0) || isinf(scale))) {
-        return bad(r, "scale", "is not a number above 0");
+        return transfer_csv_bad(r, "scale", "is not a number above 0");
     }
     const struct sonde_store_series *now = r->s ? &r->s->spec : NULL;
     if (now && !strcmp(now->name, r->field[NAME]) && !strcmp(now->labels, r->field[LABELS]) &&
@@ -249,13 +264,15 @@ static int find_series(struct reader *r)
         return 0;
     }
     for (int c = 0; c < COLUMNS; c++) {
-        if (!sonde__utf8_valid(r->field[c], strlen(r->field[c]))) return bad(r, columns[c], "is not UTF-8");
+        if (!sonde__utf8_valid(r->field[c], strlen(r->field[c]))) {
+            return transfer_csv_bad(r, columns[c], "is not UTF-8");
+        }
     }
     char *copy = sonde__strdup(r->field[LABELS]);
     struct sonde_label l[64];
     const int n = copy ? sonde_store_labels(copy, l, 64) : 0;
     sonde__free(copy);
-    if (n < 0) return bad(r, "labels", "are not a=\"b\",c=\"d\"");
+    if (n < 0) return transfer_csv_bad(r, "labels", "are not a=\"b\",c=\"d\"");
     const struct sonde_store_series spec = {
         .name = r->field[NAME], .labels = r->field[LABELS], .unit = r->field[UNIT],
         .source = r->field[SOURCE], .program = r->field[PROGRAM], .help = r->field[HELP],
@@ -269,25 +286,25 @@ static int find_series(struct reader *r)
 int sonde_transfer_csv_read(const char *text, size_t len, struct sonde_transfer *x,
                             struct sonde_err *err)
 {
-    struct reader r = { .at = text, .end = text + len, .x = x, .err = err };
+    struct transfer_csv_reader r = { .at = text, .end = text + len, .x = x, .err = err };
     sonde_buf_init(&r.text, 1 << 22);
-    int rc = read_head(&r);
+    int rc = transfer_csv_read_head(&r);
     const size_t fields = r.count;
-    while (!rc && (rc = read_row(&r)) > 0) {
+    while (!rc && (rc = transfer_csv_read_row(&r)) > 0) {
         if (r.count == 1 && !r.text.data[0]) {
             rc = 0; /* an empty line */
             continue;
         }
         if (r.count != fields) {
-            rc = bad(&r, "", "it has more or fewer fields than the first row");
+            rc = transfer_csv_bad(&r, "", "it has more or fewer fields than the first row");
             break;
         }
         for (int c = 0; c < COLUMNS; c++) r.field[c] = "";
         for (size_t i = 0; i < r.count; i++) {
             if (r.column[i] >= 0) r.field[r.column[i]] = r.text.data + r.offset[i];
         }
-        rc = find_series(&r);
-        if (!rc) rc = read_point(&r);
+        rc = transfer_csv_find_series(&r);
+        if (!rc) rc = transfer_csv_read_point(&r);
     }
     sonde_buf_release(&r.text);
     return rc == SONDE_ENOMEM ? sonde_err_set(err, rc, "no memory for what is imported") : rc;

@@ -25,7 +25,7 @@ enum { LABELS_MAX = 64 };
 
 /* ---- Writing -------------------------------------------------------------------------------------- */
 
-static void put_u64(struct sonde_buf *out, uint64_t v)
+static void transfer_json_put_u64(struct sonde_buf *out, uint64_t v)
 {
     const int quote = v > 1ull << 53;
     if (quote) sonde_buf_putc(out, '"');
@@ -52,25 +52,25 @@ static void put_double(struct sonde_buf *out, double v)
     sonde_buf_putc(out, '"');
 }
 
-static void put_point(struct sonde_buf *out, const struct sonde_transfer_series *s,
-                      const struct sonde_transfer_point *p, int first)
+static void transfer_json_put_point(struct sonde_buf *out, const struct sonde_transfer_series *s,
+                                    const struct sonde_transfer_point *p, int first)
 {
     sonde_buf_printf(out, "[%lld,", (long long)p->time_ms);
     if (s->spec.type == SONDE_COUNTER) {
-        put_u64(out, p->value);
+        transfer_json_put_u64(out, p->value);
         if (p->start == SONDE_START_ZERO) sonde_buf_puts(out, ",\"zero\"");
         else if (p->start == SONDE_START_BASE && !first) sonde_buf_puts(out, ",\"base\"");
     } else if (s->spec.type == SONDE_GAUGE) {
         put_double(out, sonde_transfer_double(p->value));
     } else {
-        put_u64(out, p->zero);
+        transfer_json_put_u64(out, p->zero);
         sonde_buf_putc(out, ',');
         put_i64(out, (int64_t)p->sum_raw);
         sonde_buf_puts(out, ",[");
         for (uint32_t i = 0; i < p->count; i++) {
             const struct sonde_transfer_bucket *b = &s->bucket[p->first + i];
             sonde_buf_printf(out, "%s[%u,", i ? "," : "", b->p);
-            put_u64(out, b->n);
+            transfer_json_put_u64(out, b->n);
             sonde_buf_putc(out, ']');
         }
         sonde_buf_putc(out, ']');
@@ -78,7 +78,7 @@ static void put_point(struct sonde_buf *out, const struct sonde_transfer_series 
     sonde_buf_putc(out, ']');
 }
 
-static void put_labels(struct sonde_buf *out, const char *labels)
+static void transfer_json_put_labels(struct sonde_buf *out, const char *labels)
 {
     struct sonde_label l[LABELS_MAX];
     char *text = sonde__strdup(labels);
@@ -100,28 +100,28 @@ void sonde_transfer_json_write(struct sonde_transfer_writer *w, const struct son
     sonde_json_str(out, "unit", s->spec.unit);
     sonde_json_str(out, "help", s->spec.help);
     sonde_json_str(out, "source", s->spec.source);
-    put_labels(out, s->spec.labels);
+    transfer_json_put_labels(out, s->spec.labels);
     sonde_json_str(out, "program", s->spec.program);
     sonde_json_u64(out, "pid", s->spec.pid);
     sonde_json_num(out, "scale", s->spec.scale);
     sonde_json_key_open(out, "points", '[');
     for (size_t i = 0; i < s->count; i++) {
         if (i) sonde_buf_putc(out, ',');
-        put_point(out, s, &s->point[i], i == 0);
+        transfer_json_put_point(out, s, &s->point[i], i == 0);
     }
     sonde_buf_puts(out, "]}");
 }
 
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
-struct reader {
+struct transfer_json_reader {
     struct sonde_transfer *x;
     struct sonde_err *err;
     size_t nth;      /* series */
     size_t point;
 };
 
-static int bad(const struct reader *r, const char *what)
+static int transfer_json_bad(const struct transfer_json_reader *r, const char *what)
 {
     if (r->point) {
         return sonde_err_set(r->err, SONDE_EFORMAT, "series %zu, point %zu: %s", r->nth, r->point, what);
@@ -129,7 +129,7 @@ static int bad(const struct reader *r, const char *what)
     return sonde_err_set(r->err, SONDE_EFORMAT, "series %zu: %s", r->nth, what);
 }
 
-static int whole(const json_t *v, int is_signed, uint64_t *out)
+static int transfer_json_whole(const json_t *v, int is_signed, uint64_t *out)
 {
     if (json_is_integer(v)) {
         if (!is_signed && json_integer_value(v) < 0) return -1;
@@ -144,7 +144,7 @@ static int whole(const json_t *v, int is_signed, uint64_t *out)
     return errno || *end || (!is_signed && *text == '-') ? -1 : 0;
 }
 
-static int number(const json_t *v, double *out)
+static int transfer_json_number(const json_t *v, double *out)
 {
     const char *text = json_string_value(v);
     if (json_is_number(v)) *out = json_number_value(v);
@@ -155,35 +155,39 @@ static int number(const json_t *v, double *out)
     return 0;
 }
 
-static int read_counter(struct reader *r, const json_t *v, int first, struct sonde_transfer_point *p)
+static int read_counter(struct transfer_json_reader *r, const json_t *v, int first, struct sonde_transfer_point *p)
 {
     const char *start = json_string_value(json_array_get(v, 2));
-    if (whole(json_array_get(v, 1), 0, &p->value)) return bad(r, "a counter's total must be a whole number");
+    if (transfer_json_whole(json_array_get(v, 1), 0, &p->value)) {
+        return transfer_json_bad(r, "a counter's total must be a whole number");
+    }
     p->start = first ? SONDE_START_BASE : SONDE_START_NONE;
     if (json_array_size(v) < 3) return 0;
     if (start && !strcmp(start, "zero")) p->start = SONDE_START_ZERO;
     else if (start && !strcmp(start, "base")) p->start = SONDE_START_BASE;
-    else return bad(r, "a counter's third may be \"zero\" or \"base\"");
+    else return transfer_json_bad(r, "a counter's third may be \"zero\" or \"base\"");
     return 0;
 }
 
-static int read_hist(struct reader *r, const json_t *v, struct sonde_transfer_series *s,
+static int read_hist(struct transfer_json_reader *r, const json_t *v, struct sonde_transfer_series *s,
                      struct sonde_transfer_point *p)
 {
     json_t *buckets = json_array_get(v, 3), *b;
     size_t i;
     uint64_t before = 0;
-    if (whole(json_array_get(v, 1), 0, &p->zero) || whole(json_array_get(v, 2), 1, &p->sum_raw) ||
-        !json_is_array(buckets)) {
-        return bad(r, "a histogram's point is [time, zeros, sum, [[bucket, count], …]]");
+    if (transfer_json_whole(json_array_get(v, 1), 0, &p->zero) ||
+        transfer_json_whole(json_array_get(v, 2), 1, &p->sum_raw) || !json_is_array(buckets)) {
+        return transfer_json_bad(r,
+                                 "a histogram's point is [time, zeros, sum, [[bucket, count], …]]");
     }
     p->first = (uint32_t)s->bucket_count;
     json_array_foreach(buckets, i, b)
     {
         uint64_t at, n;
-        if (whole(json_array_get(b, 0), 0, &at) || whole(json_array_get(b, 1), 0, &n) ||
-            at >= SONDE__HIST_BUCKETS || (i && at <= before)) {
-            return bad(r, "buckets are [0 to 6143, count], ascending");
+        if (transfer_json_whole(json_array_get(b, 0), 0, &at) ||
+            transfer_json_whole(json_array_get(b, 1), 0, &n) || at >= SONDE__HIST_BUCKETS ||
+            (i && at <= before)) {
+            return transfer_json_bad(r, "buckets are [0 to 6143, count], ascending");
         }
         before = at;
         if (sonde_transfer_bucket(s, (uint16_t)at, n)) return SONDE_ENOMEM;
@@ -192,24 +196,27 @@ static int read_hist(struct reader *r, const json_t *v, struct sonde_transfer_se
     return 0;
 }
 
-static int read_point(struct reader *r, const json_t *v, struct sonde_transfer_series *s)
+static int transfer_json_read_point(struct transfer_json_reader *r, const json_t *v,
+                                    struct sonde_transfer_series *s)
 {
     struct sonde_transfer_point p = { 0 };
     uint64_t time_ms;
     double d;
     int rc = 0;
-    if (!json_is_array(v) || whole(json_array_get(v, 0), 1, &time_ms)) {
-        return bad(r, "a point is an array that begins with the time in milliseconds");
+    if (!json_is_array(v) || transfer_json_whole(json_array_get(v, 0), 1, &time_ms)) {
+        return transfer_json_bad(r,
+                                 "a point is an array that begins with the time in milliseconds");
     }
     p.time_ms = (int64_t)time_ms;
     if (s->spec.type == SONDE_COUNTER) rc = read_counter(r, v, s->count == 0, &p);
     else if (s->spec.type == SONDE_HISTOGRAM) rc = read_hist(r, v, s, &p);
-    else if (number(json_array_get(v, 1), &d)) rc = bad(r, "a gauge's value must be a number");
+    else if (transfer_json_number(json_array_get(v, 1), &d))
+        rc = transfer_json_bad(r, "a gauge's value must be a number");
     else p.value = sonde_transfer_bits(d);
     return rc ? rc : sonde_transfer_point(s, &p);
 }
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *transfer_json_text_of(const json_t *o, const char *key)
 {
     const char *t = json_string_value(json_object_get(o, key));
     return t ? t : "";
@@ -233,25 +240,33 @@ static void labels_text(json_t *labels, struct sonde_buf *out)
     }
 }
 
-static int read_series(struct reader *r, json_t *v)
+static int read_series(struct transfer_json_reader *r, json_t *v)
 {
-    const int type = sonde_transfer_type(text_of(v, "type"));
+    const int type = sonde_transfer_type(transfer_json_text_of(v, "type"));
     const char *kind = json_string_value(json_object_get(v, "kind"));
     struct sonde_buf labels;
     json_t *points = json_object_get(v, "points"), *p, *scale = json_object_get(v, "scale");
     r->point = 0;
-    if (!*text_of(v, "name")) return bad(r, "it has no name");
-    if (type < 0) return bad(r, "its type is not counter, gauge or histogram");
-    if (kind && sonde_transfer_kind(kind) < 0) return bad(r, "its kind is none that there is");
-    if (scale && !(json_number_value(scale) > 0)) return bad(r, "its scale is not above 0");
-    if (!json_is_array(points)) return bad(r, "it has no points");
+    if (!*transfer_json_text_of(v, "name")) return transfer_json_bad(r, "it has no name");
+    if (type < 0) return transfer_json_bad(r, "its type is not counter, gauge or histogram");
+    if (kind && sonde_transfer_kind(kind) < 0) {
+        return transfer_json_bad(r, "its kind is none that there is");
+    }
+    if (scale && !(json_number_value(scale) > 0)) {
+        return transfer_json_bad(r, "its scale is not above 0");
+    }
+    if (!json_is_array(points)) return transfer_json_bad(r, "it has no points");
     sonde_buf_init(&labels, 1 << 20);
     labels_text(json_object_get(v, "labels"), &labels);
     const struct sonde_store_series spec = {
-        .name = text_of(v, "name"), .help = text_of(v, "help"), .unit = text_of(v, "unit"),
-        .source = text_of(v, "source"), .labels = labels.len ? labels.data : "",
-        .program = text_of(v, "program"),
-        .pid = (uint32_t)json_integer_value(json_object_get(v, "pid")), .type = (enum sonde_type)type,
+        .name = transfer_json_text_of(v, "name"),
+        .help = transfer_json_text_of(v, "help"),
+        .unit = transfer_json_text_of(v, "unit"),
+        .source = transfer_json_text_of(v, "source"),
+        .labels = labels.len ? labels.data : "",
+        .program = transfer_json_text_of(v, "program"),
+        .pid = (uint32_t)json_integer_value(json_object_get(v, "pid")),
+        .type = (enum sonde_type)type,
         .kind = (enum sonde_kind)(kind ? sonde_transfer_kind(kind) : 0),
         .scale = scale ? json_number_value(scale) : 1,
     };
@@ -262,7 +277,7 @@ static int read_series(struct reader *r, json_t *v)
     json_array_foreach(points, i, p)
     {
         r->point = i + 1;
-        const int rc = read_point(r, p, s);
+        const int rc = transfer_json_read_point(r, p, s);
         if (rc) return rc;
     }
     return 0;
@@ -273,14 +288,15 @@ int sonde_transfer_json_read(const char *text, size_t len, struct sonde_transfer
 {
     json_error_t problem;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &problem), *series, *v;
-    struct reader r = { .x = x, .err = err };
+    struct transfer_json_reader r = { .x = x, .err = err };
     int rc = 0;
     if (!root) {
         return sonde_err_set(err, SONDE_EFORMAT, "line %d: not valid JSON: %s", problem.line,
                              problem.text);
     }
     series = json_object_get(root, "series");
-    if (strcmp(text_of(root, "format"), "sonde-series") != 0 || !json_is_array(series)) {
+    if (strcmp(transfer_json_text_of(root, "format"), "sonde-series") != 0 ||
+        !json_is_array(series)) {
         rc = sonde_err_set(err, SONDE_EFORMAT, "not series as `sonde export --format json STORE` writes "
                                                "them");
     } else if (json_integer_value(json_object_get(root, "version")) != 1) {

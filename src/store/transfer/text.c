@@ -14,7 +14,7 @@
 #include "sonde/sonde.h"
 #include "store/transfer/transfer.h"
 
-struct sample {
+struct transfer_text_sample {
     struct sonde_transfer_writer *w;
     const struct sonde_transfer_series *s;
     char name[600];              /* of samples, without _bucket and such */
@@ -39,7 +39,7 @@ static void put_help(struct sonde_buf *out, const char *help, int open)
 }
 
 /* # HELP, # TYPE and # UNIT, once a family; 0 = another type has the name already. */
-static int put_head(const struct sample *k)
+static int transfer_text_put_head(const struct transfer_text_sample *k)
 {
     struct sonde_transfer_writer *w = k->w;
     struct sonde_buf *out = w->out;
@@ -66,7 +66,8 @@ static int put_head(const struct sample *k)
     return 1;
 }
 
-static void put_start(const struct sample *k, size_t name_len, const char *suffix, const char *le)
+static void transfer_text_put_start(const struct transfer_text_sample *k, size_t name_len, const char *suffix,
+                                    const char *le)
 {
     struct sonde_buf *out = k->w->out;
     const char *labels = k->s->spec.labels;
@@ -81,41 +82,42 @@ static void put_start(const struct sample *k, size_t name_len, const char *suffi
     sonde_buf_putc(out, ' ');
 }
 
-static void put_time(const struct sample *k, int64_t ms)
+static void transfer_text_put_time(const struct transfer_text_sample *k, int64_t ms)
 {
     if (!k->open) sonde_buf_printf(k->w->out, "%lld", (long long)ms);
     else sonde_buf_printf(k->w->out, "%s%lld.%03lld", ms < 0 ? "-" : "", (long long)llabs(ms) / 1000,
                           (long long)llabs(ms) % 1000);
 }
 
-static void put_end(const struct sample *k, int64_t ms)
+static void transfer_text_put_end(const struct transfer_text_sample *k, int64_t ms)
 {
     sonde_buf_putc(k->w->out, ' ');
-    put_time(k, ms);
+    transfer_text_put_time(k, ms);
     sonde_buf_putc(k->w->out, '\n');
 }
 
-static void put_whole(struct sonde_buf *out, uint64_t v)
+static void transfer_text_put_whole(struct sonde_buf *out, uint64_t v)
 {
     if (v <= 1ull << 53) sonde_buf_u64(out, v);
     else sonde_buf_double(out, (double)v);
 }
 
-static void put_numbers(const struct sample *k)
+static void put_numbers(const struct transfer_text_sample *k)
 {
     struct sonde_buf *out = k->w->out;
     const struct sonde_transfer_series *s = k->s;
     for (size_t i = 0; i < s->count; i++) {
         const struct sonde_transfer_point *p = &s->point[i];
-        put_start(k, strlen(k->name), "", NULL);
+        transfer_text_put_start(k, strlen(k->name), "", NULL);
         if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_transfer_double(p->value));
-        else if (!(s->spec.scale < 1) && !(s->spec.scale > 1)) put_whole(out, p->value);
+        else if (!(s->spec.scale < 1) && !(s->spec.scale > 1))
+            transfer_text_put_whole(out, p->value);
         else sonde_buf_double(out, sonde_transfer_value((double)p->value, s->spec.scale));
-        put_end(k, p->time_ms);
+        transfer_text_put_end(k, p->time_ms);
         if (!k->open || s->spec.type != SONDE_COUNTER || p->start != SONDE_START_ZERO) continue;
-        put_start(k, k->stem, "_created", NULL);
-        put_time(k, p->time_ms);
-        put_end(k, p->time_ms);
+        transfer_text_put_start(k, k->stem, "_created", NULL);
+        transfer_text_put_time(k, p->time_ms);
+        transfer_text_put_end(k, p->time_ms);
     }
 }
 
@@ -128,7 +130,7 @@ struct totals {
     int zeros;
 };
 
-static void bound_text(double bound, int open, char out[40])
+static void transfer_text_bound(double bound, int open, char out[40])
 {
     struct sonde_buf b;
     sonde_buf_init(&b, 36);
@@ -138,38 +140,38 @@ static void bound_text(double bound, int open, char out[40])
     sonde_buf_release(&b);
 }
 
-static void put_tick(const struct sample *k, const struct totals *t, int64_t ms)
+static void put_tick(const struct transfer_text_sample *k, const struct totals *t, int64_t ms)
 {
     struct sonde_buf *out = k->w->out;
     const size_t len = strlen(k->name);
     uint64_t sum = t->zero;
     char le[40];
     if (t->zeros) {
-        bound_text(0, k->open, le);
-        put_start(k, len, "_bucket", le);
-        put_whole(out, sum);
-        put_end(k, ms);
+        transfer_text_bound(0, k->open, le);
+        transfer_text_put_start(k, len, "_bucket", le);
+        transfer_text_put_whole(out, sum);
+        transfer_text_put_end(k, ms);
     }
     for (uint32_t p = 0; p < SONDE__HIST_BUCKETS; p++) {
         if (!t->used[p]) continue;
         sum += t->n[p];
-        bound_text(sonde__hist_upper(p), k->open, le);
-        put_start(k, len, "_bucket", le);
-        put_whole(out, sum);
-        put_end(k, ms);
+        transfer_text_bound(sonde__hist_upper(p), k->open, le);
+        transfer_text_put_start(k, len, "_bucket", le);
+        transfer_text_put_whole(out, sum);
+        transfer_text_put_end(k, ms);
     }
-    put_start(k, len, "_bucket", "+Inf");
-    put_whole(out, sum);
-    put_end(k, ms);
-    put_start(k, len, "_sum", NULL);
+    transfer_text_put_start(k, len, "_bucket", "+Inf");
+    transfer_text_put_whole(out, sum);
+    transfer_text_put_end(k, ms);
+    transfer_text_put_start(k, len, "_sum", NULL);
     sonde_buf_double(out, sonde_transfer_value((double)(int64_t)t->sum_raw, k->s->spec.scale));
-    put_end(k, ms);
-    put_start(k, len, "_count", NULL);
-    put_whole(out, sum);
-    put_end(k, ms);
+    transfer_text_put_end(k, ms);
+    transfer_text_put_start(k, len, "_count", NULL);
+    transfer_text_put_whole(out, sum);
+    transfer_text_put_end(k, ms);
 }
 
-static void put_histogram(const struct sample *k)
+static void transfer_text_put_histogram(const struct transfer_text_sample *k)
 {
     const struct sonde_transfer_series *s = k->s;
     struct totals *t = sonde__calloc(1, sizeof(*t));
@@ -197,7 +199,7 @@ static int has_le(const char *labels)
 void sonde_transfer_text_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
 {
     static const char total[] = "_total";
-    struct sample k = { .w = w, .s = s, .open = w->format == SONDE_TRANSFER_OPENMETRICS };
+    struct transfer_text_sample k = { .w = w, .s = s, .open = w->format == SONDE_TRANSFER_OPENMETRICS };
     const size_t len = strlen(s->spec.name), n = sizeof(total) - 1;
     const int ends = len > n && !strcmp(s->spec.name + len - n, total);
     if (len + 32 > sizeof(k.name) || (s->spec.type == SONDE_HISTOGRAM && has_le(s->spec.labels))) {
@@ -207,11 +209,11 @@ void sonde_transfer_text_write(struct sonde_transfer_writer *w, const struct son
     snprintf(k.name, sizeof(k.name), "%s%s", s->spec.name,
              s->spec.type == SONDE_COUNTER && !ends ? total : "");
     k.stem = strlen(k.name) - (s->spec.type == SONDE_COUNTER ? n : 0);
-    if (!put_head(&k)) {
+    if (!transfer_text_put_head(&k)) {
         w->left_out++;
         return;
     }
-    if (s->spec.type == SONDE_HISTOGRAM) put_histogram(&k);
+    if (s->spec.type == SONDE_HISTOGRAM) transfer_text_put_histogram(&k);
     else put_numbers(&k);
     w->series++;
 }

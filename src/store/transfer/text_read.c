@@ -25,7 +25,7 @@ struct plain {
     int used;                        /* part of a histogram that was put together */
 };
 
-struct reader {
+struct transfer_text_reader {
     struct plain *at;
     size_t count, cap;
     uint32_t *table;                 /* + 1; slots: a power of two */
@@ -38,7 +38,7 @@ struct reader {
 
 /* ---- Samples -------------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *a, const char *b)
+static uint64_t transfer_text_read_hash_of(const char *a, const char *b)
 {
     uint64_t h = 14695981039346656037ull;
     for (; *a; a++) h = (h ^ (unsigned char)*a) * 1099511628211ull;
@@ -47,7 +47,7 @@ static uint64_t hash_of(const char *a, const char *b)
     return h ^ h >> 29;
 }
 
-static void put_label(struct sonde_buf *out, const struct sonde_label *l)
+static void transfer_text_read_put_label(struct sonde_buf *out, const struct sonde_label *l)
 {
     if (out->len) sonde_buf_putc(out, ',');
     sonde_buf_printf(out, "%s=\"", l->name);
@@ -58,7 +58,7 @@ static void put_label(struct sonde_buf *out, const struct sonde_label *l)
     sonde_buf_putc(out, '"');
 }
 
-static int rehash(struct reader *r)
+static int transfer_text_read_rehash(struct transfer_text_reader *r)
 {
     const size_t slots = r->slots ? r->slots * 2 : 1024;
     uint32_t *table = sonde__calloc(slots, sizeof(*table));
@@ -74,7 +74,8 @@ static int rehash(struct reader *r)
     return 0;
 }
 
-static struct plain *add(struct reader *r, const struct sonde_exposition_sample *s, uint64_t hash)
+static struct plain *transfer_text_read_add(struct transfer_text_reader *r,
+                                            const struct sonde_exposition_sample *s, uint64_t hash)
 {
     struct sonde_transfer one = { 0 };
     const struct sonde_store_series spec = { .name = s->name, .help = s->help, .unit = s->unit,
@@ -86,7 +87,7 @@ static struct plain *add(struct reader *r, const struct sonde_exposition_sample 
         r->at = grown;
         r->cap = cap;
     }
-    if (r->count * 2 >= r->slots && rehash(r) != 0) return NULL;
+    if (r->count * 2 >= r->slots && transfer_text_read_rehash(r) != 0) return NULL;
     if (!sonde_transfer_add(&one, &spec)) {
         sonde_transfer_release(&one);
         return NULL;
@@ -100,17 +101,18 @@ static struct plain *add(struct reader *r, const struct sonde_exposition_sample 
     return p;
 }
 
-static struct plain *find(struct reader *r, const struct sonde_exposition_sample *s)
+static struct plain *transfer_text_read_find(struct transfer_text_reader *r,
+                                             const struct sonde_exposition_sample *s)
 {
     const char *labels = r->key.len ? r->key.data : "";
-    const uint64_t hash = hash_of(s->name, labels);
+    const uint64_t hash = transfer_text_read_hash_of(s->name, labels);
     for (size_t at = hash & (r->slots - 1); r->slots && r->table[at]; at = (at + 1) & (r->slots - 1)) {
         struct plain *p = &r->at[r->table[at] - 1];
         if (p->hash == hash && !strcmp(p->s.spec.name, s->name) && !strcmp(p->s.spec.labels, labels)) {
             return p;
         }
     }
-    return add(r, s, hash);
+    return transfer_text_read_add(r, s, hash);
 }
 
 /* x_created of a counter x_total: where that began. */
@@ -121,7 +123,7 @@ static int is_created(const struct sonde_exposition_sample *s)
             s->type == SONDE_EXPOSITION_SUMMARY);
 }
 
-static int note_created(struct reader *r, const struct sonde_exposition_sample *s)
+static int note_created(struct transfer_text_reader *r, const struct sonde_exposition_sample *s)
 {
     char name[600];
     const size_t len = strlen(s->family);
@@ -130,7 +132,7 @@ static int note_created(struct reader *r, const struct sonde_exposition_sample *
     memcpy(name + len, "_total", 7);
     struct sonde_exposition_sample total = *s;
     total.name = name;
-    struct plain *p = find(r, &total);
+    struct plain *p = transfer_text_read_find(r, &total);
     if (!p) return SONDE_ENOMEM;
     if (!p->s.count) return 0;
     struct sonde_transfer_point *last = &p->s.point[p->s.count - 1];
@@ -138,22 +140,22 @@ static int note_created(struct reader *r, const struct sonde_exposition_sample *
     return 0;
 }
 
-static int on_sample(const struct sonde_exposition_sample *s, void *arg)
+static int transfer_text_read_on_sample(const struct sonde_exposition_sample *s, void *arg)
 {
-    struct reader *r = arg;
+    struct transfer_text_reader *r = arg;
     const int bucket = s->type == SONDE_EXPOSITION_HISTOGRAM &&
                        strcmp(s->name + strlen(s->family), "_bucket") == 0;
     const char *le = NULL;
     sonde_buf_reset(&r->key);
     sonde_buf_reset(&r->base);
     for (size_t i = 0; i < s->label_count; i++) {
-        put_label(&r->key, &s->labels[i]);
+        transfer_text_read_put_label(&r->key, &s->labels[i]);
         if (strcmp(s->labels[i].name, "le") == 0) le = s->labels[i].value;
-        else put_label(&r->base, &s->labels[i]);
+        else transfer_text_read_put_label(&r->base, &s->labels[i]);
     }
     if (r->key.error || r->base.error) return SONDE_ENOMEM;
     if (is_created(s)) return note_created(r, s);
-    struct plain *p = find(r, s);
+    struct plain *p = transfer_text_read_find(r, s);
     if (!p) return SONDE_ENOMEM;
     if (bucket && le && !p->base) {
         p->base = sonde__strdup(r->base.len ? r->base.data : "");
@@ -188,7 +190,7 @@ static double scale_of(const struct sonde_transfer_series *s, int negative)
     return 0;
 }
 
-static int take_counter(struct reader *r, struct plain *p)
+static int take_counter(struct transfer_text_reader *r, struct plain *p)
 {
     struct sonde_transfer_series *s = &p->s;
     double scale = scale_of(s, 0), most = 0;
@@ -217,7 +219,7 @@ static int take_counter(struct reader *r, struct plain *p)
 /* ---- Histograms ----------------------------------------------------------------------------------- */
 
 /* Buckets of one histogram, in order of their bounds, and its sum and count. */
-struct group {
+struct transfer_text_read_group {
     struct plain **bucket;
     size_t count;
     struct plain *sum, *total;
@@ -231,14 +233,15 @@ static int by_group(const void *a, const void *b)
     return order ? order : (x->le > y->le) - (x->le < y->le);
 }
 
-static struct plain *part(struct reader *r, const struct plain *bucket, const char *suffix)
+static struct plain *transfer_text_read_part(struct transfer_text_reader *r, const struct plain *bucket,
+                                             const char *suffix)
 {
     char name[600];
     struct sonde_exposition_sample s = { .name = name, .family = "" };
     if (bucket->stem + strlen(suffix) + 1 > sizeof(name)) return NULL;
     memcpy(name, bucket->s.spec.name, bucket->stem);
     memcpy(name + bucket->stem, suffix, strlen(suffix) + 1);
-    const uint64_t hash = hash_of(s.name, bucket->base);
+    const uint64_t hash = transfer_text_read_hash_of(s.name, bucket->base);
     for (size_t at = hash & (r->slots - 1); r->table[at]; at = (at + 1) & (r->slots - 1)) {
         struct plain *p = &r->at[r->table[at] - 1];
         if (p->hash == hash && !strcmp(p->s.spec.name, name) && !strcmp(p->s.spec.labels, bucket->base)) {
@@ -257,10 +260,13 @@ static int same_times(const struct plain *a, const struct plain *b)
     return 1;
 }
 
-static double at(const struct plain *p, size_t i) { return sonde_transfer_double(p->s.point[i].value); }
+static double transfer_text_read_at(const struct plain *p, size_t i)
+{
+    return sonde_transfer_double(p->s.point[i].value);
+}
 
 /* The bucket that has this bound; -1: none of ours has. 0 is -2. */
-static int bucket_of(double le)
+static int transfer_text_read_bucket_of(double le)
 {
     if (le >= 0 && le <= 0) return -2;
     const uint64_t p = le > 0 ? sonde__hist_bucket(le) : SONDE__HIST_BUCKETS;
@@ -270,39 +276,49 @@ static int bucket_of(double le)
 }
 
 /* 1 if it is one of ours: bounds, times, totals that never go back. */
-static int is_ours(const struct group *g)
+static int transfer_text_read_is_ours(const struct transfer_text_read_group *g)
 {
     if (!g->sum || !g->total || !same_times(g->sum, g->total) || !(scale_of(&g->sum->s, 1) > 0)) return 0;
     if (!isinf(g->bucket[g->count - 1]->le)) return 0;
     for (size_t b = 0; b < g->count; b++) {
         const struct plain *p = g->bucket[b];
-        if (!same_times(p, g->total) || (b + 1 < g->count && bucket_of(p->le) == -1)) return 0;
+        if (!same_times(p, g->total) ||
+            (b + 1 < g->count && transfer_text_read_bucket_of(p->le) == -1)) {
+            return 0;
+        }
         for (size_t i = 0; i < p->s.count; i++) {
-            const double below = b ? at(g->bucket[b - 1], i) : 0, v = at(p, i);
-            const double was = i ? at(p, i - 1) : 0, below_was = i && b ? at(g->bucket[b - 1], i - 1) : 0;
+            const double below = b ? transfer_text_read_at(g->bucket[b - 1], i) : 0,
+                         v = transfer_text_read_at(p, i);
+            const double was = i ? transfer_text_read_at(p, i - 1) : 0,
+                         below_was = i && b ? transfer_text_read_at(g->bucket[b - 1], i - 1) : 0;
             if (!(v >= below && v < 0x1p53) || v > floor(v) || !(v - below >= was - below_was)) return 0;
         }
     }
     for (size_t i = 0; i < g->total->s.count; i++) {
-        if (at(g->total, i) < at(g->bucket[g->count - 1], i) ||
-            at(g->total, i) > at(g->bucket[g->count - 1], i)) {
+        if (transfer_text_read_at(g->total, i) <
+                transfer_text_read_at(g->bucket[g->count - 1], i) ||
+            transfer_text_read_at(g->total, i) >
+                transfer_text_read_at(g->bucket[g->count - 1], i)) {
             return 0;
         }
     }
     return 1;
 }
 
-static int fold_tick(const struct group *g, size_t i, double scale, struct sonde_transfer_series *out)
+static int fold_tick(const struct transfer_text_read_group *g, size_t i, double scale, struct sonde_transfer_series *out)
 {
     struct sonde_transfer_point p = { .time_ms = g->total->s.point[i].time_ms,
                                       .first = (uint32_t)out->bucket_count };
-    const double sum = rint(at(g->sum, i) / scale), was = i ? rint(at(g->sum, i - 1) / scale) : 0;
+    const double sum = rint(transfer_text_read_at(g->sum, i) / scale),
+                 was = i ? rint(transfer_text_read_at(g->sum, i - 1) / scale) : 0;
     p.sum_raw = (uint64_t)((int64_t)sum - (int64_t)was);
     for (size_t b = 0; b + 1 < g->count; b++) {
-        const double below = b ? at(g->bucket[b - 1], i) : 0;
-        const double old = i ? at(g->bucket[b], i - 1) - (b ? at(g->bucket[b - 1], i - 1) : 0) : 0;
-        const uint64_t n = (uint64_t)(at(g->bucket[b], i) - below - old);
-        const int which = bucket_of(g->bucket[b]->le);
+        const double below = b ? transfer_text_read_at(g->bucket[b - 1], i) : 0;
+        const double old = i ? transfer_text_read_at(g->bucket[b], i - 1) -
+                                   (b ? transfer_text_read_at(g->bucket[b - 1], i - 1) : 0)
+                             : 0;
+        const uint64_t n = (uint64_t)(transfer_text_read_at(g->bucket[b], i) - below - old);
+        const int which = transfer_text_read_bucket_of(g->bucket[b]->le);
         if (which == -2) p.zero = n;
         if (which < 0 || !n) continue;
         if (sonde_transfer_bucket(out, (uint16_t)which, n)) return SONDE_ENOMEM;
@@ -311,7 +327,7 @@ static int fold_tick(const struct group *g, size_t i, double scale, struct sonde
     return sonde_transfer_point(out, &p);
 }
 
-static int fold(struct reader *r, const struct group *g)
+static int transfer_text_read_fold(struct transfer_text_reader *r, const struct transfer_text_read_group *g)
 {
     const struct plain *first = g->bucket[0];
     const double scale = scale_of(&g->sum->s, 1);
@@ -329,7 +345,7 @@ static int fold(struct reader *r, const struct group *g)
     return rc;
 }
 
-static int fold_all(struct reader *r)
+static int transfer_text_read_fold_all(struct transfer_text_reader *r)
 {
     struct plain **bucket = sonde__calloc(r->count + 1, sizeof(*bucket));
     size_t n = 0;
@@ -339,14 +355,14 @@ static int fold_all(struct reader *r)
     }
     if (!rc && n) qsort(bucket, n, sizeof(*bucket), by_group);
     for (size_t i = 0; i < n && !rc;) {
-        struct group g = { .bucket = bucket + i };
+        struct transfer_text_read_group g = { .bucket = bucket + i };
         while (i + g.count < n && !strcmp(bucket[i + g.count]->s.spec.name, bucket[i]->s.spec.name) &&
                !strcmp(bucket[i + g.count]->base, bucket[i]->base)) {
             g.count++;
         }
-        g.sum = part(r, bucket[i], "_sum");
-        g.total = part(r, bucket[i], "_count");
-        if (is_ours(&g)) rc = fold(r, &g);
+        g.sum = transfer_text_read_part(r, bucket[i], "_sum");
+        g.total = transfer_text_read_part(r, bucket[i], "_count");
+        if (transfer_text_read_is_ours(&g)) rc = transfer_text_read_fold(r, &g);
         i += g.count;
     }
     sonde__free(bucket);
@@ -355,7 +371,7 @@ static int fold_all(struct reader *r)
 
 /* ---- The whole ------------------------------------------------------------------------------------ */
 
-static int take_plain(struct reader *r, struct plain *p)
+static int take_plain(struct transfer_text_reader *r, struct plain *p)
 {
     const int own = p->stem == strlen(p->s.spec.name);
     int counter = p->type == SONDE_EXPOSITION_COUNTER;
@@ -381,12 +397,12 @@ static int take_plain(struct reader *r, struct plain *p)
 int sonde_transfer_text_read(const char *text, size_t len, int openmetrics, struct sonde_transfer *x,
                              uint64_t *rounded, struct sonde_err *err)
 {
-    struct reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000) };
-    const struct sonde_exposition_sink sink = { on_sample, &r };
+    struct transfer_text_reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000) };
+    const struct sonde_exposition_sink sink = { transfer_text_read_on_sample, &r };
     sonde_buf_init(&r.key, 1 << 20);
     sonde_buf_init(&r.base, 1 << 20);
     int rc = sonde_exposition_read(text, len, openmetrics, &sink, err);
-    if (!rc && r.count) rc = fold_all(&r);
+    if (!rc && r.count) rc = transfer_text_read_fold_all(&r);
     for (size_t i = 0; i < r.count && !rc; i++) rc = take_plain(&r, &r.at[i]);
     for (size_t i = 0; i < r.count; i++) {
         sonde_transfer_series_release(&r.at[i].s);

@@ -33,7 +33,7 @@ void sonde_transfer_release(struct sonde_transfer *x)
     *x = (struct sonde_transfer){ 0 };
 }
 
-static void *grow(void *array, size_t *cap, size_t count, size_t item)
+static void *transfer_grow(void *array, size_t *cap, size_t count, size_t item)
 {
     if (count < *cap) return array;
     const size_t next = *cap ? *cap * 2 : 16;
@@ -61,7 +61,7 @@ static int series_init(struct sonde_transfer_series *s, const struct sonde_store
 struct sonde_transfer_series *sonde_transfer_add(struct sonde_transfer *x,
                                                  const struct sonde_store_series *spec)
 {
-    void *grown = grow(x->at, &x->cap, x->count, sizeof(*x->at));
+    void *grown = transfer_grow(x->at, &x->cap, x->count, sizeof(*x->at));
     if (!grown) return NULL;
     x->at = grown;
     if (series_init(&x->at[x->count], spec) != 0) return NULL;
@@ -70,7 +70,7 @@ struct sonde_transfer_series *sonde_transfer_add(struct sonde_transfer *x,
 
 int sonde_transfer_point(struct sonde_transfer_series *s, const struct sonde_transfer_point *p)
 {
-    void *grown = grow(s->point, &s->cap, s->count, sizeof(*s->point));
+    void *grown = transfer_grow(s->point, &s->cap, s->count, sizeof(*s->point));
     if (!grown) return SONDE_ENOMEM;
     s->point = grown;
     s->point[s->count++] = *p;
@@ -79,7 +79,7 @@ int sonde_transfer_point(struct sonde_transfer_series *s, const struct sonde_tra
 
 int sonde_transfer_bucket(struct sonde_transfer_series *s, uint16_t p, uint64_t n)
 {
-    void *grown = grow(s->bucket, &s->bucket_cap, s->bucket_count, sizeof(*s->bucket));
+    void *grown = transfer_grow(s->bucket, &s->bucket_cap, s->bucket_count, sizeof(*s->bucket));
     if (!grown) return SONDE_ENOMEM;
     s->bucket = grown;
     s->bucket[s->bucket_count++] = (struct sonde_transfer_bucket){ p, n };
@@ -143,21 +143,21 @@ struct exporting {
     int error;
 };
 
-static int by_time(const void *a, const void *b)
+static int transfer_by_time(const void *a, const void *b)
 {
     const struct sonde_transfer_point *x = a, *y = b;
     return (x->time_ms > y->time_ms) - (x->time_ms < y->time_ms);
 }
 
 /* In order, each time once; and where a counter does not go on from the point before. */
-static void tidy(struct exporting *e)
+static void transfer_tidy(struct exporting *e)
 {
     struct sonde_transfer_series *s = &e->series;
     /* A counter's increase has come along in sum_raw, which is of histograms. */
     int ordered = 1;
     for (size_t i = 1; i < s->count; i++) ordered &= s->point[i].time_ms > s->point[i - 1].time_ms;
     if (!ordered) {
-        qsort(s->point, s->count, sizeof(*s->point), by_time);
+        qsort(s->point, s->count, sizeof(*s->point), transfer_by_time);
         size_t kept = 0;
         for (size_t i = 0; i < s->count; i++) {
             if (kept && s->point[kept - 1].time_ms == s->point[i].time_ms) continue;
@@ -179,7 +179,7 @@ static void tidy(struct exporting *e)
 static void finish_series(struct exporting *e)
 {
     if (!e->series.spec.name) return;
-    tidy(e);
+    transfer_tidy(e);
     if (!e->error) {
         switch (e->w.format) {
         case SONDE_TRANSFER_JSON: sonde_transfer_json_write(&e->w, &e->series); break;
@@ -275,7 +275,7 @@ struct grid {
     size_t count, cap;
 };
 
-static size_t lower_bound(const struct grid *g, int64_t time_ms)
+static size_t transfer_lower_bound(const struct grid *g, int64_t time_ms)
 {
     size_t lo = 0, hi = g->count;
     while (lo < hi) {
@@ -287,10 +287,10 @@ static size_t lower_bound(const struct grid *g, int64_t time_ms)
 }
 
 /* 1 if all its times within the grid's are the grid's, and few of those are missing. */
-static int fits(const struct grid *g, const struct sonde_transfer_series *s)
+static int transfer_fits(const struct grid *g, const struct sonde_transfer_series *s)
 {
     if (!g->count || !s->count) return 1;
-    size_t at = lower_bound(g, s->point[0].time_ms), gaps = 0;
+    size_t at = transfer_lower_bound(g, s->point[0].time_ms), gaps = 0;
     for (size_t i = 0; i < s->count; i++) {
         const int64_t t = s->point[i].time_ms;
         if (t < g->time_ms[0] || t > g->time_ms[g->count - 1]) continue;
@@ -303,24 +303,24 @@ static int fits(const struct grid *g, const struct sonde_transfer_series *s)
     return gaps <= 1 + s->count / 8;
 }
 
-static int by_number(const void *a, const void *b)
+static int transfer_by_number(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-static int join(struct grid *g, const struct sonde_transfer_series *s)
+static int transfer_join(struct grid *g, const struct sonde_transfer_series *s)
 {
     const size_t had = g->count;
     for (size_t i = 0; i < s->count; i++) {
         const int64_t t = s->point[i].time_ms;
         if (had && t >= g->time_ms[0] && t <= g->time_ms[had - 1]) continue;
-        void *grown = grow(g->time_ms, &g->cap, g->count, sizeof(*g->time_ms));
+        void *grown = transfer_grow(g->time_ms, &g->cap, g->count, sizeof(*g->time_ms));
         if (!grown) return SONDE_ENOMEM;
         g->time_ms = grown;
         g->time_ms[g->count++] = t;
     }
-    if (g->count != had) qsort(g->time_ms, g->count, sizeof(*g->time_ms), by_number);
+    if (g->count != had) qsort(g->time_ms, g->count, sizeof(*g->time_ms), transfer_by_number);
     return 0;
 }
 
@@ -438,10 +438,10 @@ int sonde_transfer_import(const struct sonde_store_ops *ops, const char *path, c
     if (!rc && x->count) qsort(order, x->count, sizeof(*order), longest_first);
     for (size_t i = 0; i < x->count && !rc; i++) {
         uint8_t g = 0;
-        while (g + 1 < GRIDS_MAX && !fits(&grids[g], order[i])) g++;
+        while (g + 1 < GRIDS_MAX && !transfer_fits(&grids[g], order[i])) g++;
         grid_of[order[i] - x->at] = g;
         if (g >= used) used = (uint8_t)(g + 1);
-        rc = join(&grids[g], order[i]);
+        rc = transfer_join(&grids[g], order[i]);
     }
     sonde__free(order);
     if (rc) sonde_err_set(err, rc, "no memory to import");
