@@ -20,7 +20,7 @@ test: ## everything: all tests on the release build, unit tests under ASan+UBSan
 
 bench: ## measure costs beside their peers; ONLY='cpu*' measures those groups alone
 	@tools/deps bench
-	@tools/build release -DSONDE_PERF=ON
+	@SONDE_BUILD_TARGET='product perf/all' tools/build release -DSONDE_PERF=ON
 	@perf/run $(if $(ONLY),--only '$(ONLY)')
 
 peers: ## beside a real collector, Pyroscope, samply and llama-server; ONLY=samply tries that alone
