@@ -18,10 +18,10 @@ test: ## everything: all tests on the release build, unit tests under ASan+UBSan
 	@tools/deps test
 	@tools/test
 
-bench: ## measure costs beside their peers; ONLY='cpu*' measures those groups alone
+bench: ## measure costs beside their peers, or with BASE=REVISION beside that build; ONLY='cpu*': those groups alone
 	@tools/deps bench
-	@tools/build release -DSONDE_PERF=ON
-	@perf/run $(if $(ONLY),--only '$(ONLY)')
+	@SONDE_BUILD_TARGET='product perf/all' tools/build release -DSONDE_PERF=ON
+	@$(if $(BASE),base=$$(tools/build-base '$(BASE)') && perf/beside --base "$$base" $(if $(PAIRS),--pairs $(PAIRS)),perf/run) $(if $(ONLY),--only '$(ONLY)')
 
 peers: ## beside a real collector, Pyroscope, samply and llama-server; ONLY=samply tries that alone
 	@tools/deps test

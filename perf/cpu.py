@@ -159,9 +159,11 @@ def sample_rows(costs, notes):
 def measure_sample(args, scratch):
     burner, sonde = args.build / "perf" / "bench_burner", args.build / "sonde"
     bare, costs, notes = [], {}, {}
-    for profiler in (Sonde("perf", sonde, burner, scratch), Sonde("timer", sonde, burner, scratch),
-                     Perf("", burner, scratch), Perf("fp", burner, scratch),
-                     Perf("dwarf", burner, scratch), Gperftools(burner, scratch)):
+    found = [Sonde("perf", sonde, burner, scratch), Sonde("timer", sonde, burner, scratch)]
+    if args.peers:
+        found += [Perf("", burner, scratch), Perf("fp", burner, scratch),
+                  Perf("dwarf", burner, scratch), Gperftools(burner, scratch)]
+    for profiler in found:
         why = profiler.missing()
         if why:
             notes[profiler.name] = f"{profiler.name} not measured: {why}"
@@ -169,7 +171,7 @@ def measure_sample(args, scratch):
         else:
             costs[profiler.name] = Cost(profiler, bare)
             costs[profiler.name].once()
-    for _ in rounds_until(SECONDS["cpu_sample"]):
+    for _ in rounds_until(args.effort * SECONDS["cpu_sample"]):
         for i, cost in enumerate(costs.values()):
             if i % 2 == 0:
                 bare.append(Run([], str(burner), UNITS))
@@ -198,15 +200,16 @@ def take_turns(commands, seconds):
 def measure_start(args, scratch):
     out = str(scratch / "start.out")
     commands = {"true": ["true"],
-                "sonde record": [str(args.build / "sonde"), "record", "-o", out, "--", "true"],
-                "perf record": ["perf", "record", "-o", out, "true"]}
+                "sonde record": [str(args.build / "sonde"), "record", "-o", out, "--", "true"]}
     note = "wall time from start to end"
-    try:
-        wall_ms(commands["perf record"])
-    except (OSError, subprocess.CalledProcessError) as error:
-        del commands["perf record"]
-        note += f"; perf record not measured: {error}"
-    times = take_turns(commands, SECONDS["cpu_start"])
+    if args.peers:
+        perf = ["perf", "record", "-o", out, "true"]
+        try:
+            wall_ms(perf)
+            commands["perf record"] = perf
+        except (OSError, subprocess.CalledProcessError) as error:
+            note += f"; perf record not measured: {error}"
+    times = take_turns(commands, args.effort * SECONDS["cpu_start"])
     return [row("cpu_start", "cpu_start", "recording of `true`", "ms", times["sonde record"],
                 times["true"], [times.get("perf record")], 50, note)]
 
@@ -225,10 +228,10 @@ def watch_agent(command, burner, seconds=5):
         agent.wait()
 
 
-def on_and_off(under, burner, group):
+def on_and_off(under, burner, seconds):
     """The burner alone and under a command, in turns: what that takes of it in percent, and a note."""
     off, on = [], []
-    for n in rounds_until(SECONDS[group]):
+    for n in rounds_until(seconds):
         # Each comes first as often as second.
         for command, runs in ((([], off), (under, on)) if n % 2 else ((under, on), ([], off))):
             runs.append(Run(command, burner, UNITS))
@@ -246,7 +249,7 @@ def measure_always(args, scratch):
     """The burner alone and under sonde run, in turns; then the agent is watched."""
     burner, sonde = str(args.build / "perf" / "bench_burner"), str(args.build / "sonde")
     under = [sonde, "run", "--listen", "127.0.0.1:0", "--"]
-    taken, pairs = on_and_off(under, burner, "cpu_always")
+    taken, pairs = on_and_off(under, burner, args.effort * SECONDS["cpu_always"])
     busy, rss, anonymous = watch_agent(under, burner)
     idle, _, _ = watch_agent([sonde, "run", "--no-cpu", *under[2:]], burner)
     rate = "99 Hz, one busy thread"
@@ -268,7 +271,7 @@ def measure_continuous(args, scratch):
     common = [sonde, "run", "--no-heap", "--listen", "127.0.0.1:0", "--store",
               str(scratch / "continuous.store")]
     under = [*common, "--rate", "19", "--continuous", "--"]
-    taken, pairs = on_and_off(under, burner, "cpu_continuous")
+    taken, pairs = on_and_off(under, burner, args.effort * SECONDS["cpu_continuous"])
     busy, rss, anonymous = watch_agent(under, burner, 20)  # two writes
     idle, _, _ = watch_agent([*common, "--no-cpu", "--"], burner)
     rate = "19 Hz, one busy thread"
@@ -308,13 +311,15 @@ def flamegraph_pl(folded, out):
 
 
 def measure_flamegraph(args, scratch):
-    folded = str(scratch / "big.folded")
-    subprocess.run(["node", ROOT / "tests" / "browser" / "sample.mjs", "big", folded], check=True)
+    folded = str((args.inputs or scratch) / "big.folded")
+    if not os.path.exists(folded):
+        subprocess.run(["node", ROOT / "tests" / "browser" / "sample.mjs", "big", folded], check=True)
     outs = {kind: str(scratch / f"big.{kind}") for kind in ("svg", "html")}
     times = take_turns({kind: [str(args.build / "sonde"), "flamegraph", folded, "-o", out]
-                        for kind, out in outs.items()}, SECONDS["cpu_flamegraph"])
+                        for kind, out in outs.items()}, args.effort * SECONDS["cpu_flamegraph"])
     size = lambda kind: named(kind, stats_of([os.path.getsize(outs[kind]) / 1e6]))
-    peer_ms, peer_mb, note = flamegraph_pl(folded, str(scratch / "peer.svg"))
+    peer_ms, peer_mb, note = flamegraph_pl(folded, str(scratch / "peer.svg")) if args.peers else \
+        (None, None, "no peers")
     what = f"200,000 unique stacks, {os.path.getsize(folded) / 1e6:.0f} MB of folded text; {note}"
     group = "cpu_flamegraph"
     return [

@@ -84,6 +84,8 @@ def profilers(args, scratch, full):
              Profiler("sonde", [*sonde, f"--heap={mode}", "--record", run_file, "--"],
                       files=run_file, report=[str(args.build / "sonde"), "report", run_file])]
     notes = []
+    if not args.peers:
+        return found, notes
     jemalloc, tcmalloc = library("libjemalloc.so.2"), library("libtcmalloc.so.4")
     if jemalloc:
         every = "lg_prof_sample:0" if full else "lg_prof_sample:19"
@@ -190,11 +192,12 @@ def budgets(kind, full):
 def measure(group, full):
     def measured(args, scratch):
         program = str(args.build / "perf" / "bench_mallocs")
-        rows = [] if full else pairs_rows(args, group, SECONDS[group] / 2)
+        seconds = args.effort * SECONDS[group]
+        rows = [] if full else pairs_rows(args, group, seconds / 2)
         found_works = list(works(args, group, full))
         for kind, what_it_is, command in found_works:
             found, notes = profilers(args, scratch, full)
-            ratios = take_turns(found, command, SECONDS[group] / len(found_works), notes)
+            ratios = take_turns(found, command, seconds / len(found_works), notes)
             text = f"{'every allocation' if full else 'sampled heap'}, {kind} stacks"
             note = "; ".join([what_it_is, *notes])
             peers = [n for n in ratios if n != "sonde"]

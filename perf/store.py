@@ -16,9 +16,9 @@ RECORD_S = 40
 INTERVAL_S = 0.25
 
 
-def record(args, scratch):
+def record(args, path):
     """A store with what an agent reads of two programs and the host."""
-    path = scratch / "recorded.store"
+    say(f"store: recording for {RECORD_S} s")
     agent = subprocess.Popen(
         [args.build / "sonde", "serve", "--listen", "127.0.0.1:0", "--quiet", "--interval",
          str(INTERVAL_S), "--store", path], stderr=subprocess.DEVNULL)
@@ -33,14 +33,14 @@ def record(args, scratch):
             program.wait()
         agent.send_signal(signal.SIGTERM)
         agent.wait(30)
-    return path
 
 
 def measure(args, scratch):
-    say(f"store: recording for {RECORD_S} s")
-    folder = scratch / "store"
+    recorded, folder = (args.inputs or scratch) / "recorded.store", scratch / "store"
+    if not recorded.exists():
+        record(args, recorded)
     folder.mkdir()
-    done = subprocess.run([args.build / "perf" / "bench_store", record(args, scratch), folder],
+    done = subprocess.run([args.build / "perf" / "bench_store", recorded, folder],
                           capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
