@@ -1,11 +1,9 @@
 #include "base/intern.h"
 
-#include <assert.h>
-
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 
-enum { TABLE_FIRST = 64, INDEX_FIRST = 128, BLOCK_FIRST = 4096, BLOCK_BYTES = 1 << 18 };
+enum { TABLE_FIRST = 64, BLOCK_FIRST = 4096, BLOCK_BYTES = 1 << 18 };
 
 struct sonde_strings_block {
     struct sonde_strings_block *next;
@@ -13,7 +11,7 @@ struct sonde_strings_block {
     char data[];
 };
 
-static int intern_take(const struct sonde_budget *b, size_t bytes)
+static int take(const struct sonde_budget *b, size_t bytes)
 {
     if (bytes > b->max - *b->used) return SONDE_ENOMEM;
     *b->used += bytes;
@@ -27,7 +25,7 @@ void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
     if (*cap > UINT32_MAX / 2) return NULL; /* ids are 32 bits */
     const uint32_t more = *cap ? *cap * 2 : TABLE_FIRST;
     const size_t added = (size_t)(more - *cap) * size;
-    if (intern_take(b, added)) return NULL;
+    if (take(b, added)) return NULL;
     void *grown = sonde__realloc(data, (size_t)more * size);
     if (!grown) {
         *b->used -= added;
@@ -37,48 +35,14 @@ void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
     return grown;
 }
 
-int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b)
+int sonde_intern_reserve(struct sonde_map *index, const struct sonde_budget *b)
 {
-    if (t->used < t->cap - t->cap / 4) return 0;
-    if (t->cap > UINT32_MAX / 2) return SONDE_ENOMEM;
-    struct sonde_intern more = { .cap = t->cap ? t->cap * 2 : INDEX_FIRST };
-    int rc = intern_take(b, (size_t)(more.cap - t->cap) * sizeof(*more.slots));
-    if (rc) return rc;
-    /* Not calloc: a page that is first read and then written is faulted in twice. */
-    more.slots = sonde__alloc((size_t)more.cap * sizeof(*more.slots));
-    if (!more.slots) {
-        *b->used -= (size_t)(more.cap - t->cap) * sizeof(*more.slots);
-        return SONDE_ENOMEM;
-    }
-    memset(more.slots, 0, (size_t)more.cap * sizeof(*more.slots));
-    for (uint32_t i = 0; i < t->cap; i++) {
-        if (t->slots[i].id) sonde_intern_put(&more, t->slots[i].hash, t->slots[i].id);
-    }
-    sonde__free(t->slots);
-    *t = more;
-    return 0;
-}
-
-void sonde_intern_put(struct sonde_intern *t, uint32_t hash, uint32_t id)
-{
-    assert(id && t->used < t->cap);
-    const uint32_t mask = t->cap - 1;
-    uint32_t at = hash & mask;
-    while (t->slots[at].id) at = (at + 1) & mask;
-    t->slots[at] = (struct sonde_intern_slot){ .hash = hash, .id = id };
-    t->used++;
-}
-
-void sonde_intern_clear(struct sonde_intern *t)
-{
-    if (t->slots) memset(t->slots, 0, (size_t)t->cap * sizeof(*t->slots));
-    t->used = 0;
-}
-
-void sonde_intern_release(struct sonde_intern *t)
-{
-    sonde__free(t->slots);
-    *t = (struct sonde_intern){ 0 };
+    if (sonde_map_has_room(index)) return 0;
+    const size_t more = sonde_map_reserve_bytes(index);
+    if (take(b, more)) return SONDE_ENOMEM;
+    const int rc = sonde_map_reserve(index);
+    if (rc) *b->used -= more;
+    return rc;
 }
 
 /* ---- Strings --------------------------------------------------------------------------------- */
@@ -92,7 +56,7 @@ static char *block_room(struct sonde_strings *pool, size_t bytes, const struct s
     size_t cap = head ? head->cap * 2 : BLOCK_FIRST;
     if (cap > BLOCK_BYTES) cap = BLOCK_BYTES;
     if (cap < bytes) cap = bytes;
-    if (intern_take(b, sizeof(*head) + cap)) return NULL;
+    if (take(b, sizeof(*head) + cap)) return NULL;
     struct sonde_strings_block *block = sonde__alloc(sizeof(*block) + cap);
     if (!block) {
         *b->used -= sizeof(*head) + cap;
@@ -142,7 +106,7 @@ void sonde_strings_release(struct sonde_strings *pool)
     }
     sonde__free(pool->strings);
     sonde__free(pool->lengths);
-    sonde_intern_release(&pool->index);
+    sonde_map_release(&pool->index);
     *pool = (struct sonde_strings){ 0 };
 }
 
@@ -155,6 +119,6 @@ uint32_t sonde_strings_add(struct sonde_strings *pool, const char *s, size_t len
     if (id) return id;
     if (sonde_intern_reserve(&pool->index, b)) return 0;
     id = pool_append(pool, s, len, b);
-    if (id) sonde_intern_put(&pool->index, hash, id);
+    if (id) sonde_map_put(&pool->index, hash, id);
     return id;
 }

@@ -1,10 +1,7 @@
-/* intern.h - the two pieces that interning is made of: a hash index from a key to the id of a row
- * kept elsewhere, and a pool of strings on top of it.
+/* intern.h - interning within a budget: tables of rows that grow, their hash indexes (map.h), and a
+ * pool of strings on top of both. Nothing is ever deleted.
  *
- * The index is open addressing over slots of {hash, id}: rows are compared only when 32 bits of
- * hash agree, and growing needs no look at the rows. Nothing is ever deleted.
- *
- * Both count what they take against a budget, so that a profile's memory has one cap. */
+ * All count what they take against a budget, so that a profile's memory has one cap. */
 #ifndef SONDE_BASE_INTERN_H
 #define SONDE_BASE_INTERN_H
 
@@ -13,6 +10,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/map.h"
 
 struct sonde_budget {
     size_t *used;
@@ -23,35 +21,8 @@ struct sonde_budget {
 void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
                        const struct sonde_budget *b);
 
-/* ---- Hash index ------------------------------------------------------------------------------ */
-
-struct sonde_intern_slot {
-    uint32_t hash, id; /* id 0 = free */
-};
-
-struct sonde_intern {
-    struct sonde_intern_slot *slots;
-    uint32_t cap, used; /* cap is a power of two, at most 3/4 used */
-};
-
-/* Room for one more, to be called before put: 0 or SONDE_ENOMEM. */
-int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b);
-void sonde_intern_put(struct sonde_intern *t, uint32_t hash, uint32_t id);
-void sonde_intern_clear(struct sonde_intern *t); /* empty, with the room that it has */
-void sonde_intern_release(struct sonde_intern *t);
-
-/* The next id whose hash agrees, or 0. *at starts as the hash:
- *
- *   uint32_t at = hash, id;
- *   while ((id = sonde_intern_next(t, hash, &at))) if (same(row[id], key)) return id; */
-static inline uint32_t sonde_intern_next(const struct sonde_intern *t, uint32_t hash, uint32_t *at)
-{
-    if (!t->cap) return 0;
-    for (const uint32_t mask = t->cap - 1;;) {
-        const struct sonde_intern_slot s = t->slots[(*at)++ & mask];
-        if (!s.id || s.hash == hash) return s.id;
-    }
-}
+/* Room for one more in an index, to be called before sonde_map_put(): 0 or SONDE_ENOMEM. */
+int sonde_intern_reserve(struct sonde_map *index, const struct sonde_budget *b);
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
@@ -60,7 +31,7 @@ struct sonde_strings {
     char **strings;     /* NUL-terminated */
     uint32_t *lengths;
     uint32_t count, cap, lengths_cap;
-    struct sonde_intern index;
+    struct sonde_map index;
     struct sonde_strings_block *blocks;
 };
 
@@ -72,7 +43,7 @@ static inline uint32_t sonde_strings_find(const struct sonde_strings *pool, cons
                                           size_t len, uint32_t hash)
 {
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&pool->index, hash, &at))) {
+    while ((id = sonde_map_next(&pool->index, hash, &at))) {
         if (pool->lengths[id] == len && !memcmp(pool->strings[id], s, len)) return id;
     }
     return 0;

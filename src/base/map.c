@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 
-enum { FIRST = 64 };
+enum { FIRST = 128 };
 
 /* 0 = it cannot grow any more. */
 static uint32_t cap_after(uint32_t cap)
@@ -16,20 +16,18 @@ static uint32_t cap_after(uint32_t cap)
     return !cap ? FIRST : cap > UINT32_MAX / 2 ? 0 : cap * 2;
 }
 
-static int is_full(uint32_t cap, uint32_t used) { return used >= cap - cap / 4; }
-
 /* Removing: slots behind the hole move into it unless that would put them before their home, which
  * is where their search begins. Distances are modulo the size of the table. */
 #define MAP_FUNCTIONS(map, value, value_type, key_type)                                        \
     size_t map##_reserve_bytes(const struct map *m)                                            \
     {                                                                                          \
-        const uint32_t cap = is_full(m->cap, m->used) ? cap_after(m->cap) : m->cap;            \
+        const uint32_t cap = map##_has_room(m) ? m->cap : cap_after(m->cap);                   \
         return cap > m->cap ? (size_t)(cap - m->cap) * sizeof(*m->slots) : 0;                  \
     }                                                                                          \
                                                                                                \
     int map##_reserve(struct map *m)                                                           \
     {                                                                                          \
-        if (!is_full(m->cap, m->used)) return 0;                                               \
+        if (map##_has_room(m)) return 0;                                                       \
         struct map more = { .cap = cap_after(m->cap) };                                        \
         if (!more.cap) return SONDE_ENOMEM;                                                    \
         /* Not calloc: a page that is first read and then written is faulted in twice. */      \

@@ -40,6 +40,11 @@ struct sonde_map {
 void sonde_map_release(struct sonde_map *m);
 void sonde_map_clear(struct sonde_map *m); /* empty, with the room that it has */
 
+static inline int sonde_map_has_room(const struct sonde_map *m)
+{
+    return m->used < m->cap - m->cap / 4;
+}
+
 /* Room for one more: 0 or SONDE_ENOMEM. */
 int sonde_map_reserve(struct sonde_map *m);
 /* Bytes that the next reserve will add, often 0: for those who keep to a budget. */
@@ -75,6 +80,10 @@ struct sonde_pointer_map {
 
 void sonde_pointer_map_release(struct sonde_pointer_map *m);
 void sonde_pointer_map_clear(struct sonde_pointer_map *m);
+static inline int sonde_pointer_map_has_room(const struct sonde_pointer_map *m)
+{
+    return m->used < m->cap - m->cap / 4;
+}
 int sonde_pointer_map_reserve(struct sonde_pointer_map *m);
 size_t sonde_pointer_map_reserve_bytes(const struct sonde_pointer_map *m);
 void sonde_pointer_map_put(struct sonde_pointer_map *m, uint32_t hash, void *item);

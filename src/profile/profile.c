@@ -25,10 +25,10 @@
 
 struct sonde_profile_index {
     struct sonde_strings pool;    /* p->strings is a view of it */
-    struct sonde_intern modules, functions, threads;
-    struct sonde_intern stacks;   /* those that do not stand behind their parent */
-    struct sonde_intern places;   /* locations by module and address */
-    struct sonde_intern contents; /* locations by address and lines */
+    struct sonde_map modules, functions, threads;
+    struct sonde_map stacks;   /* those that do not stand behind their parent */
+    struct sonde_map places;   /* locations by module and address */
+    struct sonde_map contents; /* locations by address and lines */
     uint16_t *depths;             /* of each stack */
     uint32_t depths_cap;
     uint32_t *named;              /* string id -> location of that name, 0 = none yet */
@@ -118,10 +118,10 @@ DEFINE_GROW(samples)
     (reserve(p, &(p)->index->slots) || GROW(p, table)                                          \
          ? 0                                                                                   \
          : ((p)->table[(p)->table##_count] = (row),                                            \
-            sonde_intern_put(&(p)->index->slots, hash, (p)->table##_count),                    \
+            sonde_map_put(&(p)->index->slots, hash, (p)->table##_count),                    \
             (p)->table##_count++))
 
-static int reserve(struct sonde_profile *p, struct sonde_intern *t)
+static int reserve(struct sonde_profile *p, struct sonde_map *t)
 {
     if (__builtin_expect(t->used < t->cap - t->cap / 4, 1)) return 0;
     const struct sonde_budget b = profile_budget(p);
@@ -177,12 +177,12 @@ void sonde_profile_destroy(struct sonde_profile *p)
     if (p->index) {
         struct sonde_profile_index *x = p->index;
         sonde_strings_release(&x->pool);
-        sonde_intern_release(&x->modules);
-        sonde_intern_release(&x->functions);
-        sonde_intern_release(&x->stacks);
-        sonde_intern_release(&x->threads);
-        sonde_intern_release(&x->places);
-        sonde_intern_release(&x->contents);
+        sonde_map_release(&x->modules);
+        sonde_map_release(&x->functions);
+        sonde_map_release(&x->stacks);
+        sonde_map_release(&x->threads);
+        sonde_map_release(&x->places);
+        sonde_map_release(&x->contents);
         sonde__free(x->depths);
         sonde__free(x->named);
         sonde__free(x);
@@ -215,9 +215,9 @@ size_t sonde_profile_rows_bytes(const struct sonde_profile *p)
 void sonde_profile_forget(struct sonde_profile *p)
 {
     struct sonde_profile_index *x = p->index;
-    struct sonde_intern *indexes[] = { &x->modules, &x->functions, &x->stacks,
+    struct sonde_map *indexes[] = { &x->modules, &x->functions, &x->stacks,
                                        &x->threads, &x->places,    &x->contents };
-    for (size_t i = 0; i < SONDE_COUNT(indexes); i++) sonde_intern_clear(indexes[i]);
+    for (size_t i = 0; i < SONDE_COUNT(indexes); i++) sonde_map_clear(indexes[i]);
     if (x->named) memset(x->named, 0, x->named_cap * sizeof(*x->named));
     /* Row 0 stays. */
     p->modules_count = p->functions_count = p->locations_count = p->stacks_count = 1;
@@ -293,7 +293,7 @@ uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profil
     h = sonde_hash_mix(h, m->end);
     const uint32_t hash = sonde_hash_end(sonde_hash_mix(h, (uint64_t)m->path << 32 | m->build_id));
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&p->index->modules, hash, &at))) {
+    while ((id = sonde_map_next(&p->index->modules, hash, &at))) {
         const struct sonde_profile_module *o = &p->modules[id];
         if (o->path == m->path && o->build_id == m->build_id && o->start == m->start &&
             o->end == m->end && o->offset == m->offset) {
@@ -309,7 +309,7 @@ uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_prof
     h = sonde_hash_mix(h, (uint64_t)f->start_line << 32 | f->module);
     const uint32_t hash = sonde_hash_end(h);
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&p->index->functions, hash, &at))) {
+    while ((id = sonde_map_next(&p->index->functions, hash, &at))) {
         const struct sonde_profile_function *o = &p->functions[id];
         if (o->name == f->name && o->file == f->file && o->start_line == f->start_line &&
             o->module == f->module) {
@@ -323,7 +323,7 @@ uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64
 {
     const uint32_t hash = sonde_hash_end(sonde_hash_mix(address, module));
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&p->index->places, hash, &at))) {
+    while ((id = sonde_map_next(&p->index->places, hash, &at))) {
         if (p->locations[id].address == address && p->locations[id].module == module) return id;
     }
     const struct sonde_profile_location row = { .address = address, .module = module };
@@ -356,7 +356,7 @@ static uint32_t further_stack(struct sonde_profile *p, struct sonde_profile_stac
 {
     const uint32_t hash = sonde_hash_end((uint64_t)row.parent << 32 | row.location);
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&p->index->stacks, hash, &at))) {
+    while ((id = sonde_map_next(&p->index->stacks, hash, &at))) {
         if (same_stack(p->stacks[id], row)) return id;
     }
     return profile_note_depth(p, row.parent) ? 0 : APPEND(p, stacks, stacks, hash, row);
@@ -400,7 +400,7 @@ uint32_t sonde_profile_thread(struct sonde_profile *p, uint32_t pid, uint32_t ti
     const uint64_t number = (uint64_t)pid << 32 | tid;
     const uint32_t hash = sonde_hash_end(sonde_hash_mix(number, tid ? 0 : string));
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&p->index->threads, hash, &at))) {
+    while ((id = sonde_map_next(&p->index->threads, hash, &at))) {
         struct sonde_profile_thread *o = &p->threads[id];
         if (o->pid != pid || o->tid != tid || (!tid && o->name != string)) continue;
         if (string) o->name = string;
@@ -459,7 +459,7 @@ static uint32_t content_location(struct sonde_profile *p, uint32_t module, uint6
     }
     const uint32_t hash = sonde_hash_end(h);
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&p->index->contents, hash, &at))) {
+    while ((id = sonde_map_next(&p->index->contents, hash, &at))) {
         const struct sonde_profile_location *l = &p->locations[id];
         if (l->address == address && l->module == module && same_lines(p, l, lines, count)) {
             return id;

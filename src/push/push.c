@@ -158,7 +158,7 @@ static void push_dispatch(struct push_dest *d)
 /* All destinations get the same tick. */
 static void feed_metrics(struct sonde_push *p)
 {
-    for (size_t i = 0; i < p->dest_count; i++) sonde_lock(&p->dests[i].made_lock);
+    for (size_t i = 0; i < p->dest_count; i++) sonde_lock_ascending(&p->dests[i].made_lock);
     sonde_rdlock(&p->model->lock);
     const int news = p->model->tick != p->last_tick;
     p->last_tick = p->model->tick;

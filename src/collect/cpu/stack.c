@@ -31,7 +31,7 @@ struct sonde_cpu_stacks {
     uint32_t kernel;          /* module */
     struct cpu_stack_known *known;      /* by known_index */
     uint32_t known_count, known_cap;
-    struct sonde_intern known_index;
+    struct sonde_map known_index;
     size_t bytes;
     struct cpu_stack_place places[PLACES];
 };
@@ -56,7 +56,7 @@ int sonde_cpu_stacks_forget(struct sonde_cpu_stacks *s)
 {
     static const char left_out[] = "[frames left out]";
     memset(s->places, 0, sizeof(s->places));
-    sonde_intern_clear(&s->known_index);
+    sonde_map_clear(&s->known_index);
     s->known_count = 0;
     s->kernel = 0;
     s->left_out = sonde_profile_named_location(s->p, left_out, sizeof(left_out) - 1);
@@ -66,7 +66,7 @@ int sonde_cpu_stacks_forget(struct sonde_cpu_stacks *s)
 void sonde_cpu_stacks_destroy(struct sonde_cpu_stacks *s)
 {
     if (!s) return;
-    sonde_intern_release(&s->known_index);
+    sonde_map_release(&s->known_index);
     sonde__free(s->known);
     sonde__free(s);
 }
@@ -110,7 +110,7 @@ static void cpu_stack_remember(struct sonde_cpu_stacks *s, uint32_t hash, struct
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
     if (s->known_count == KNOWN_MAX) {
-        sonde_intern_release(&s->known_index);
+        sonde_map_release(&s->known_index);
         s->known_count = 0;
     }
     struct cpu_stack_known *grown =
@@ -119,7 +119,7 @@ static void cpu_stack_remember(struct sonde_cpu_stacks *s, uint32_t hash, struct
     s->known = grown;
     if (sonde_intern_reserve(&s->known_index, &b)) return;
     s->known[s->known_count++] = k;
-    sonde_intern_put(&s->known_index, hash, s->known_count);
+    sonde_map_put(&s->known_index, hash, s->known_count);
 }
 
 /* The profile's module of the mapping at ip; 0 = none. */
@@ -131,7 +131,7 @@ static uint32_t cpu_stack_module_at(struct sonde_cpu_stacks *s, struct sonde_asp
     if (!mapping) return 0;
     const uint32_t hash = sonde_hash_end(mapping);
     uint32_t at = hash, i;
-    while ((i = sonde_intern_next(&s->known_index, hash, &at))) {
+    while ((i = sonde_map_next(&s->known_index, hash, &at))) {
         if (s->known[i - 1].mapping == mapping) return s->known[i - 1].module;
     }
     const uint32_t module = make_module(s, as, ip);

@@ -83,7 +83,7 @@ struct heap_target {
     uint32_t event_count, event_cap;
     struct heap_thread *threads;
     uint32_t thread_count, thread_cap;
-    struct sonde_intern thread_index;
+    struct sonde_map thread_index;
     uint64_t lost;                /* events */
     uint64_t rss_bytes, rss_peak_bytes, pss_bytes;
     struct sonde_smaps_pace pace;
@@ -156,7 +156,7 @@ struct heap_sum {
     struct sonde_heap *h;         /* its sites are in no order, their amounts without bounds */
     struct heap_aux *aux;          /* by site */
     uint32_t site_cap, aux_cap, thread_cap;
-    struct sonde_intern by_stack, by_thread;
+    struct sonde_map by_stack, by_thread;
     uint64_t stacks_refused;      /* sites without a stack, for lack of memory */
     uint32_t processes;           /* added */
     double peak_most;             /* of one of them: when its peak was is when the peak was */

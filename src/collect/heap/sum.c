@@ -33,8 +33,8 @@ void heap_sum_release(struct heap_sum *s)
     sonde_profile_destroy(s->p);
     sonde_heap_destroy(s->h);
     sonde__free(s->aux);
-    sonde_intern_release(&s->by_stack);
-    sonde_intern_release(&s->by_thread);
+    sonde_map_release(&s->by_stack);
+    sonde_map_release(&s->by_thread);
     *s = (struct heap_sum){ 0 };
 }
 
@@ -43,7 +43,7 @@ static size_t tables_bytes(const struct heap_sum *s)
 {
     return s->site_cap * sizeof(*s->h->sites) + s->aux_cap * sizeof(*s->aux) +
            s->thread_cap * sizeof(*s->h->threads) +
-           (s->by_stack.cap + s->by_thread.cap) * sizeof(struct sonde_intern_slot);
+           (s->by_stack.cap + s->by_thread.cap) * sizeof(struct sonde_map_slot);
 }
 
 /* Ids are found again by the same interning that made them. */
@@ -52,11 +52,11 @@ static int index_again(struct heap_sum *s)
     const struct sonde_budget b = heap_sum_budget(s);
     for (uint32_t i = 0; i < s->h->site_count; i++) {
         if (sonde_intern_reserve(&s->by_stack, &b) != 0) return SONDE_ENOMEM;
-        sonde_intern_put(&s->by_stack, sonde_hash_end(s->h->sites[i].stack), i + 1);
+        sonde_map_put(&s->by_stack, sonde_hash_end(s->h->sites[i].stack), i + 1);
     }
     for (uint32_t i = 0; i < s->h->thread_count; i++) {
         if (sonde_intern_reserve(&s->by_thread, &b) != 0) return SONDE_ENOMEM;
-        sonde_intern_put(&s->by_thread, sonde_hash_end(s->h->threads[i].thread), i + 1);
+        sonde_map_put(&s->by_thread, sonde_hash_end(s->h->threads[i].thread), i + 1);
     }
     return 0;
 }
@@ -97,7 +97,7 @@ uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
     struct sonde_heap *h = s->h;
     const uint32_t hash = sonde_hash_end(stack);
     uint32_t at = hash, i;
-    while ((i = sonde_intern_next(&s->by_stack, hash, &at))) {
+    while ((i = sonde_map_next(&s->by_stack, hash, &at))) {
         if (h->sites[i - 1].stack == stack) return i - 1;
     }
     struct sonde_heap_site *sites =
@@ -111,7 +111,7 @@ uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
     h->sites[h->site_count] = (struct sonde_heap_site){ .stack = stack, .lifetime_s = -1,
                                                         .lost_bytes = -1, .lost_count = -1 };
     s->aux[h->site_count] = (struct heap_aux){ 0 };
-    sonde_intern_put(&s->by_stack, hash, ++h->site_count);
+    sonde_map_put(&s->by_stack, hash, ++h->site_count);
     return h->site_count - 1;
 }
 
@@ -121,7 +121,7 @@ struct sonde_heap_thread *heap_sum_thread(struct heap_sum *s, uint32_t thread)
     struct sonde_heap *h = s->h;
     const uint32_t hash = sonde_hash_end(thread);
     uint32_t at = hash, i;
-    while ((i = sonde_intern_next(&s->by_thread, hash, &at))) {
+    while ((i = sonde_map_next(&s->by_thread, hash, &at))) {
         if (h->threads[i - 1].thread == thread) return &h->threads[i - 1];
     }
     struct sonde_heap_thread *threads =
@@ -130,7 +130,7 @@ struct sonde_heap_thread *heap_sum_thread(struct heap_sum *s, uint32_t thread)
     h->threads = threads;
     if (sonde_intern_reserve(&s->by_thread, &b) != 0) return NULL;
     h->threads[h->thread_count] = (struct sonde_heap_thread){ .thread = thread };
-    sonde_intern_put(&s->by_thread, hash, ++h->thread_count);
+    sonde_map_put(&s->by_thread, hash, ++h->thread_count);
     return &h->threads[h->thread_count - 1];
 }
 
@@ -265,8 +265,8 @@ static int give_heap(struct heap_sum *s)
     struct sonde_profile *p = s->p;
     p->bytes -= tables_bytes(s);
     sonde__free(s->aux);
-    sonde_intern_release(&s->by_stack);
-    sonde_intern_release(&s->by_thread);
+    sonde_map_release(&s->by_stack);
+    sonde_map_release(&s->by_thread);
     s->aux = NULL;
     s->site_cap = s->aux_cap = s->thread_cap = 0;
     const size_t bytes = sonde_heap_bytes(s->h);

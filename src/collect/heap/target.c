@@ -118,7 +118,7 @@ struct heap_thread *heap_target_thread(struct heap_target *t, uint32_t tid)
     const struct sonde_budget b = { &used, SIZE_MAX };
     const uint32_t hash = sonde_hash_end(tid);
     uint32_t at = hash, i;
-    while ((i = sonde_intern_next(&t->thread_index, hash, &at))) {
+    while ((i = sonde_map_next(&t->thread_index, hash, &at))) {
         if (t->threads[i - 1].tid == tid) return &t->threads[i - 1];
     }
     if (t->thread_count == HEAP_THREADS_MAX || sonde_intern_reserve(&t->thread_index, &b) != 0 ||
@@ -127,7 +127,7 @@ struct heap_thread *heap_target_thread(struct heap_target *t, uint32_t tid)
         return NULL;
     }
     t->threads[t->thread_count].tid = tid;
-    sonde_intern_put(&t->thread_index, hash, ++t->thread_count);
+    sonde_map_put(&t->thread_index, hash, ++t->thread_count);
     return &t->threads[t->thread_count - 1];
 }
 
@@ -306,7 +306,7 @@ void heap_target_release(struct heap_reader *r, struct heap_target *t)
     sonde__free(t->modules);
     sonde__free(t->events);
     sonde__free(t->threads);
-    sonde_intern_release(&t->thread_index);
+    sonde_map_release(&t->thread_index);
     sonde_smaps_release(&t->smaps);
     sonde_aspace_destroy(t->as);
     r->event_count -= t->event_count;

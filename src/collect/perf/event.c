@@ -230,7 +230,7 @@ static int perf_event_remember(struct sonde_perf_set *s, const struct sonde_perf
     s->events = grown;
     if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
     s->events[s->event_count++] = *e;
-    sonde_intern_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
+    sonde_map_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
     return 0;
 }
 
@@ -238,7 +238,7 @@ const struct sonde_perf_event *sonde_perf_set_find(const struct sonde_perf_set *
 {
     const uint32_t hash = sonde_hash_end(id);
     uint32_t at = hash, i;
-    while ((i = sonde_intern_next(&s->by_id, hash, &at))) {
+    while ((i = sonde_map_next(&s->by_id, hash, &at))) {
         if (s->events[i - 1].id == id) return &s->events[i - 1];
     }
     return NULL;
@@ -494,7 +494,7 @@ void sonde_perf_set_release(struct sonde_perf_set *s)
         if (s->events[i].fd >= 0) close(s->events[i].fd);
     }
     unmap_rings(s);
-    sonde_intern_release(&s->by_id);
+    sonde_map_release(&s->by_id);
     sonde__free(s->events);
     sonde__free(s->rings);
     sonde__free(s->cpus);

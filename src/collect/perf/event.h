@@ -74,7 +74,7 @@ struct sonde_perf_set {
     struct sonde_perf_ring *rings; /* cpu_count of track, then as many of samples */
     struct sonde_perf_event *events;
     uint32_t event_count, event_cap;
-    struct sonde_intern by_id;     /* event ids to index in events + 1 */
+    struct sonde_map by_id;     /* event ids to index in events + 1 */
     size_t bytes;                  /* of that index */
     uint32_t generation;
     int wide;                      /* clock events are of CPUs */

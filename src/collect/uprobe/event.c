@@ -128,7 +128,7 @@ void sonde_uprobe_set_release(struct sonde_uprobe_set *s)
 {
     close_events(s);
     for (uint32_t i = 0; s->rings && i < s->cpu_count; i++) sonde_perf_ring_unmap(&s->rings[i]);
-    sonde_intern_release(&s->by_id);
+    sonde_map_release(&s->by_id);
     sonde__free(s->events);
     sonde__free(s->rings);
     sonde__free(s->cpus);
@@ -201,7 +201,7 @@ static int uprobe_event_add(struct sonde_uprobe_set *s, const struct sonde_uprob
     s->events = grown;
     if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
     s->events[s->event_count++] = *e;
-    sonde_intern_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
+    sonde_map_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
     return 0;
 }
 
@@ -219,7 +219,7 @@ int sonde_uprobe_set_find(struct sonde_uprobe_set *s, uint64_t id, struct sonde_
     uint32_t at = hash, i;
     int found = 0;
     sonde_lock(&s->lock);
-    while (!found && (i = sonde_intern_next(&s->by_id, hash, &at))) {
+    while (!found && (i = sonde_map_next(&s->by_id, hash, &at))) {
         found = s->events[i - 1].id == id;
         if (found) *out = s->events[i - 1];
     }

@@ -34,7 +34,7 @@ struct sonde_uprobe_set {
     struct sonde_perf_ring *rings; /* cpu_count of them, once there is a probe */
     struct sonde_uprobe_event *events;
     uint32_t event_count, event_cap;
-    struct sonde_intern by_id;   /* ids to index in events + 1 */
+    struct sonde_map by_id;   /* ids to index in events + 1 */
     size_t bytes;                /* of that index */
 };
 

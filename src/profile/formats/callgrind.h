@@ -27,7 +27,7 @@ struct sonde_callgrind {
     uint32_t node_count, node_cap;
     struct sonde_callgrind_edge *edges;
     uint32_t edge_count, edge_cap;
-    struct sonde_intern by_location, by_ends; /* of nodes and edges, id + 1 */
+    struct sonde_map by_location, by_ends; /* of nodes and edges, id + 1 */
     size_t bytes, bytes_max;
     uint64_t total;       /* of self */
 };

@@ -31,8 +31,8 @@ void sonde_callgrind_release(struct sonde_callgrind *g)
 {
     sonde__free(g->nodes);
     sonde__free(g->edges);
-    sonde_intern_release(&g->by_location);
-    sonde_intern_release(&g->by_ends);
+    sonde_map_release(&g->by_location);
+    sonde_map_release(&g->by_ends);
 }
 
 int sonde_callgrind_function(struct sonde_callgrind *g, uint32_t location, uint32_t *out)
@@ -40,7 +40,7 @@ int sonde_callgrind_function(struct sonde_callgrind *g, uint32_t location, uint3
     const struct sonde_budget b = { .used = &g->bytes, .max = g->bytes_max };
     const uint32_t hash = sonde_hash_end(location);
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&g->by_location, hash, &at))) {
+    while ((id = sonde_map_next(&g->by_location, hash, &at))) {
         *out = id - 1;
         if (g->nodes[*out].location == location) return 0;
     }
@@ -49,7 +49,7 @@ int sonde_callgrind_function(struct sonde_callgrind *g, uint32_t location, uint3
     g->nodes = grown;
     *out = g->node_count++;
     g->nodes[*out] = (struct sonde_callgrind_node){ .location = location };
-    sonde_intern_put(&g->by_location, hash, *out + 1);
+    sonde_map_put(&g->by_location, hash, *out + 1);
     return 0;
 }
 
@@ -70,7 +70,7 @@ int sonde_callgrind_call(struct sonde_callgrind *g, uint32_t from, uint32_t to, 
     const uint32_t hash = sonde_hash_end((uint64_t)from << 32 | to);
     uint32_t at = hash, id;
     n->calls += cost;
-    while ((id = sonde_intern_next(&g->by_ends, hash, &at))) {
+    while ((id = sonde_map_next(&g->by_ends, hash, &at))) {
         struct sonde_callgrind_edge *e = &g->edges[id - 1];
         if (e->from != from || e->to != to) continue;
         e->cost += cost;
@@ -82,7 +82,7 @@ int sonde_callgrind_call(struct sonde_callgrind *g, uint32_t from, uint32_t to, 
     g->edges[g->edge_count++] =
         (struct sonde_callgrind_edge){ .cost = cost, .from = from, .to = to, .next = n->first_call };
     n->first_call = g->edge_count;
-    sonde_intern_put(&g->by_ends, hash, g->edge_count);
+    sonde_map_put(&g->by_ends, hash, g->edge_count);
     return 0;
 }
 

@@ -58,7 +58,7 @@ void sonde_folded_scan_release(struct sonde_folded_scan *s)
     }
     sonde__free(s->marks);
     sonde__free(s->names);
-    sonde_intern_release(&s->index);
+    sonde_map_release(&s->index);
 }
 
 static int folded_scan_no_memory(const struct sonde_folded_scan *s, struct sonde_folded_batch *b)
@@ -74,7 +74,7 @@ static uint32_t folded_scan_find_name(struct sonde_folded_scan *s, struct sonde_
                                       const char *text, size_t len, uint32_t hash)
 {
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&s->index, hash, &at))) {
+    while ((id = sonde_map_next(&s->index, hash, &at))) {
         const struct sonde_folded_name *n = &s->names[id - SONDE_FOLDED_NAMES];
         if (n->len == len && !memcmp(n->text, text, len)) return id;
     }
@@ -91,7 +91,7 @@ static uint32_t folded_scan_find_name(struct sonde_folded_scan *s, struct sonde_
     id = SONDE_FOLDED_NAMES + s->name_count;
     names[s->name_count++] = (struct sonde_folded_name){ text, len };
     b->names[b->name_count++] = (struct sonde_folded_name){ text, len };
-    sonde_intern_put(&s->index, hash, id);
+    sonde_map_put(&s->index, hash, id);
     return id;
 }
 

@@ -58,7 +58,7 @@ struct sonde_folded_scan {
     struct sonde_folded_name *names;
     uint32_t name_count, name_cap;
     struct sonde_folded_block *blocks; /* their texts, close together */
-    struct sonde_intern index;
+    struct sonde_map index;
     size_t bytes, bytes_max; /* for names */
 };
 

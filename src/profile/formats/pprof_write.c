@@ -30,7 +30,7 @@ struct pprof_writer {
     enum sonde_sample_kind kinds[KINDS_MAX]; /* each has two values of a sample */
     uint32_t kind_count;
     struct sonde_strings strings;    /* the file's string table */
-    struct sonde_intern functions;   /* those written, by what is written of them */
+    struct sonde_map functions;   /* those written, by what is written of them */
     uint32_t *mapping_of;            /* module -> id in the file; 0 = not written yet */
     uint32_t *location_of, *function_of;
     uint32_t mappings, locations, written_functions; /* how many are written */
@@ -38,7 +38,7 @@ struct pprof_writer {
     uint32_t truncated;              /* location of "[truncated]"; 0 = not written yet */
     struct pprof_write_row *rows;
     uint32_t row_count, row_cap;
-    struct sonde_intern row_index;
+    struct sonde_map row_index;
     uint64_t *path;                  /* locations of a stack */
     size_t path_cap;
     size_t bytes;
@@ -126,7 +126,7 @@ static uint32_t pprof_write_function(struct pprof_writer *w, uint32_t id)
     const uint32_t hash = sonde_hash_end(
         sonde_hash_mix((uint64_t)f->name << 32 | f->file, f->start_line));
     uint32_t at = hash, known;
-    while ((known = sonde_intern_next(&w->functions, hash, &at))) {
+    while ((known = sonde_map_next(&w->functions, hash, &at))) {
         const struct sonde_profile_function *o = &w->p->functions[w->function_row[known]];
         if (o->name == f->name && o->file == f->file && o->start_line == f->start_line) {
             return w->function_of[id] = known;
@@ -138,7 +138,7 @@ static uint32_t pprof_write_function(struct pprof_writer *w, uint32_t id)
         return 0;
     }
     const uint32_t number = ++w->written_functions;
-    sonde_intern_put(&w->functions, hash, number);
+    sonde_map_put(&w->functions, hash, number);
     w->function_row[number] = id;
     sonde_pb_uint(&w->message, PPROF_FUNCTION_ID, number);
     pprof_write_put_nonzero(&w->message, PPROF_FUNCTION_NAME, string_of(w, f->name));
@@ -201,7 +201,7 @@ static int pprof_write_add_row(struct pprof_writer *w, const struct sonde_profil
         sonde_hash_mix((uint64_t)key.stack << 32 | key.thread,
                        (uint64_t)key.span << 32 | column << 16 | key.truncated));
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&w->row_index, hash, &at))) {
+    while ((id = sonde_map_next(&w->row_index, hash, &at))) {
         struct pprof_write_row *r = &w->rows[id - 1];
         if (r->stack != key.stack || r->thread != key.thread || r->span != key.span ||
             r->truncated != key.truncated || r->column != key.column) {
@@ -219,7 +219,7 @@ static int pprof_write_add_row(struct pprof_writer *w, const struct sonde_profil
     w->rows[w->row_count] = key;
     w->rows[w->row_count].count = s->count;
     w->rows[w->row_count].weight = s->weight;
-    sonde_intern_put(&w->row_index, hash, ++w->row_count);
+    sonde_map_put(&w->row_index, hash, ++w->row_count);
     return 0;
 }
 
@@ -389,8 +389,8 @@ static void pprof_write_writer_release(struct pprof_writer *w)
     sonde_buf_release(&w->message);
     sonde_buf_release(&w->inner);
     sonde_strings_release(&w->strings);
-    sonde_intern_release(&w->functions);
-    sonde_intern_release(&w->row_index);
+    sonde_map_release(&w->functions);
+    sonde_map_release(&w->row_index);
     sonde__free(w->mapping_of);
     sonde__free(w->location_of);
     sonde__free(w->function_of);

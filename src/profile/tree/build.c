@@ -271,7 +271,7 @@ static int build_init(struct tree_build *b, int by_module)
 static void build_release(struct tree_build *b)
 {
     sonde_frames_release(&b->frames);
-    sonde_intern_release(&b->children);
+    sonde_map_release(&b->children);
     sonde__free(b->sharers);
     sonde__free(b->folds);
     sonde__free(b->counts);

@@ -30,7 +30,7 @@ struct tree_build {
     struct sonde_tree *t;
     struct sonde_budget budget;
     struct sonde_frames frames;
-    struct sonde_intern children;  /* (parent, name) -> node */
+    struct sonde_map children;  /* (parent, name) -> node */
     uint32_t *sharers;             /* name -> how many locations have it */
     struct tree_fold *folds;       /* by stack; 0 is the node where the group's stacks start */
     uint64_t *counts;              /* alike, of samples; NULL: the weights are the counts */

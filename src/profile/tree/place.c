@@ -12,7 +12,7 @@ uint32_t tree_child(struct tree_build *b, uint32_t parent, const struct sonde_fr
     const struct sonde_tree *t = b->t;
     const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | f->name);
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&b->children, hash, &at))) {
+    while ((id = sonde_map_next(&b->children, hash, &at))) {
         if (t->nodes[id].parent != parent || t->names->name_of[id] != f->name) continue;
         /* Inlined only if it always is. */
         if (!(f->flags & SONDE_NODE_INLINED)) t->nodes[id].flags &= ~SONDE_NODE_INLINED;
@@ -20,7 +20,7 @@ uint32_t tree_child(struct tree_build *b, uint32_t parent, const struct sonde_fr
     }
     if (sonde_intern_reserve(&b->children, &b->budget)) return 0;
     id = sonde_tree_add(b->t, parent, f);
-    if (id) sonde_intern_put(&b->children, hash, id);
+    if (id) sonde_map_put(&b->children, hash, id);
     return id;
 }
 

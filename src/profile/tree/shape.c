@@ -32,7 +32,7 @@ struct tree_shape_folding {
     const struct sonde_tree *t;
     struct sonde_tree *d;
     struct sonde_budget budget;
-    struct sonde_intern children;  /* (parent, name) -> node of d */
+    struct sonde_map children;  /* (parent, name) -> node of d */
     uint32_t *to;                  /* node of t -> node of d */
     struct sonde_tree_rest *rests; /* of t */
     uint32_t *way;                 /* by depth: the node of d that is on the way, down to the caller's */
@@ -45,7 +45,7 @@ static uint32_t fold_child(struct tree_shape_folding *f, uint32_t parent, uint32
     const uint32_t name = f->t->names->name_of[node];
     const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | name);
     uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&f->children, hash, &at))) {
+    while ((id = sonde_map_next(&f->children, hash, &at))) {
         if (f->d->nodes[id].parent != parent || f->d->names->name_of[id] != name) continue;
         /* Inlined only if it always is. */
         if (!(f->t->nodes[node].flags & SONDE_NODE_INLINED)) {
@@ -55,7 +55,7 @@ static uint32_t fold_child(struct tree_shape_folding *f, uint32_t parent, uint32
     }
     if (sonde_intern_reserve(&f->children, &f->budget)) return 0;
     id = sonde_tree_add_like(f->d, parent, f->t, node);
-    if (id) sonde_intern_put(&f->children, hash, id);
+    if (id) sonde_map_put(&f->children, hash, id);
     return id;
 }
 
@@ -163,7 +163,7 @@ int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out)
     assert(t && out);
     struct tree_shape_folding f = { .t = t };
     const int rc = tree_shape_fold(&f);
-    sonde_intern_release(&f.children);
+    sonde_map_release(&f.children);
     sonde__free(f.to);
     sonde__free(f.rests);
     sonde__free(f.way);
