@@ -37,13 +37,13 @@ static void layout_is_pinned(void **state)
         AT(sonde__header, start_time, 24),  AT(sonde__header, pid, 32),
         AT(sonde__header, uid, 36),         AT(sonde__header, boot_id, 40),
         AT(sonde__header, exec_id, 56),     AT(sonde__header, program, 72),
-        AT(sonde__header, family_off, 136), AT(sonde__header, heap_max, 192),
+        AT(sonde__header, family_off, 136), AT(sonde__header, block_max, 192),
         AT(sonde__header, family_max, 200), AT(sonde__header, lanes_shared, 212),
         AT(sonde__header, tsc, 216),        AT(sonde__header, parent_pid, 220),
         AT(sonde__header, tick0, 224),      AT(sonde__header, bytes_max, 248),
         AT(sonde__header, group, 256),      AT(sonde__header, pid_ns, 264),
         AT(sonde__header, time_ns, 272),    AT(sonde__header, family_count, 320),
-        AT(sonde__header, heap_used, 384),  AT(sonde__header, heartbeat_ns, 448),
+        AT(sonde__header, block_used, 384),  AT(sonde__header, heartbeat_ns, 448),
         AT(sonde__header, define_lock, 512), AT(sonde__header, drops, 640),
         AT(sonde__header, named, 704),      AT(sonde__header, name, 708),
         AT(sonde__family, scale, 48),       AT(sonde__family, check, 76),
@@ -51,8 +51,8 @@ static void layout_is_pinned(void **state)
         AT(sonde__series, hash, 16),        AT(sonde__series, check, 32),
         AT(sonde__lane, ring, 16),          AT(sonde__lane, hist_none, 56),
         AT(sonde__sampler, reserve, 64),    AT(sonde__sampler, state, 128),
-        AT(sonde__sampler, chunk, 192),     AT(sonde__mem_node, parent, 8),
-        AT(sonde__mem_row, mapped_bytes, 56),
+        AT(sonde__sampler, chunk, 192),     AT(sonde__heap_node, parent, 8),
+        AT(sonde__heap_row, mapped_bytes, 56),
         { "fixed part of the header", SONDE__HEADER_FIXED, 320 },
         { "fixed part of a family", SONDE__FAMILY_FIXED, 76 },
         { "fixed part of a series", SONDE__SERIES_FIXED, 32 },
@@ -237,26 +237,26 @@ static void size_classes(void **state)
         { (1u << 18) - 1, 59 }, { 1u << 18, 60 }, { UINT64_MAX, 63 },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const uint32_t got = sonde__mem_size_class(cases[i].bytes);
+        const uint32_t got = sonde__heap_size_class(cases[i].bytes);
         if (got != cases[i].class) fail_msg("%llu: %u", (unsigned long long)cases[i].bytes, got);
     }
     uint32_t before = 0;
     for (uint64_t bytes = 0; bytes < 1 << 20; bytes++) { /* no class is left out, none comes back */
-        const uint32_t c = sonde__mem_size_class(bytes);
+        const uint32_t c = sonde__heap_size_class(bytes);
         assert_true(c == before || c == before + 1);
         before = c;
     }
-    assert_int_equal(before, SONDE__MEM_SIZES - 1);
+    assert_int_equal(before, SONDE__HEAP_SIZES - 1);
 }
 
 static void lifetime_classes(void **state)
 {
     (void)state;
-    assert_int_equal(sonde__mem_lifetime_class(0), 0);
+    assert_int_equal(sonde__heap_lifetime_class(0), 0);
     for (uint32_t log = 0; log < 64; log++) {
-        const uint32_t last = SONDE__MEM_LIFETIMES - 1, expected = log + 1 < last ? log + 1 : last;
-        assert_int_equal(sonde__mem_lifetime_class(1ull << log), expected);
-        assert_int_equal(sonde__mem_lifetime_class((1ull << log) + ((1ull << log) - 1)), expected);
+        const uint32_t last = SONDE__HEAP_LIFETIMES - 1, expected = log + 1 < last ? log + 1 : last;
+        assert_int_equal(sonde__heap_lifetime_class(1ull << log), expected);
+        assert_int_equal(sonde__heap_lifetime_class((1ull << log) + ((1ull << log) - 1)), expected);
     }
 }
 

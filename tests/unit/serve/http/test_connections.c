@@ -90,37 +90,37 @@ static void busy_ones_stay(void **state)
 {
     (void)state;
     enum { N = 20 };
-    struct sonde_quiet *q = sonde_quiet_create(2, 1e6, 1e6);
+    struct sonde_conns *q = sonde_conns_create(2, 1e6, 1e6);
     struct pair p[N];
     for (int i = 0; i < N; i++) {
         p[i] = join(q);
-        if (i % 2) sonde_quiet_busy(q, p[i].one);
-        else sonde_quiet_sending(q, p[i].one);
+        if (i % 2) sonde_conns_busy(q, p[i].one);
+        else sonde_conns_sending(q, p[i].one);
     }
     for (int i = 0; i < N; i++) assert_false(is_gone(&p[i], 0));
     /* Back to asking, the next that come send them away one by one, the quietest first. */
     struct pair more[N];
-    for (int i = N - 1; i >= 0; i--) sonde_quiet_idle(q, p[i].one);
+    for (int i = N - 1; i >= 0; i--) sonde_conns_idle(q, p[i].one);
     for (int i = 0; i < N; i++) {
         more[i] = join(q);
         assert_true(is_gone(&p[N - 1 - i], 0));
         if (i + 1 < N) assert_false(is_gone(&p[N - 2 - i], 0));
     }
     for (int i = 0; i < N; i++) part(q, &p[i]), part(q, &more[i]);
-    sonde_quiet_destroy(q);
+    sonde_conns_destroy(q);
 }
 
 /* One that was sent away and is not closed yet may be told anything. */
 static void after_it_was_sent_away(void **state)
 {
     (void)state;
-    struct sonde_quiet *q = sonde_quiet_create(1, 1e6, 1e6);
+    struct sonde_conns *q = sonde_conns_create(1, 1e6, 1e6);
     struct pair first = join(q), second = join(q);
     assert_true(is_gone(&first, 0));
-    sonde_quiet_busy(q, first.one);
-    sonde_quiet_sending(q, first.one);
-    sonde_quiet_idle(q, first.one);
-    sonde_quiet_idle(q, first.one); /* twice */
+    sonde_conns_busy(q, first.one);
+    sonde_conns_sending(q, first.one);
+    sonde_conns_idle(q, first.one);
+    sonde_conns_idle(q, first.one); /* twice */
     part(q, &first);
     assert_false(is_gone(&second, 0));
     struct pair third = join(q);
@@ -130,13 +130,13 @@ static void after_it_was_sent_away(void **state)
     struct pair fourth = join(q); /* all that was is forgotten: there is room */
     assert_false(is_gone(&fourth, 0));
     part(q, &fourth);
-    sonde_quiet_destroy(q);
+    sonde_conns_destroy(q);
 }
 
 static void no_memory(void **state)
 {
     (void)state;
-    struct sonde_quiet *q = sonde_quiet_create(1, 1e6, 1e6);
+    struct sonde_conns *q = sonde_conns_create(1, 1e6, 1e6);
     struct pair first = join(q);
     sonde__alloc_fail_nth(1);
     struct pair second = join(q); /* is not followed, and sends nobody away */
@@ -145,9 +145,9 @@ static void no_memory(void **state)
     assert_false(is_gone(&first, 0));
     part(q, &second);
     part(q, &first);
-    sonde_quiet_destroy(q);
+    sonde_conns_destroy(q);
     sonde__alloc_fail_nth(1);
-    assert_null(sonde_quiet_create(1, 1, 1));
+    assert_null(sonde_conns_create(1, 1, 1));
     sonde__alloc_fail_nth(0);
 }
 
