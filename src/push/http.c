@@ -180,6 +180,8 @@ int push_http_post(void *curl, const struct push_dest *d, const struct push_batc
     return 0;
 }
 
+int push_again_later(long status) { return status == 429 || status >= 500; }
+
 int push_http_reach(const char *url, double timeout_s, struct sonde_err *err)
 {
     char why[CURL_ERROR_SIZE] = "";

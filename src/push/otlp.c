@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/gz.h"
+#include "base/path.h"
 #include "base/pb.h"
 #include "base/pb_read.h"
 #include "base/utf8.h"
@@ -170,8 +171,7 @@ static uint32_t push_otlp_pid_of(const struct sonde_profile *p)
 static int push_otlp_profile(struct push_dest *d, const struct sonde_profile *p,
                              struct sonde_err *err)
 {
-    const char *program = sonde_profile_str(p, p->program), *slash = strrchr(program, '/');
-    const char *name = slash ? slash + 1 : program;
+    const char *name = sonde_path_base(sonde_profile_str(p, p->program));
     const int named = *name && sonde__utf8_valid(name, strlen(name));
     struct push_otlp_scratch s;
     struct sonde_buf resource;

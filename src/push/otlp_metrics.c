@@ -1,4 +1,4 @@
-/* push_otlp_metrics.c - a model as ExportMetricsServiceRequest.
+/* otlp_metrics.c - a model as ExportMetricsServiceRequest.
  *
  * OTLP groups by resource first, the model by family: so the families are gone through once, and
  * each resource (a process, or the host with the agent) has buffers of its own that its points go
@@ -7,11 +7,14 @@
  * buckets are just those: bucket p, counted from the octave 2^-40, has the index p - 2561, since
  * OTLP's index i is (2^(i/64), 2^((i+1)/64)]. Bucket 0 holds the one value 2^-40, which is the zero
  * threshold. The labels process and pid are the resource's. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/pb.h"
 #include "model/export_name.h"
 #include "push/otlp.h"
@@ -41,8 +44,7 @@ struct push_otlp_metrics_writer {
     const struct sonde_model *m;
     struct resource *resources;
     size_t count, last;                /* last: the one used last */
-    uint32_t *index;                   /* open addressing by process; value = resource + 1 */
-    size_t index_size;
+    struct sonde_map index;            /* by process; row = resource + 1 */
     size_t bytes;                      /* in all buffers */
     struct push_otlp_scratch scratch;
     struct sonde_buf point, nested, data, help;
@@ -54,50 +56,40 @@ static uint64_t to_ns(double s) { return s > 0 && s < 1e10 ? (uint64_t)(s * 1e9)
 
 /* ---- Resources ------------------------------------------------------------------------------- */
 
-static size_t push_otlp_metrics_slot_of(const struct push_otlp_metrics_writer *w, const struct sonde_model_process *p)
-{
-    return (size_t)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (w->index_size - 1);
-}
-
 static int resources_init(struct push_otlp_metrics_writer *w)
 {
     const size_t count = w->m->process_count + 1;
-    w->index_size = 16;
-    while (w->index_size < 2 * count) w->index_size *= 2;
     w->resources = sonde__calloc(count, sizeof(*w->resources));
-    w->index = sonde__calloc(w->index_size, sizeof(*w->index));
-    if (!w->resources || !w->index) return SONDE_ENOMEM;
-    w->count = count;
+    if (!w->resources) return SONDE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         struct resource *r = &w->resources[i];
+        if (sonde_map_reserve(&w->index)) return SONDE_ENOMEM;
         r->process = i ? w->m->processes[i - 1] : NULL;
         sonde_buf_init(&r->points, PUSH_BODY_MAX);
         sonde_buf_init(&r->metrics, PUSH_BODY_MAX);
-        size_t at = push_otlp_metrics_slot_of(w, r->process);
-        while (w->index[at]) at = (at + 1) & (w->index_size - 1);
-        w->index[at] = (uint32_t)i + 1;
+        w->count = i + 1;
+        sonde_map_put(&w->index, sonde_hash_pointer(r->process), (uint32_t)w->count);
     }
     return 0;
 }
 
-static struct resource *resource_of(struct push_otlp_metrics_writer *w, const struct sonde_model_process *p)
+static struct resource *resource_of(struct push_otlp_metrics_writer *w,
+                                    const struct sonde_model_process *p)
 {
     if (w->resources[w->last].process == p) return &w->resources[w->last];
-    size_t at = push_otlp_metrics_slot_of(w, p);
-    while (w->index[at]) {
-        struct resource *r = &w->resources[w->index[at] - 1];
-        if (r->process == p) {
-            w->last = w->index[at] - 1;
-            return r;
-        }
-        at = (at + 1) & (w->index_size - 1);
-    }
-    return &w->resources[0]; /* every process of a series is among the model's */
+    const uint32_t hash = sonde_hash_pointer(p);
+    uint32_t at = hash, row;
+    while ((row = sonde_map_next(&w->index, hash, &at)) && w->resources[row - 1].process != p)
+        continue;
+    assert(row); /* every process of a series is among the model's */
+    w->last = row ? row - 1 : 0;
+    return &w->resources[w->last];
 }
 
 /* ---- A request ------------------------------------------------------------------------------- */
 
-static void put_resource(struct push_otlp_metrics_writer *w, struct resource *r, struct sonde_buf *out)
+static void put_resource(struct push_otlp_metrics_writer *w,
+                         struct resource *r, struct sonde_buf *out)
 {
     struct push_otlp_who who = { "", 0, 0 };
     if (r->process) {
@@ -149,13 +141,15 @@ static void push_otlp_metrics_put_attributes(struct push_otlp_metrics_writer *w,
     }
 }
 
-static uint64_t start_of(const struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
+static uint64_t start_of(const struct push_otlp_metrics_writer *w,
+                         const struct sonde_model_series *s)
 {
     const uint64_t start = to_ns(s->created_s);
     return start < w->time_ns ? start : w->time_ns;
 }
 
-static void push_otlp_metrics_put_number(struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
+static void push_otlp_metrics_put_number(struct push_otlp_metrics_writer *w,
+                                         const struct sonde_model_series *s)
 {
     const struct sonde_model_family *f = s->family;
     push_otlp_metrics_put_attributes(w, NUMBER_ATTRIBUTE, s);
@@ -323,7 +317,7 @@ int push_otlp_metrics(struct push_dest *d, struct sonde_model *m)
     for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_release(bufs[i]);
     push_otlp_scratch_release(&w->scratch);
     sonde__free(w->resources);
-    sonde__free(w->index);
+    sonde_map_release(&w->index);
     sonde__free(w);
     return rc;
 }

@@ -1,4 +1,5 @@
-/* otlp_spans.c - finished spans, each once, as OTLP's Span messages.
+/* otlp_spans.c - finished spans, each once, as OTLP's Span messages, and what has come so far as
+ * ExportTraceServiceRequest.
  *
  * The model keeps the newest spans only, so it tells of each as it comes, with its lock held: here
  * it is encoded at once, some hundred nanoseconds, and put down by process. Rejected: copying spans
@@ -8,15 +9,18 @@
  * model, time to first token) is worked out a moment later; so where that is told (requests), the
  * span is made then, and the plain one is left out. A request that came through the front has two
  * spans: the front's, which is also of requests that are no inference, and one below it. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/pb.h"
 #include "push/otlp.h"
 #include "sonde/sonde.h"
 
-enum { SCOPE_SPAN = 2 };
+enum { REQUEST_RESOURCE = 1, RESOURCE_RESOURCE = 1, RESOURCE_SCOPE = 2, SCOPE_SCOPE = 1,
+       SCOPE_SPAN = 2 };
 enum { SPAN_TRACE = 1, SPAN_ID = 2, SPAN_PARENT = 4, SPAN_NAME = 5, SPAN_KIND = 6, SPAN_START = 7,
        SPAN_END = 8, SPAN_ATTRIBUTE = 9, SPAN_EVENT = 11, SPAN_STATUS = 15 };
 enum { EVENT_TIME = 1, EVENT_NAME = 2, STATUS_MESSAGE = 2, STATUS_CODE = 3, STATUS_ERROR = 2 };
@@ -25,7 +29,7 @@ enum { KIND_INTERNAL = 1, KIND_SERVER = 2 };
 #define BYTES_MAX ((size_t)32 << 20) /* that wait; more are dropped and counted */
 #define BYTES_MANY ((size_t)1 << 20)
 
-/* ---- Groups (lock held) ---------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 static uint64_t start_time_of(const struct push_spans *s, uint32_t pid)
 {
@@ -40,18 +44,14 @@ static uint64_t start_time_of(const struct push_spans *s, uint32_t pid)
 static struct push_span_group *push_otlp_spans_group_of(struct push_spans *s, uint32_t pid,
                                                         const char *program)
 {
+    sonde_assert_held(&s->lock);
     for (size_t i = s->group_count; i-- > 0;) {
         struct push_span_group *g = &s->groups[i];
         if (g->pid == pid && !strncmp(g->program, program, sizeof(g->program) - 1)) return g;
     }
+    assert(s->group_count <= PUSH_GROUPS_MAX);
     if (s->group_count == PUSH_GROUPS_MAX) return NULL;
-    if (s->group_count == s->group_cap) {
-        const size_t cap = s->group_cap ? s->group_cap * 2 : 8;
-        void *grown = sonde__realloc(s->groups, cap * sizeof(*s->groups));
-        if (!grown) return NULL;
-        s->groups = grown;
-        s->group_cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(s->groups, s->group_count, s->group_cap)) return NULL;
     struct push_span_group *const g = &s->groups[s->group_count];
     *g = (struct push_span_group){ .pid = pid, .start_time = pid ? start_time_of(s, pid) : 0 };
     snprintf(g->program, sizeof(g->program), "%s", program);
@@ -70,6 +70,7 @@ static struct push_span_group *push_otlp_spans_group_of(struct push_spans *s, ui
 /* The span that is in s->span, to its process. */
 static void put_down(struct push_spans *s, uint64_t id, uint32_t pid, const char *program)
 {
+    sonde_assert_held(&s->lock);
     struct push_span_group *g =
         s->span.error || s->bytes >= BYTES_MAX ? NULL : push_otlp_spans_group_of(s, pid, program);
     if (!g) {
@@ -97,11 +98,13 @@ static int was_sent(const struct push_spans *s, uint64_t id, uint64_t end_ns)
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-static uint64_t push_otlp_spans_mix(uint64_t x)
+/* The end of splitmix64, but never 0, which is not an id. Receivers know spans by it, and so does the
+ * next agent: not one of hash.h, which may change. */
+static uint64_t push_otlp_spans_id(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return (x ^ x >> 31) | 1; /* never 0, which is no id */
+    return (x ^ x >> 31) | 1;
 }
 
 struct ids { uint64_t trace_hi, trace_lo, id, parent; };
@@ -111,10 +114,10 @@ static struct ids ids_of(uint64_t hi, uint64_t lo, uint64_t id, uint64_t parent,
                          uint32_t tid)
 {
     struct ids ids = { hi, lo, id, parent };
-    if (!ids.id) ids.id = push_otlp_spans_mix(start_ns ^ (uint64_t)tid << 40);
+    if (!ids.id) ids.id = push_otlp_spans_id(start_ns ^ (uint64_t)tid << 40);
     if (!(hi | lo)) {
-        ids.trace_hi = push_otlp_spans_mix(start_ns);
-        ids.trace_lo = push_otlp_spans_mix(ids.id);
+        ids.trace_hi = push_otlp_spans_id(start_ns);
+        ids.trace_lo = push_otlp_spans_id(ids.id);
     }
     return ids;
 }
@@ -122,6 +125,8 @@ static struct ids ids_of(uint64_t hi, uint64_t lo, uint64_t id, uint64_t parent,
 static void begin_span(struct push_spans *s, const struct ids *ids, const char *name, uint32_t kind,
                        uint64_t start_ns, uint64_t end_ns)
 {
+    sonde_assert_held(&s->lock);
+    assert(ids->id && (ids->trace_hi | ids->trace_lo));
     struct sonde_buf *b = &s->span;
     sonde_buf_reset(b);
     push_otlp_id(b, SPAN_TRACE, (const uint64_t[]){ ids->trace_hi, ids->trace_lo }, 2);
@@ -239,7 +244,7 @@ void push_spans_request(struct push_spans *s, const struct sonde_infer_request *
     snprintf(name, sizeof(name), "%s%s%.256s", operation_of(r), *r->model ? " " : "", r->model);
     const int front = !strcmp(sonde_infer_source_name(r->source), "front");
     const struct ids ids =
-        ids_of(r->trace_hi, r->trace_lo, front ? push_otlp_spans_mix(r->id) : r->id,
+        ids_of(r->trace_hi, r->trace_lo, front ? push_otlp_spans_id(r->id) : r->id,
                front ? r->id : r->parent, r->arrived_ns, 0);
     const double total_s = r->total_s > 0 && r->total_s < 1e9 ? r->total_s : 0;
     const uint64_t end_ns = r->arrived_ns + (uint64_t)(total_s * 1e9 + 0.5);
@@ -287,6 +292,7 @@ void push_spans_release(struct push_spans *s)
 
 void push_spans_take(struct push_spans *s, struct push_spans *out)
 {
+    assert(out != s);
     push_spans_init(out, s->origin, NULL, 0);
     sonde_lock(&s->lock);
     out->groups = s->groups;
@@ -305,4 +311,48 @@ int push_spans_many(struct push_spans *s)
     const int many = s->bytes >= BYTES_MANY;
     sonde_unlock(&s->lock);
     return many;
+}
+
+/* ---- A request of them ----------------------------------------------------------------------- */
+
+static void push_otlp_traces_put_group(const struct push_span_group *g, struct push_otlp_scratch *s,
+                                       struct sonde_buf *scope, struct sonde_buf *resource,
+                                       struct sonde_buf *out)
+{
+    sonde_buf_reset(scope);
+    sonde_buf_reset(resource);
+    push_otlp_scope(scope, SCOPE_SCOPE, s);
+    sonde_buf_add(scope, g->spans.data, g->spans.len);
+    sonde_pb_message(resource, RESOURCE_RESOURCE, &g->resource);
+    sonde_pb_message(resource, RESOURCE_SCOPE, scope);
+    sonde_pb_message(out, REQUEST_RESOURCE, resource);
+}
+
+/* A group is not divided: one of more than the usual size is a request by itself. */
+int push_otlp_traces(struct push_dest *d, const struct push_spans *spans)
+{
+    struct push_otlp_scratch s;
+    struct sonde_buf scope, resource, out;
+    uint32_t count = 0;
+    int rc = 0;
+    push_otlp_scratch_init(&s, 1 << 20);
+    sonde_buf_init(&scope, PUSH_BODY_MAX);
+    sonde_buf_init(&resource, PUSH_BODY_MAX);
+    sonde_buf_init(&out, PUSH_BODY_MAX);
+    for (size_t i = 0; i < spans->group_count && !rc; i++) {
+        const struct push_span_group *g = &spans->groups[i];
+        if (!g->count) continue;
+        push_otlp_traces_put_group(g, &s, &scope, &resource, &out);
+        count += g->count;
+        rc = out.error;
+        if (rc || (i + 1 < spans->group_count && out.len < OTLP_RAW_MAX)) continue;
+        push_emit(d, SONDE_PUSH_TRACES, "/v1/traces", count, &out);
+        count = 0;
+    }
+    if (!rc && count) push_emit(d, SONDE_PUSH_TRACES, "/v1/traces", count, &out);
+    push_otlp_scratch_release(&s);
+    sonde_buf_release(&scope);
+    sonde_buf_release(&resource);
+    sonde_buf_release(&out);
+    return rc;
 }

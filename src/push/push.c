@@ -2,6 +2,7 @@
  * of it. See push.h. */
 #include "push/push.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,9 +13,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/strip.h"
+#include "base/thread.h"
 #include "push/otlp.h"
 #include "sonde/sonde.h"
 
@@ -38,8 +41,8 @@ struct sonde_push {
 
     struct sonde_lock lock;
     struct sonde_cond wake;
-    int stopping, started;
-    pthread_t thread;
+    int stopping;
+    struct sonde_thread thread;    /* the feeder */
 };
 
 #define SONDE_PUSH(id) extern const struct sonde_push_ops sonde_push_##id;
@@ -90,6 +93,7 @@ int push_wants_native(const struct push_dest *d) { return d->push->native; }
 
 static void push_count_lost(struct push_dest *d, enum push_drop reason, uint64_t n)
 {
+    assert(reason < PUSH_DROPS);
     sonde_lock(&d->lock);
     d->counts.dropped[reason] += n;
     sonde_unlock(&d->lock);
@@ -98,6 +102,8 @@ static void push_count_lost(struct push_dest *d, enum push_drop reason, uint64_t
 void push_emit(struct push_dest *d, uint32_t signal, const char *target, uint32_t items,
                struct sonde_buf *raw)
 {
+    assert(!raw->error && raw->len <= PUSH_BODY_MAX && strlen(target) < PUSH_TARGET_MAX);
+    if (d->thread.started) sonde_assert_held(&d->made_lock); /* before that there is one user */
     const size_t len = raw->len;
     char *body = sonde_buf_take(raw);
     struct push_batch *b = body ? push_batch_create(signal, target, items, body, len) : NULL;
@@ -129,9 +135,12 @@ static int push_pack(const struct push_dest *d, struct push_batch *b)
     return 0;
 }
 
-/* What was made is compressed and handed to the sender; made_lock is held, the model's is not. */
+/* What was made is compressed and handed to the sender; without the model's lock, which others wait
+ * for. */
 static void push_dispatch(struct push_dest *d)
 {
+    sonde_assert_held(&d->made_lock);
+    if (d->push->model) sonde_assert_not_held(&d->push->model->lock);
     struct push_batch *b = d->made;
     const int any = b != NULL;
     d->made = NULL;
@@ -176,6 +185,7 @@ static void feed_metrics(struct sonde_push *p)
 
 static void feed_traces(struct sonde_push *p)
 {
+    sonde_assert_none_held();
     struct push_spans taken;
     push_spans_take(&p->spans, &taken);
     for (size_t i = 0; i < p->dest_count && taken.group_count; i++) {
@@ -258,12 +268,8 @@ void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static uint64_t push_hash_of(const char *s)
-{
-    uint64_t h = 0xcbf29ce484222325ull;
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
-    return h;
-}
+/* In the names of folders that agents before this one made: never another hash. */
+static uint64_t push_hash_of(const char *s) { return sonde_fnv64_text(SONDE_FNV64_SEED, s); }
 
 /* p->spool and what it is in, as far as missing. */
 static void make_folders(const char *path)
@@ -408,25 +414,22 @@ static void listen_to_spans(struct sonde_push *p, int on)
 
 int sonde_push_start(struct sonde_push *p, struct sonde_err *err)
 {
+    assert(!p->thread.started && !p->stopping);
     int rc = 0;
     listen_to_spans(p, 1);
     for (size_t i = 0; i < p->dest_count && !rc; i++) rc = push_sender_start(&p->dests[i], err);
     if (rc || !p->model) return rc;
-    const int e = pthread_create(&p->thread, NULL, push_feeder, p);
-    if (e) return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(e));
-    p->started = 1;
-    return 0;
+    return sonde_thread_start(&p->thread, "sonde-push", push_feeder, p, err);
 }
 
 static void stop_feeder(struct sonde_push *p)
 {
-    if (!p->started) return;
+    if (!p->thread.started) return;
     sonde_lock(&p->lock);
     p->stopping = 1;
     sonde_cond_broadcast(&p->wake);
     sonde_unlock(&p->lock);
-    pthread_join(p->thread, NULL);
-    p->started = 0;
+    sonde_thread_join(&p->thread);
 }
 
 void sonde_push_stop(struct sonde_push *p, double flush_s)
@@ -436,7 +439,7 @@ void sonde_push_stop(struct sonde_push *p, double flush_s)
     listen_to_spans(p, 0);
     const double at = push_clock_s() + flush_s;
     for (size_t i = 0; i < p->dest_count; i++) {
-        if (p->dests[i].started) push_sender_stop(&p->dests[i], at);
+        if (p->dests[i].thread.started) push_sender_stop(&p->dests[i], at);
     }
     for (size_t i = 0; i < p->dest_count; i++) push_sender_join(&p->dests[i]);
 }
@@ -459,6 +462,7 @@ int sonde_push_encode(struct sonde_push *p, struct sonde_model *m,
                       void (*each)(const char *kind, const char *body, size_t len, void *arg),
                       void *arg)
 {
+    assert(!p->thread.started);
     int rc = 0;
     for (size_t i = 0; i < p->dest_count && !rc; i++) {
         struct push_dest *d = &p->dests[i];

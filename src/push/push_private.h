@@ -5,10 +5,9 @@
 #ifndef SONDE_PUSH_PUSH_PRIVATE_H
 #define SONDE_PUSH_PUSH_PRIVATE_H
 
-#include <pthread.h>
-
 #include "base/buf.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "push/push.h"
 #include "push/queue.h"
 
@@ -71,8 +70,7 @@ struct push_dest {
     int stopping;
     double stop_at_s;             /* monotonic: by then the sender ends */
     int failing, told_refused, told_rejected;
-    pthread_t thread;
-    int started;
+    struct sonde_thread thread;
     uint64_t random;              /* for jitter */
     struct sonde_model_series *series[16]; /* of its own figures; the feeder's */
 };
@@ -88,7 +86,7 @@ struct push_origin {
 };
 
 /* A batch of raw bytes for d, which is taken (raw is empty then). target: path and query, added to
- * the destination's URL. Only while d->made_lock is held. */
+ * the destination's URL. Under d->made_lock. */
 void push_emit(struct push_dest *d, uint32_t signal, const char *target, uint32_t items,
                struct sonde_buf *raw);
 
@@ -116,6 +114,9 @@ void push_http_close(void *curl);
  * status. */
 int push_http_post(void *curl, const struct push_dest *d, const struct push_batch *b,
                    double timeout_s, int (*stop)(void *arg), void *arg, struct push_answer *out);
+
+/* What most say: too many requests, or something is wrong at their end. */
+int push_again_later(long status);
 
 /* Connects only. SONDE_EIO with the reason. */
 int push_http_reach(const char *url, double timeout_s, struct sonde_err *err);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "profile/format.h"
 #include "profile/formats/pprof.h"
 #include "push/push_private.h"
@@ -68,8 +69,7 @@ static void pyroscope_put_name(struct sonde_buf *b, const char *text)
 static int put_target(struct push_dest *d, const struct sonde_profile *p, struct sonde_buf *out)
 {
     const struct push_origin *o = push_origin(d);
-    const char *program = sonde_profile_str(p, p->program), *slash = strrchr(program, '/');
-    const char *base = slash ? slash + 1 : program;
+    const char *base = sonde_path_base(sonde_profile_str(p, p->program));
     struct sonde_buf name;
     sonde_buf_init(&name, PUSH_TARGET_MAX / 4);
     pyroscope_put_name(&name, *base ? base : "unknown_service");
@@ -129,13 +129,11 @@ static int pyroscope_profile(struct push_dest *d, const struct sonde_profile *p,
     return rc;
 }
 
-static int pyroscope_again(long status) { return status == 429 || status >= 500; }
-
 extern const struct sonde_push_ops sonde_push_pyroscope;
 const struct sonde_push_ops sonde_push_pyroscope = {
     .name = "pyroscope",
     .path = "",
     .headers = headers,
     .profile = pyroscope_profile,
-    .again = pyroscope_again,
+    .again = push_again_later,
 };

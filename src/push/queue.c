@@ -61,11 +61,13 @@ void push_batch_destroy(struct push_batch *b)
     sonde__free(b);
 }
 
-/* ---- Entries (lock held) --------------------------------------------------------------------- */
+/* ---- Entries --------------------------------------------------------------------------------- */
 
-static struct push_queue_entry *push_queue_append(struct push_queue *q, uint64_t seq, uint64_t made_ms,
-                                       uint64_t bytes)
+static struct push_queue_entry *push_queue_append(struct push_queue *q, uint64_t seq,
+                                                  uint64_t made_ms, uint64_t bytes)
 {
+    sonde_assert_held(&q->lock);
+    assert(seq && !*q->end);
     struct push_queue_entry *e = sonde__calloc(1, sizeof(*e));
     if (!e) return NULL;
     e->seq = seq;
@@ -81,7 +83,10 @@ static struct push_queue_entry *push_queue_append(struct push_queue *q, uint64_t
 /* e, which follows what *link is of, is gone. */
 static void push_queue_forget(struct push_queue *q, struct push_queue_entry **link)
 {
+    sonde_assert_held(&q->lock);
     struct push_queue_entry *e = *link;
+    assert(!q->busy || e != q->first); /* nobody else frees what is being sent */
+    assert(q->stats.batches && q->stats.bytes >= e->bytes);
     *link = e->next;
     if (!e->next) q->end = link;
     q->stats.batches--;
@@ -120,7 +125,9 @@ static void drop_old(struct push_queue *q)
  * little of it: a disk that is full for a moment loses nothing. */
 static void to_disk(struct push_queue *q, struct push_queue_entry **link)
 {
+    sonde_assert_held(&q->lock);
     struct push_queue_entry *e = *link;
+    assert(e->batch || e->on_disk);
     if (q->dir_fd < 0 || e->on_disk) return;
     uint64_t size = 0;
     if (push_spool_write(q->dir_fd, e->batch, &size) != 0) {
@@ -194,19 +201,17 @@ int push_queue_open(const char *dir, uint64_t bytes_max, double age_s, struct pu
     q->next_seq = 1;
     q->bytes_max = bytes_max;
     q->age_ms = (uint64_t)(age_s * 1e3);
-    if (dir) {
-        int rc = push_queue_open_dir(q, dir, note);
-        if (rc) {
-            close_dir(q);
-        } else if ((rc = push_queue_take_over(q)) != 0) {
-            q->stats.batches = 0;
-            push_queue_close(q);
-            return rc;
-        }
-    }
+    if (dir && push_queue_open_dir(q, dir, note) != 0) close_dir(q);
     q->stats.on_disk = q->dir_fd >= 0;
     if (q->dir_fd < 0 && q->bytes_max > memory_max) q->bytes_max = memory_max;
-    push_queue_make_room(q);
+    sonde_lock(&q->lock); /* nobody else knows it yet; the functions above want it */
+    const int rc = q->stats.on_disk ? push_queue_take_over(q) : 0;
+    if (!rc) push_queue_make_room(q);
+    sonde_unlock(&q->lock);
+    if (rc) {
+        push_queue_close(q);
+        return rc;
+    }
     *out = q;
     return 0;
 }
@@ -215,6 +220,7 @@ uint64_t push_queue_close(struct push_queue *q)
 {
     uint64_t lost = 0;
     if (!q) return 0;
+    sonde_lock(&q->lock);
     q->busy = 0;
     for (struct push_queue_entry **link = &q->first; *link;) {
         struct push_queue_entry *const e = *link;
@@ -227,6 +233,8 @@ uint64_t push_queue_close(struct push_queue *q)
         e->on_disk = 0; /* the file stays */
         push_queue_forget(q, link);
     }
+    assert(!q->first && !q->stats.batches);
+    sonde_unlock(&q->lock);
     close_dir(q);
     sonde_lock_destroy(&q->lock);
     sonde__free(q);
@@ -237,6 +245,7 @@ uint64_t push_queue_close(struct push_queue *q)
 
 void push_queue_put(struct push_queue *q, struct push_batch *b)
 {
+    assert(b && !b->next);
     sonde_lock(&q->lock);
     b->seq = q->next_seq++;
     const int alone = !q->first;

@@ -5,12 +5,15 @@
  * are added where a series has none of that name. A series that is gone gets Prometheus' stale
  * marker once, so that graphs end where it ended and not five minutes later. Times only go on: a
  * look at the model at a time that was sent before is left out. */
+#include <assert.h>
 #include <math.h>
 #include <snappy-c.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/pb.h"
 #include "base/put.h"
 #include "model/classic.h"
@@ -19,12 +22,16 @@
 #include "push/remote_write.h"
 #include "sonde/sonde.h"
 
+/* Field numbers: prompb's remote.proto and types.proto. */
 enum { REQUEST_SERIES = 1, REQUEST_METADATA = 3 };
 enum { SERIES_LABEL = 1, SERIES_SAMPLE = 2, SERIES_EXEMPLAR = 3, SERIES_HISTOGRAM = 4 };
 enum { LABEL_NAME = 1, LABEL_VALUE = 2, SAMPLE_VALUE = 1, SAMPLE_TIME = 2 };
 enum { EXEMPLAR_LABEL = 1, EXEMPLAR_VALUE = 2, EXEMPLAR_TIME = 3 };
 enum { META_TYPE = 1, META_NAME = 2, META_HELP = 4, META_UNIT = 5 };
 enum { META_COUNTER = 1, META_GAUGE = 2, META_HISTOGRAM = 3 };
+enum { HIST_COUNT = 1, HIST_SUM = 3, HIST_SCHEMA = 4, HIST_ZERO_THRESHOLD = 5, HIST_ZERO = 6,
+       HIST_SPAN = 11, HIST_DELTA = 12, HIST_TIME = 15 };
+enum { SPAN_OFFSET = 1, SPAN_LENGTH = 2, SCHEMA = 6 };
 
 enum { PAIRS_MAX = 128, RAW_MAX = 1 << 20, METADATA_EVERY_S = 60 };
 static const uint64_t stale_bits = 0x7ff0000000000002ull; /* the NaN that means "ended" */
@@ -52,13 +59,125 @@ struct remote_writer {
     int metadata;
 };
 
-static int open_state(struct push_dest *d)
+/* ---- What is tracked ------------------------------------------------------------------------- */
+
+/* Only a new one needs room: without memory for that, those that are known stay so. */
+void rw_table_mark(struct rw_table *t, const char *labels, size_t len)
+{
+    const uint32_t hash = sonde_hash_bytes(labels, len);
+    uint32_t at = hash, row;
+    while ((row = sonde_map_next(&t->map, hash, &at))) {
+        struct rw_tracked *r = &t->rows[row - 1];
+        if (r->len == len && !memcmp(r->labels, labels, len)) {
+            r->round = t->round;
+            return;
+        }
+    }
+    if (t->count >= RW_TRACKED_MAX || sonde_map_reserve(&t->map) ||
+        SONDE_ARRAY_ROOM(t->rows, t->count, t->cap)) {
+        return;
+    }
+    char *copy = sonde__alloc(len + 1);
+    if (!copy) return;
+    memcpy(copy, labels, len);
+    t->rows[t->count++] = (struct rw_tracked){ copy, (uint32_t)len, hash, t->round };
+    sonde_map_put(&t->map, hash, t->count);
+}
+
+/* The last one fills the gap. */
+static void rw_table_remove(struct rw_table *t, uint32_t i)
+{
+    assert(i < t->count);
+    const uint32_t last = t->count--;
+    sonde_map_remove(&t->map, t->rows[i].hash, i + 1);
+    sonde__free(t->rows[i].labels);
+    if (i + 1 == last) return;
+    t->rows[i] = t->rows[last - 1];
+    sonde_map_renumber(&t->map, t->rows[i].hash, last, i + 1);
+}
+
+/* Backwards: what fills a gap has been looked at. */
+void rw_table_sweep(struct rw_table *t, void (*gone)(const char *labels, size_t len, void *arg),
+                    void *arg)
+{
+    for (uint32_t i = t->count; i-- > 0;) {
+        if (t->rows[i].round == t->round) continue;
+        gone(t->rows[i].labels, t->rows[i].len, arg);
+        rw_table_remove(t, i);
+    }
+    assert(t->map.used == t->count);
+    t->round++;
+}
+
+void rw_table_release(struct rw_table *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) sonde__free(t->rows[i].labels);
+    sonde__free(t->rows);
+    sonde_map_release(&t->map);
+    *t = (struct rw_table){ 0 };
+}
+
+/* ---- Native histograms ----------------------------------------------------------------------- */
+
+/* All buckets, as Prometheus' native ones of schema 6, which are the recorder's own: nothing is
+ * lost. */
+/* The next bucket from p on that is not empty, or SONDE__HIST_BUCKETS. */
+static uint32_t next_used(const struct sonde_hist_value *h, uint32_t p)
+{
+    for (; p < SONDE__HIST_BUCKETS; p++) {
+        if (!h->octave[p / 64]) p |= 63;
+        else if (h->octave[p / 64][p % 64]) return p;
+    }
+    return SONDE__HIST_BUCKETS;
+}
+
+/* A span is a run of buckets in use; counts are differences to the one before. */
+static void rw_put_buckets(struct sonde_buf *out, struct sonde_buf *leaf,
+                                  const struct sonde_hist_value *h)
+{
+    int64_t delta[SONDE__HIST_BUCKETS], before = 0;
+    size_t deltas = 0;
+    uint32_t end = 0; /* of the span before */
+    for (uint32_t p = next_used(h, 1); p < SONDE__HIST_BUCKETS;) {
+        const uint32_t first = p;
+        for (; p < SONDE__HIST_BUCKETS && h->octave[p / 64] && h->octave[p / 64][p % 64]; p++) {
+            const int64_t n = (int64_t)h->octave[p / 64][p % 64];
+            delta[deltas++] = n - before;
+            before = n;
+        }
+        sonde_buf_reset(leaf);
+        sonde_pb_sint(leaf, SPAN_OFFSET,
+                      end ? (int64_t)(first - end) : (int64_t)first + 64 * SONDE__HIST_EXP_MIN);
+        sonde_pb_uint(leaf, SPAN_LENGTH, p - first);
+        sonde_pb_message(out, HIST_SPAN, leaf);
+        end = p;
+        p = next_used(h, p);
+    }
+    sonde_pb_packed_sint(out, HIST_DELTA, delta, deltas);
+}
+
+void rw_native(struct sonde_buf *out, struct sonde_buf *leaf, const struct sonde_model_series *s,
+               int64_t time_ms)
+{
+    const struct sonde_hist_value *h = s->hist;
+    sonde_pb_uint(out, HIST_COUNT, h ? h->count : 0);
+    sonde_pb_double(out, HIST_SUM, sonde_model_series_sum(s));
+    sonde_pb_sint(out, HIST_SCHEMA, SCHEMA);
+    sonde_pb_double(out, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
+    sonde_pb_uint(out, HIST_ZERO, h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0);
+    if (h) rw_put_buckets(out, leaf, h);
+    sonde_pb_uint(out, HIST_TIME, (uint64_t)time_ms);
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+static int remote_write_open(struct push_dest *d)
 {
     d->state = sonde__calloc(1, sizeof(struct remote_write_state));
     return d->state ? 0 : SONDE_ENOMEM;
 }
 
-static void close_state(struct push_dest *d)
+static void remote_write_close(struct push_dest *d)
 {
     struct remote_write_state *s = d->state;
     if (!s) return;
@@ -103,6 +222,7 @@ static void remote_write_add_pair(struct remote_writer *w, const char *name, con
     if (at && !order) return;
     memmove(&w->pairs[at + 1], &w->pairs[at], (w->pair_count++ - at) * sizeof(w->pairs[0]));
     w->pairs[at] = (struct push_label){ name, value };
+    assert(w->pair_count <= PAIRS_MAX);
 }
 
 /* The labels of s, with places for __name__ and, of a histogram, le. */
@@ -282,6 +402,7 @@ static void put_gone(const char *labels, size_t len, void *arg)
 static int remote_write_metrics(struct push_dest *d, struct sonde_model *m)
 {
     struct remote_write_state *state = d->state;
+    assert(state);
     const int64_t time_ms = (int64_t)floor(m->now_s * 1e3);
     if (time_ms <= state->last_ms) return 0;
     struct remote_writer *w = sonde__calloc(1, sizeof(*w));
@@ -324,8 +445,6 @@ static int remote_write_pack(const struct sonde_buf *raw, struct sonde_buf *out)
     return 0;
 }
 
-static int remote_write_again(long status) { return status == 429 || status >= 500; }
-
 static const char *const headers[] = { "Content-Type: application/x-protobuf",
                                        "Content-Encoding: snappy",
                                        "X-Prometheus-Remote-Write-Version: 0.1.0", NULL };
@@ -335,9 +454,9 @@ const struct sonde_push_ops sonde_push_remote_write = {
     .name = "remote_write",
     .path = "/api/v1/write",
     .headers = headers,
-    .open = open_state,
-    .close = close_state,
+    .open = remote_write_open,
+    .close = remote_write_close,
     .metrics = remote_write_metrics,
     .pack = remote_write_pack,
-    .again = remote_write_again,
+    .again = push_again_later,
 };

@@ -1,7 +1,8 @@
-/* remote_write.h - what the files of remote write share. */
+/* remote_write.h - the parts of remote write that are tested by themselves. */
 #ifndef SONDE_PUSH_REMOTE_WRITE_H
 #define SONDE_PUSH_REMOTE_WRITE_H
 
+#include "base/map.h"
 #include "push/push_private.h"
 
 /* Time series that were sent the last time, by their labels' bytes: one that is not there any more
@@ -9,15 +10,15 @@
 enum { RW_TRACKED_MAX = 1 << 18 };
 
 struct rw_tracked {
-    uint64_t hash;
-    char *labels;              /* Label fields of a TimeSeries, owned; NULL = a free slot */
-    uint32_t len;
+    char *labels;              /* Label fields of a TimeSeries; owned */
+    uint32_t len, hash;
     uint32_t round;            /* when it was seen last */
 };
 
 struct rw_table {
-    struct rw_tracked *slot;   /* open addressing; size is a power of two */
-    size_t size, count;
+    struct rw_tracked *rows;
+    uint32_t count, cap;
+    struct sonde_map map;      /* row + 1 */
     uint32_t round;
 };
 

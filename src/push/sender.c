@@ -1,7 +1,7 @@
 /* sender.c - a destination's thread: take the oldest batch, send it, and if that cannot be done now
  * wait longer and longer before the next try. Waiting is spread at random, so that the agents of a
  * fleet do not all come back at the same moment; a server's Retry-After is honoured. */
-#include <errno.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -38,6 +38,7 @@ static int must_stop(void *arg)
 
 static void on_sent(struct push_dest *d, const struct push_batch *b, const struct push_answer *a)
 {
+    assert(a->status >= 200 && a->status < 300);
     char why[160] = "";
     const uint64_t rejected =
         d->ops->rejected ? d->ops->rejected(a->body.data, a->body.len, why, sizeof(why)) : 0;
@@ -97,6 +98,7 @@ static double next_wait(struct push_dest *d, const struct push_answer *a, double
 {
     *wait_s = *wait_s > 0 ? *wait_s * 2 : WAIT_FIRST_S;
     if (*wait_s > WAIT_MAX_S) *wait_s = WAIT_MAX_S;
+    assert(*wait_s >= WAIT_FIRST_S);
     const double wait = *wait_s * (0.5 + 0.5 * random_part(d));
     const double asked =
         a->retry_after_s < RETRY_AFTER_MAX_S ? a->retry_after_s : RETRY_AFTER_MAX_S;
@@ -132,6 +134,7 @@ static void *push_sender_run(void *arg)
     struct push_dest *d = arg;
     struct push_answer answer = { 0 };
     double wait_s = 0, not_before_s = 0;
+    assert(d->queue && d->random);
     sonde_buf_init(&answer.body, ANSWER_MAX);
     void *curl = push_http_open();
     while (wait_for_work(d, not_before_s)) {
@@ -161,10 +164,7 @@ static void *push_sender_run(void *arg)
 
 int push_sender_start(struct push_dest *d, struct sonde_err *err)
 {
-    const int e = pthread_create(&d->thread, NULL, push_sender_run, d);
-    if (e) return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(e));
-    d->started = 1;
-    return 0;
+    return sonde_thread_start(&d->thread, "sonde-push-send", push_sender_run, d, err);
 }
 
 void push_sender_stop(struct push_dest *d, double stop_at_s)
@@ -178,7 +178,6 @@ void push_sender_stop(struct push_dest *d, double stop_at_s)
 
 void push_sender_join(struct push_dest *d)
 {
-    if (!d->started) return;
-    pthread_join(d->thread, NULL);
-    d->started = 0;
+    assert(!d->thread.started || d->stopping);
+    sonde_thread_join(&d->thread);
 }

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
+#include "base/file.h"
 #include "sonde/sonde.h"
 
 static const char file_name[] = "spans", old_name[] = "spans.old";
@@ -20,27 +22,14 @@ struct push_sent {
     size_t count;
 };
 
-static int push_sent_ascending(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Its ids, after those that are there; half an id at its end is nobody's. */
 static size_t push_sent_load(int dir_fd, const char *name, uint64_t *ids)
 {
-    size_t len = 0;
-    const size_t max = PUSH_SENT_MAX * sizeof(*ids);
     const int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return 0;
-    while (len < max) {
-        const ssize_t n = read(fd, (char *)ids + len, max - len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        len += (size_t)n;
-    }
+    const ssize_t len = sonde_file_read_full(fd, ids, PUSH_SENT_MAX * sizeof(*ids));
     close(fd);
-    return len / sizeof(*ids);
+    return len > 0 ? (size_t)len / sizeof(*ids) : 0;
 }
 
 static void start_file(struct push_sent *s)
@@ -64,7 +53,7 @@ int push_sent_open(const char *dir, struct push_sent **out)
     s->count = push_sent_load(s->dir_fd, old_name, s->ids);
     s->written = push_sent_load(s->dir_fd, file_name, s->ids + s->count);
     s->count += s->written;
-    qsort(s->ids, s->count, sizeof(*s->ids), push_sent_ascending);
+    qsort(s->ids, s->count, sizeof(*s->ids), sonde_cmp_u64);
     /* Most of it is not needed: a new agent finds some thousand, or none. */
     uint64_t *fits = sonde__realloc(s->ids, (s->count + 1) * sizeof(*s->ids));
     if (fits) s->ids = fits;
@@ -88,7 +77,7 @@ void push_sent_close(struct push_sent *s)
 
 int push_sent_has(const struct push_sent *s, uint64_t id)
 {
-    return s && s->count && bsearch(&id, s->ids, s->count, sizeof(id), push_sent_ascending) != NULL;
+    return s && s->count && bsearch(&id, s->ids, s->count, sizeof(id), sonde_cmp_u64) != NULL;
 }
 
 /* A write that fails is no reason to stop: those spans may be sent twice. */

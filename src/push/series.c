@@ -59,6 +59,7 @@ static void push_series_set(struct push_dest *d, struct sonde_model *m, size_t s
 
 void push_series_update(struct push_dest *d, struct sonde_model *m)
 {
+    sonde_assert_held_write(&m->lock);
     struct push_queue_stats q;
     push_queue_stats(d->queue, &q);
     sonde_lock(&d->lock);

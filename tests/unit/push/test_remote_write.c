@@ -441,7 +441,7 @@ static void table_tells_of_each_once(void **state)
     assert_int_equal(gone.count, 3);
     assert_int_equal(t.count, 0);
     rw_table_release(&t);
-    assert_null(t.slot);
+    assert_null(t.rows);
 }
 
 /* ---- Its own series -------------------------------------------------------------------------- */
