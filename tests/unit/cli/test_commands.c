@@ -305,6 +305,7 @@ static void refused_by_the_command(void **state)
         { "run", { NULL }, "say what to run" },
         { "run", { "--" }, "say what to run" },
         { "run", { "--heap=x", "true" }, "--heap: 'x' is neither 'full' nor" },
+        { "run", { "--heap=1 ", "true" }, "--heap: '1 '" },
         { "run", { "--heap", "--no-heap", "true" }, "--heap or --no-heap, not both" },
         { "run", { "--no-heap", "--leak-check=scan", "true" }, "--leak-check needs the heap" },
         { "record", { NULL }, "say what to record" },

@@ -490,6 +490,7 @@ static void heap_options(void **state)
         { "-1", NULL, 0, 2, 0, "'-1'" },
         { "+1", NULL, 0, 2, 0, "--heap" },
         { " 1", NULL, 0, 2, 0, "--heap" },
+        { "1 ", NULL, 0, 2, 0, "--heap" }, /* a blank is no unit */
         { "1T", NULL, 0, 2, 0, "--heap" },
         { "1KB", NULL, 0, 2, 0, "--heap" },
         { "1KK", NULL, 0, 2, 0, "--heap" },
