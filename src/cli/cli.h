@@ -118,6 +118,9 @@ struct sonde_cli {
 extern const struct sonde_command *const sonde_commands[];
 const struct sonde_command *sonde_command_find(const char *name);
 
+/* All of `sonde argv[1] …` but what is of the process itself (main.c); returns the exit status. */
+int sonde_cli_main(int argc, char **argv, char **envp);
+
 /* ---- opt.c -------------------------------------------------------------------------------- */
 
 extern const struct sonde_cli_opt sonde_cli_common_options[];

@@ -18,7 +18,7 @@ static int cli_heap_parse_bytes(const char *text, uint64_t *out)
     if (errno) return -1;
     if (*end) {
         static const char units[] = "KMG";
-        const char *unit = strchr(units, *end & ~0x20);
+        const char *unit = memchr(units, *end & ~0x20, sizeof(units) - 1); /* not the NUL */
         if (!unit || end[1]) return -1;
         const int shift = 10 * (int)(unit - units + 1);
         if (v > MEAN_MAX >> shift) return -1;
