@@ -304,26 +304,19 @@ static void *collector_run(void *arg)
 
 int sonde_collector_start(struct sonde_collector *c, struct sonde_err *err)
 {
-    if (c->started) return 0;
+    if (c->thread.started) return 0;
     c->stopping = 0;
-    int failure = pthread_create(&c->thread, NULL, collector_run, c);
-    if (failure != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the collector's thread: %s",
-                             strerror(failure));
-    }
-    c->started = 1;
-    return 0;
+    return sonde_thread_start(&c->thread, "sonde-collector", collector_run, c, err);
 }
 
 void sonde_collector_stop(struct sonde_collector *c)
 {
-    if (!c->started) return;
+    if (!c->thread.started) return;
     sonde_lock(&c->lock);
     c->stopping = 1;
     sonde_cond_signal(&c->wake);
     sonde_unlock(&c->lock);
-    pthread_join(c->thread, NULL);
-    c->started = 0;
+    sonde_thread_join(&c->thread);
     /* The next agent has the less to read. */
     sonde_lock(&c->lock);
     drain_locked(c);

@@ -7,8 +7,6 @@
 #include "collect/cpu/cpu.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +17,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "collect/cpu/engine.h"
 #include "collect/proc/describe.h"
 #include "profile/thin.h"
@@ -48,7 +47,7 @@ struct sonde_cpu {
     const struct sonde_cpu_engine_ops *ops;
     struct sonde_cpu_engine *engine;    /* the reading thread's, as the profile */
     struct sonde_profile *profile;
-    pthread_t thread;
+    struct sonde_thread thread;
     int wake_fd;
 
     struct sonde_lock asking;             /* one caller at a time; taken before lock */
@@ -297,18 +296,6 @@ static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
     return sonde_err_set(err, rc, "%s", all.text);
 }
 
-static int cpu_start_thread(struct sonde_cpu *c, struct sonde_err *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-    const int error = pthread_create(&c->thread, NULL, cpu_read_loop, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error) pthread_setname_np(c->thread, "sonde-cpu");
-    return error ? sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error))
-                 : 0;
-}
-
 static int cpu_start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
                      struct sonde_err *err)
 {
@@ -338,7 +325,7 @@ static int cpu_start(const struct sonde_cpu_options *options, int on_exec, struc
     if (rc) goto fail;
     c->profile->engine = sonde_profile_cstring(c->profile, engine_names[c->ops->kind]);
     if (!on_exec) sonde_proc_describe(c->profile, c->options.pid, "");
-    rc = cpu_start_thread(c, err);
+    rc = sonde_thread_start(&c->thread, "sonde-cpu", cpu_read_loop, c, err);
     if (rc) goto fail;
     *out = c;
     return 0;
@@ -434,7 +421,7 @@ int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
                           struct sonde_cpu_status *status)
 {
     cpu_ask(c, END, NULL, status);
-    pthread_join(c->thread, NULL);
+    sonde_thread_join(&c->thread);
     *out = c->profile;
     c->profile = NULL;
     free_cpu(c);

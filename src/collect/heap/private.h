@@ -12,10 +12,9 @@
 #ifndef SONDE_COLLECT_HEAP_PRIVATE_H
 #define SONDE_COLLECT_HEAP_PRIVATE_H
 
-#include <pthread.h>
-
 #include "base/intern.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "collect/heap/heap.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/smaps.h"
@@ -211,8 +210,7 @@ struct sonde_heap_reader {
     struct sonde_heap_reader_options options;   /* complete, but dir */
     char env[SONDE_PRELOAD_ENV_MAX];
     size_t env_size;
-    pthread_t thread;
-    int has_thread;
+    struct sonde_thread thread;
     int wake_fd;
 
     struct sonde_lock lock;               /* of all that follows */
