@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
@@ -20,6 +21,18 @@
 #define DRAINS_PER_TICK 10
 #define DRAIN_RECS (SONDE__RING_RECS / 8)  /* records a drain should find in a ring, at most … */
 #define DRAIN_PAUSE_NS_MIN 5000000u        /* … but drains are no closer than this */
+
+#define SONDE_PROBE(id) extern const struct sonde_probe_ops sonde_probe_##id;
+#include "collect/proc/probe_list.h"
+#undef SONDE_PROBE
+
+static const struct sonde_probe_ops *const collector_probes[] = {
+#define SONDE_PROBE(id) &sonde_probe_##id,
+#include "collect/proc/probe_list.h"
+#undef SONDE_PROBE
+};
+
+_Static_assert(SONDE_COUNT(collector_probes) <= COLLECTOR_PROBES, "a probe would have no place");
 
 /* ---- Creating ----------------------------------------------------------------------------- */
 
@@ -68,8 +81,8 @@ static struct sonde_probe_env probe_env(const struct sonde_collector *c, double 
 static void probes_open(struct sonde_collector *c, const struct sonde_collector_options *o)
 {
     struct sonde_probe_env env = probe_env(c, sonde_clock_s(CLOCK_REALTIME));
-    for (size_t i = 0; sonde_uprobes[i] && c->probe_count < COLLECTOR_PROBES; i++) {
-        const struct sonde_probe_ops *ops = sonde_uprobes[i];
+    for (size_t i = 0; i < SONDE_COUNT(collector_probes); i++) {
+        const struct sonde_probe_ops *ops = collector_probes[i];
         struct sonde_err err;
         void *state = NULL;
         if (!o->host && strcmp(ops->name, "host") == 0) continue;
@@ -304,26 +317,19 @@ static void *collector_run(void *arg)
 
 int sonde_collector_start(struct sonde_collector *c, struct sonde_err *err)
 {
-    if (c->started) return 0;
+    if (c->thread.started) return 0;
     c->stopping = 0;
-    int failure = pthread_create(&c->thread, NULL, collector_run, c);
-    if (failure != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the collector's thread: %s",
-                             strerror(failure));
-    }
-    c->started = 1;
-    return 0;
+    return sonde_thread_start(&c->thread, "sonde-collector", collector_run, c, err);
 }
 
 void sonde_collector_stop(struct sonde_collector *c)
 {
-    if (!c->started) return;
+    if (!c->thread.started) return;
     sonde_lock(&c->lock);
     c->stopping = 1;
     sonde_cond_signal(&c->wake);
     sonde_unlock(&c->lock);
-    pthread_join(c->thread, NULL);
-    c->started = 0;
+    sonde_thread_join(&c->thread);
     /* The next agent has the less to read. */
     sonde_lock(&c->lock);
     drain_locked(c);

@@ -4,10 +4,9 @@
 #ifndef SONDE_COLLECT_COLLECTOR_PRIVATE_H
 #define SONDE_COLLECT_COLLECTOR_PRIVATE_H
 
-#include <pthread.h>
-
 #include "base/buf.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
 #include "collect/proc/probe.h"
@@ -92,9 +91,9 @@ struct sonde_collector {
     struct self self;
     struct state state;
 
-    pthread_t thread;
+    struct sonde_thread thread;
     struct sonde_cond wake;
-    int started, stopping;
+    int stopping;
 };
 
 /* Both with c->lock and the model's write lock held. */

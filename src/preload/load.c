@@ -1,4 +1,6 @@
-/* load.c - the library comes in, and goes on in children. */
+/* load.c - the library is loaded, finds the functions that it stands in front of, and goes on in
+ * children. */
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "preload/llama/llama.h"
@@ -8,12 +10,30 @@
 #include "preload/timer/timer.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
+#include "segment/never.h"
 #include "unwind/image.h"
 
 struct sonde__sampler_config sonde__config;
 struct sonde__heap_config sonde__heap_config;
 struct sonde__llama_config sonde__llama_config;
 struct sonde__host sonde__host;
+
+static void *preload_found[SONDE__REAL_COUNT];
+
+void *sonde__real(enum sonde__real_id id)
+{
+    static const char *const names[] = {
+#define SONDE__X(name) #name,
+        SONDE__INTERPOSED(SONDE__X)
+#undef SONDE__X
+    };
+    if (SONDE_NEVER(id >= SONDE__REAL_COUNT)) return NULL;
+    void *f = __atomic_load_n(&preload_found[id], __ATOMIC_RELAXED);
+    if (f) return f;
+    f = dlsym(RTLD_NEXT, names[id]);
+    __atomic_store_n(&preload_found[id], f, __ATOMIC_RELAXED);
+    return f;
+}
 
 static void preload_resolve(void)
 {

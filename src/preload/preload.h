@@ -23,7 +23,7 @@
 #define SONDE__HEAP_ENV "SONDE_HEAP"
 #define SONDE__LLAMA_ENV "SONDE_LLAMA"
 
-/* ---- real.c ------------------------------------------------------------------------------- */
+/* ---- load.c: functions behind ours --------------------------------------------------------- */
 
 /* Functions of libc that this library stands in front of. Also change preload.map. Those of
  * llama.cpp are in segment/llama.h. */

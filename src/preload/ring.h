@@ -5,7 +5,7 @@
 
 #include "segment/segment.h"
 
-static inline uint64_t sonde__ring_reserve(uint64_t *reserve, uint32_t chunks)
+static inline uint64_t sonde__chunk_reserve(uint64_t *reserve, uint32_t chunks)
 {
     const uint64_t at = __atomic_fetch_add(reserve, chunks, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* the reader must see reserve before the words */
@@ -13,8 +13,8 @@ static inline uint64_t sonde__ring_reserve(uint64_t *reserve, uint32_t chunks)
 }
 
 /* count: chunks of the ring. */
-static inline void sonde__ring_put(struct sonde__chunk *chunks, uint32_t count, uint64_t index,
-                                   uint32_t type, const uint64_t word[7])
+static inline void sonde__chunk_put(struct sonde__chunk *chunks, uint32_t count, uint64_t index,
+                                    uint32_t type, const uint64_t word[7])
 {
     struct sonde__chunk *c = &chunks[index & (count - 1)];
     for (int i = 0; i < 7; i++) __atomic_store_n(&c->word[i], word[i], __ATOMIC_RELAXED);

@@ -7,9 +7,6 @@
 #include "collect/cpu/cpu.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,14 +17,15 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "collect/cpu/engine.h"
+#include "collect/proc/describe.h"
 #include "profile/thin.h"
 #include "sonde/sonde.h"
 
 enum { RATE_DEFAULT = 1000, RATE_MAX = 10000, DEPTH_DEFAULT = 128, DEPTH_MAX = 1024, NICE = -10 };
 #define PROFILE_BYTES_DEFAULT ((size_t)256 << 20)
 #define ROWS_SHARE 4u /* tables grow by doubling, and have indexes: more would not fit */
-#define COMMAND_MAX 4096u /* bytes kept of a command line */
 
 static const struct sonde_cpu_engine_ops *const engines[] = {
 #define SONDE_CPU_ENGINE(id) &sonde_cpu_engine_##id,
@@ -49,7 +47,7 @@ struct sonde_cpu {
     const struct sonde_cpu_engine_ops *ops;
     struct sonde_cpu_engine *engine;    /* the reading thread's, as the profile */
     struct sonde_profile *profile;
-    pthread_t thread;
+    struct sonde_thread thread;
     int wake_fd;
 
     struct sonde_lock asking;             /* one caller at a time; taken before lock */
@@ -298,18 +296,6 @@ static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
     return sonde_err_set(err, rc, "%s", all.text);
 }
 
-static int cpu_start_thread(struct sonde_cpu *c, struct sonde_err *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-    const int error = pthread_create(&c->thread, NULL, cpu_read_loop, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error) pthread_setname_np(c->thread, "sonde-cpu");
-    return error ? sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error))
-                 : 0;
-}
-
 static int cpu_start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
                      struct sonde_err *err)
 {
@@ -338,8 +324,8 @@ static int cpu_start(const struct sonde_cpu_options *options, int on_exec, struc
     rc = start_engine(c, on_exec, err);
     if (rc) goto fail;
     c->profile->engine = sonde_profile_cstring(c->profile, engine_names[c->ops->kind]);
-    if (!on_exec) sonde_cpu_describe(c->profile, c->options.pid, "");
-    rc = cpu_start_thread(c, err);
+    if (!on_exec) sonde_proc_describe(c->profile, c->options.pid, "");
+    rc = sonde_thread_start(&c->thread, "sonde-cpu", cpu_read_loop, c, err);
     if (rc) goto fail;
     *out = c;
     return 0;
@@ -364,61 +350,6 @@ const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
 {
     *size = 0;
     return c->ops->environment ? c->ops->environment(c->engine, size) : NULL;
-}
-
-/* ---- What process it is ---------------------------------------------------------------------- */
-
-/* The first size - 1 bytes of a file of /proc/PID; how many. */
-static size_t cpu_read_proc(uint32_t pid, const char *name, char *out, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, out, size - 1) : 0;
-    if (fd >= 0) close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n > 0 ? (size_t)n : 0;
-}
-
-/* What the program was started as: redis-server, where the file is another one that this is a link
- * to. The command line may be a script's interpreter, or overwritten by the program; where it agrees
- * with the name that the kernel took from the call of exec it is the one. NULL = the file's. */
-static const char *started_as(uint32_t pid, const char *file, char *command, char comm[32])
-{
-    enum { COMM = 15 }; /* bytes that the kernel keeps */
-    const size_t n = cpu_read_proc(pid, "comm", comm, 32);
-    if (n && comm[n - 1] == '\n') comm[n - 1] = '\0';
-    if (!strncmp(command, "/proc/", 6)) return NULL; /* /proc/self/exe says nothing */
-    command[strcspn(command, " :")] = '\0';
-    const char *slash = strrchr(command, '/');
-    const char *name = slash ? slash + 1 : command;
-    if (*name == '-') name++; /* a login shell */
-    if (!*name || !*comm || !strcmp(name, file) || strncmp(name, comm, COMM) != 0) return NULL;
-    return name;
-}
-
-int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name)
-{
-    static const char deleted[] = " (deleted)";
-    char path[64], file[COMMAND_MAX], text[COMMAND_MAX], first[COMMAND_MAX], comm[32];
-    snprintf(path, sizeof(path), "/proc/%u/exe", pid);
-    const ssize_t len = readlink(path, file, sizeof(file) - 1);
-    file[len > 0 ? len : 0] = '\0';
-    char *tail = strstr(file, deleted);
-    if (tail && !tail[sizeof(deleted) - 1]) *tail = '\0';
-    const char *base = strrchr(file, '/');
-    const int named = base != NULL;
-
-    size_t n = cpu_read_proc(pid, "cmdline", text, sizeof(text));
-    snprintf(first, sizeof(first), "%s", text);
-    const char *started = named ? started_as(pid, base + 1, first, comm) : NULL;
-    p->program = sonde_profile_cstring(p, started ? started : named ? base + 1 : name);
-    while (n > 0 && !text[n - 1]) n--;
-    for (size_t i = 0; i < n; i++) {
-        if (!text[i]) text[i] = ' ';
-    }
-    if (n > 0) p->command = sonde_profile_string(p, text, n);
-    return named ? 0 : SONDE_ENOENT;
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -490,7 +421,7 @@ int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
                           struct sonde_cpu_status *status)
 {
     cpu_ask(c, END, NULL, status);
-    pthread_join(c->thread, NULL);
+    sonde_thread_join(&c->thread);
     *out = c->profile;
     c->profile = NULL;
     free_cpu(c);

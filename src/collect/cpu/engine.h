@@ -59,10 +59,6 @@ struct sonde_cpu_engine_ops {
     void (*destroy)(struct sonde_cpu_engine *e);
 };
 
-/* For engines: name the profile after the process as it is now. SONDE_ENOENT: it cannot be looked
- * at, and got this name. */
-int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name);
-
 #define SONDE_CPU_ENGINE(id) extern const struct sonde_cpu_engine_ops sonde_cpu_engine_##id;
 #include "collect/cpu/engine_list.h"
 #undef SONDE_CPU_ENGINE

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "collect/proc/describe.h"
 #include "sonde/sonde.h"
 #include "unwind/arch_call.h"
 
@@ -523,7 +524,7 @@ static void take_comm(struct sonde_perf_reader *r, const struct sonde_perf_recor
     settle_process(r, rec->pid);
     sonde_perf_tasks_exec(&r->tasks, t);
     t->owner = 0; /* another thread may have taken this one's number */
-    if (rec->pid == r->pid) r->unnamed = sonde_cpu_describe(r->p, rec->pid, t->name) != 0;
+    if (rec->pid == r->pid) r->unnamed = sonde_proc_describe(r->p, rec->pid, t->name) != 0;
 }
 
 static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "collect/cpu/engine.h"
 #include "collect/cpu/timer.h"
+#include "collect/proc/describe.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 
@@ -98,7 +99,7 @@ static void cpu_timer_target_read(struct sonde_cpu_engine *e, struct sonde_timer
         t->base.ours = e->any = 1;
     }
     if (!e->described && t->base.id.pid == e->options.pid) {
-        sonde_cpu_describe(e->reader.profile, t->base.id.pid,
+        sonde_proc_describe(e->reader.profile, t->base.id.pid,
                            sonde_segment_header(t->base.segment)->program);
         e->described = 1;
     }

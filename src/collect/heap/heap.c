@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,22 +100,7 @@ static int heap_reader_find_running(struct sonde_heap_reader *m, struct sonde_er
                          m->options.pid);
 }
 
-static int heap_reader_start_thread(struct sonde_heap_reader *m, struct sonde_err *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-    const int error = pthread_create(&m->thread, NULL, heap_reader_read_loop, m);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error));
-    }
-    pthread_setname_np(m->thread, "sonde-heap");
-    m->has_thread = 1;
-    return 0;
-}
-
-static void free_mem(struct sonde_heap_reader *m)
+static void heap_reader_free(struct sonde_heap_reader *m)
 {
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         heap_target_release(&m->reader, heap_target_at(m, i));
@@ -170,9 +153,9 @@ static int heap_reader_start(const struct sonde_heap_reader_options *options, in
                                   sizeof(struct heap_target), err);
     }
     if (rc == 0) rc = on_exec ? make_environment(m, err) : heap_reader_find_running(m, err);
-    if (rc == 0) rc = heap_reader_start_thread(m, err);
+    if (rc == 0) rc = sonde_thread_start(&m->thread, "sonde-heap", heap_reader_read_loop, m, err);
     if (rc != 0) {
-        free_mem(m);
+        heap_reader_free(m);
         return rc;
     }
     *out = m;
@@ -296,7 +279,7 @@ void sonde_heap_reader_status(struct sonde_heap_reader *m, struct sonde_heap_rea
     make_rates(m, &n, out);
     make_note(m, out->note);
     sonde_unlock(&m->lock);
-    if (pthread_getcpuclockid(m->thread, &clock) == 0) out->cpu_s = sonde_clock_s(clock);
+    if (pthread_getcpuclockid(m->thread.id, &clock) == 0) out->cpu_s = sonde_clock_s(clock);
 }
 
 void sonde_heap_reader_mark(struct sonde_heap_reader *m)
@@ -401,9 +384,9 @@ int sonde_heap_reader_stop(struct sonde_heap_reader *m, struct sonde_profile **o
     sonde_unlock(&m->lock);
     const ssize_t n = write(m->wake_fd, &one, sizeof(one));
     (void)n; /* without it the thread looks a little later */
-    if (m->has_thread) pthread_join(m->thread, NULL);
+    sonde_thread_join(&m->thread);
     heap_round(m);
     const int rc = make_profile(m, &m->ended, out);
-    free_mem(m);
+    heap_reader_free(m);
     return rc;
 }

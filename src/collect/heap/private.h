@@ -12,10 +12,9 @@
 #ifndef SONDE_COLLECT_HEAP_PRIVATE_H
 #define SONDE_COLLECT_HEAP_PRIVATE_H
 
-#include <pthread.h>
-
 #include "base/intern.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "collect/heap/heap.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/smaps.h"
@@ -28,7 +27,7 @@
 #define HEAP_RATES 16u                 /* totals that rates are taken from, half a second apart */
 #define HEAP_TICK_LAST_NS 1000000000u  /* between ticks, in the end */
 
-/* ---- series.c: the growth of a site, in as little as it takes ---------------------------- */
+/* ---- target.c: the growth of a site, in as little as it takes ---------------------------- */
 
 struct heap_site {
     struct sonde_curve *series;  /* owned; NULL = it has been `last` ever since `first` */
@@ -198,9 +197,7 @@ int heap_build(struct heap_target *t, const struct heap_build_options *o, struct
 /* What an event stands for: how many of its size. */
 double heap_inverse_chance(const struct heap_target *t, const struct heap_event *e);
 
-/* ---- window.c: a stretch of time ---------------------------------------------------------- */
-
-/* Add to p what events of [from_ns, to_ns) say; each of them was kept with a chance of one in
+/* target.c: add to p what events of [from_ns, to_ns) say; each of them was kept with a chance of one in
  * 2^shift. */
 int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_t to_ns,
                struct sonde_profile *p, struct sonde_err *err);
@@ -211,8 +208,7 @@ struct sonde_heap_reader {
     struct sonde_heap_reader_options options;   /* complete, but dir */
     char env[SONDE_PRELOAD_ENV_MAX];
     size_t env_size;
-    pthread_t thread;
-    int has_thread;
+    struct sonde_thread thread;
     int wake_fd;
 
     struct sonde_lock lock;               /* of all that follows */

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "collect/cpu/engine.h"
 #include "collect/heap/private.h"
+#include "collect/proc/describe.h"
 #include "sonde/sonde.h"
 
 #define TICK_SHARE 50u            /* a tick may take this part of the time between two */
@@ -193,7 +193,7 @@ static void heap_round_target_read(struct sonde_heap_reader *m, struct heap_targ
         }
         t->base.ours = m->any = 1;
         if (t->base.id.pid == m->options.pid) {
-            sonde_cpu_describe(m->ended.p, t->base.id.pid,
+            sonde_proc_describe(m->ended.p, t->base.id.pid,
                                sonde_segment_header(t->base.segment)->program);
         }
     }

@@ -1,6 +1,7 @@
 /* target.c - one segment with a heap profile: what of it must be looked at while the process
  * runs. Files of code are opened then, since paths mean what the process means by them and build
  * ids can be read; nodes are looked at once, for code without a file. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,6 +16,7 @@
 #define FORGET_NODES 65536u  /* read at once: a megabyte of them */
 #define FORGET_SITES 16384u  /* the same: two megabytes in each lane */
 #define FIND_AT_ONCE 64u
+#define REFUSED UINT32_MAX   /* as `first` of a site: there was no memory for its growth */
 
 double heap_count(const struct heap_target *t, uint64_t units)
 {
@@ -38,6 +40,62 @@ static int heap_target_grow(void **array, uint32_t *cap, uint32_t count, size_t 
 static int heap_target_no_memory(struct sonde_err *err)
 {
     return sonde_err_set(err, SONDE_ENOMEM, "no memory for the heap profile");
+}
+
+/* ---- The growth of a site --------------------------------------------------------------------
+ *
+ * Most sites allocate while the program starts and never again: as long as the amount is the same,
+ * tick and amount say it all. */
+
+void heap_site_growth(const struct heap_site *s, uint32_t tick, struct sonde_curve *out)
+{
+    if (s->series) {
+        *out = *s->series;
+        return;
+    }
+    *out = (struct sonde_curve){ 0 };
+    if (!s->first || s->first == REFUSED) return;
+    out->first = s->first - 1;
+    for (uint32_t i = out->first; i < tick; i++) sonde_curve_add(out, (double)s->last);
+}
+
+int heap_site_add(struct heap_site *s, uint32_t tick, double value, const struct sonde_budget *b)
+{
+    if (s->series) {
+        sonde_curve_add(s->series, value);
+        return 0;
+    }
+    if (!s->first) {
+        s->first = tick + 1;
+        s->last = (float)value;
+        return 0;
+    }
+    if ((float)value == s->last || s->first == REFUSED) return 0;
+    struct sonde_curve *series =
+        *b->used + sizeof(*series) <= b->max ? sonde__alloc(sizeof(*series)) : NULL;
+    if (!series) {
+        s->first = REFUSED;
+        return SONDE_ENOMEM;
+    }
+    *b->used += sizeof(*series);
+    heap_site_growth(s, tick, series);
+    sonde_curve_add(series, value);
+    s->series = series;
+    return 0;
+}
+
+void heap_site_coarsen(struct heap_site *s)
+{
+    if (s->series) sonde_curve_coarsen(s->series);
+    else if (s->first && s->first != REFUSED) s->first = (s->first - 1) / 2 + 1;
+}
+
+void heap_site_release(struct heap_site *s, const struct sonde_budget *b)
+{
+    if (!s->series) return;
+    sonde__free(s->series);
+    *b->used -= sizeof(*s->series);
+    s->series = NULL;
 }
 
 /* ---- Code ------------------------------------------------------------------------------------ */
@@ -297,6 +355,53 @@ int heap_target_mark(struct heap_target *t, struct sonde_err *err)
 {
     return heap_target_each_row(t, mark_row, t, err);
 }
+
+/* ---- A stretch of time ------------------------------------------------------------------------
+ *
+ * What was allocated in it, by events alone: see sonde_heap_reader_window. */
+
+double heap_inverse_chance(const struct heap_target *t, const struct heap_event *e)
+{
+    return -1 / expm1(-((double)e->size + 1) / (double)t->info.mean);
+}
+
+static int heap_window_add_event(struct heap_target *t, struct heap_stacks *stacks,
+                                 const struct heap_event *e, double factor, struct sonde_profile *p,
+                                 struct sonde_err *err)
+{
+    uint32_t stack = 0;
+    int truncated = 0;
+    const int rc = heap_stacks_get(stacks, e->node, &stack, &truncated, err);
+    if (rc || !stack) return rc;
+    const struct heap_thread *thread = heap_target_thread(t, e->tid);
+    const double many = heap_inverse_chance(t, e) * factor;
+    const struct sonde_profile_sample like = {
+        .stack = stack, .kind = SONDE_SAMPLE_ALLOC, .time_ns = e->time_ns,
+        .flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0,
+        .thread = sonde_profile_thread(p, t->base.id.pid, e->tid, thread ? thread->name : "") };
+    heap_sum_sample(p, &like, many * (double)e->size, many);
+    return 0;
+}
+
+int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_t to_ns,
+               struct sonde_profile *p, struct sonde_err *err)
+{
+    struct heap_stacks stacks;
+    /* Events may name nodes that are newer than what was read before them. */
+    int rc = sonde_segment_heap(t->base.segment, &t->info, err);
+    if (rc) return rc;
+    rc = heap_stacks_init(&stacks, t, p) ? SONDE_ENOMEM : 0;
+    for (uint32_t i = 0; !rc && i < t->event_count; i++) {
+        const struct heap_event *e = &t->events[i];
+        if (e->time_ns < from_ns || e->time_ns >= to_ns || e->node >= t->info.nodes) continue;
+        rc = heap_window_add_event(t, &stacks, e, ldexp(1, (int)shift), p, err);
+    }
+    heap_stacks_release(&stacks);
+    sonde_segment_forget(t->base.segment);
+    return rc;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
 
 void heap_target_release(struct heap_reader *r, struct heap_target *t)
 {

@@ -12,7 +12,6 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -21,6 +20,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "model/exposition.h"
 #include "collect/ingest/ingest.h"
 #include "collect/proc/probe_series.h"
@@ -66,7 +66,7 @@ struct sonde_scrape {
     struct target *at;
     size_t count;
     CURLM *multi;
-    pthread_t thread;
+    struct sonde_thread thread;
     int stopping;                 /* atomic */
 };
 
@@ -333,11 +333,10 @@ int sonde_scrape_start(struct sonde_model *m, struct sonde_scrape_targets *targe
         scrape_release(s);
         return sonde_err_set(err, rc, "no memory to scrape");
     }
-    const int failure = pthread_create(&s->thread, NULL, scrape_run, s);
-    if (failure) {
+    rc = sonde_thread_start(&s->thread, "sonde-scrape", scrape_run, s, err);
+    if (rc) {
         scrape_release(s);
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the thread that scrapes: %s",
-                             strerror(failure));
+        return rc;
     }
     *out = s;
     return 0;
@@ -348,6 +347,6 @@ void sonde_scrape_stop(struct sonde_scrape *s)
     if (!s) return;
     __atomic_store_n(&s->stopping, 1, __ATOMIC_RELEASE);
     curl_multi_wakeup(s->multi);
-    pthread_join(s->thread, NULL);
+    sonde_thread_join(&s->thread);
     scrape_release(s);
 }

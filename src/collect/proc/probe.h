@@ -25,7 +25,4 @@ struct sonde_probe_ops {
     void (*close)(void *state);     /* NULL is fine */
 };
 
-/* All there are, NULL at the end. */
-extern const struct sonde_probe_ops *const sonde_uprobes[];
-
 #endif

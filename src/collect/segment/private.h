@@ -137,7 +137,18 @@ struct segment_drain {
     const struct sonde_tick_clock *clock;
 };
 
+/* ---- drain.c ---- */
+
+/* Room for the positions of so many lanes. 0 or SONDE_ENOMEM. */
+int segment_rings_grow(struct sonde_segment *s, uint32_t lanes);
+/* Look into all lanes for rings that are not known yet. 0 or SONDE_EFORMAT. */
+int segment_rings_find(struct sonde_segment *s, struct sonde_err *err);
+
 /* ---- span.c ---- */
+
+/* A record of a span, and of an attribute, which waits for its span. */
+void segment_span_record(struct segment_drain *d, const struct sonde__span_rec *r);
+void segment_attr_record(struct sonde_segment *s, const struct sonde__span_rec *r);
 
 /* NULL: there is no such name. */
 const struct segment_family *segment_name(struct segment_drain *d, uint32_t id);
@@ -147,10 +158,6 @@ void segment_attr_keep(struct sonde_segment *s, uint64_t span, uint32_t key, uin
 /* Into the model, with the attributes that wait for it; *series is looked up once. */
 void segment_span_deliver(struct segment_drain *d, struct sonde_model_span *span,
                           struct sonde_model_series **series);
-/* Room for the positions of so many lanes. 0 or SONDE_ENOMEM. */
-int segment_rings_grow(struct sonde_segment *s, uint32_t lanes);
-/* Look into all lanes for rings that are not known yet. 0 or SONDE_EFORMAT. */
-int segment_rings_find(struct sonde_segment *s, struct sonde_err *err);
 /* The value of an attribute; 0 = there is no such type. */
 int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *bytes, uint32_t len);
 
@@ -184,6 +191,10 @@ int segment_counts_load(const struct sonde_segment *s, struct segment_counts *ou
 int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, struct sonde_err *err);
 void segment_tables_free(struct sonde_segment *s);
+
+/* Series about the segment itself. */
+void segment_self_read(struct sonde_segment *s, struct sonde_model *m,
+                       struct sonde_model_process *p);
 
 /* Series of the heap, where it is profiled. 0 or SONDE_EFORMAT. */
 int segment_heap_read(struct sonde_segment *s, struct sonde_model *m,

@@ -1,10 +1,11 @@
-/* self_series.c - what the agent tells about a segment itself: its size, what was dropped and
- * lost, and which label it is that has too many values. */
+/* self_series.c - series about a segment itself: its size, what was dropped and lost, and which
+ * label it is that has too many values. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/private.h"
+#include "base/cmp.h"
+#include "base/hash.h"
 #include "collect/segment/private.h"
 
 static struct sonde_model_series *segment_self_series_of(struct sonde_model *m,
@@ -83,12 +84,6 @@ static void lanes_read(struct sonde_segment *s, struct sonde_model_process *p)
 
 /* ---- Overflow ----------------------------------------------------------------------------- */
 
-static int segment_self_ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static const char *segment_self_value_of(const struct sonde_model_series *s, const char *label)
 {
     for (size_t i = 0; i < s->label_count; i++) {
@@ -105,9 +100,9 @@ static size_t segment_self_distinct(const struct sonde_segment *s, uint32_t id, 
     for (uint32_t i = 1; i < s->series_count; i++) {
         if (s->series[i].family != id || !s->series[i].model) continue;
         const char *value = segment_self_value_of(s->series[i].model, label);
-        if (value) hashes[n++] = sonde_model_hash(SONDE_MODEL_HASH_SEED, value, strlen(value));
+        if (value) hashes[n++] = sonde_fnv64_text(SONDE_FNV64_SEED, value);
     }
-    qsort(hashes, n, sizeof(*hashes), segment_self_ascending);
+    qsort(hashes, n, sizeof(*hashes), sonde_cmp_u64);
     for (size_t i = 0; i < n; i++) count += i == 0 || hashes[i] != hashes[i - 1];
     return count;
 }
@@ -156,18 +151,11 @@ static void overflow_read(struct sonde_segment *s, struct sonde_model *m,
     }
 }
 
-int sonde_segment_read(struct sonde_segment *s, struct sonde_model *m,
-                       struct sonde_model_process *p, int last, struct sonde_err *err)
+void segment_self_read(struct sonde_segment *s, struct sonde_model *m,
+                       struct sonde_model_process *p)
 {
-    int rc = segment_tables_read(s, m, p, err);
-    if (rc == 0) rc = segment_values_read(s, last, err);
-    if (rc == 0) {
-        drops_read(s, m, p);
-        size_read(s, m, p);
-        lanes_read(s, p);
-        overflow_read(s, m, p);
-        rc = segment_heap_read(s, m, p, err);
-    }
-    if (rc == 0) rc = segment_rings_find(s, err);
-    return segment_verdict(s, rc, err);
+    drops_read(s, m, p);
+    size_read(s, m, p);
+    lanes_read(s, p);
+    overflow_read(s, m, p);
 }

@@ -7,9 +7,7 @@
 #include "collect/uprobe/uprobe.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -18,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "collect/perf/record.h"
 #include "collect/tick_clock.h"
 #include "collect/uprobe/event.h"
@@ -50,11 +49,11 @@ struct sonde_uprobe {
     struct tokenizing tokenizing[TOKENIZING];
     struct pollfd *polls;               /* of each ring, then of wake_fd, then of returns */
     struct sonde_uprobe_status now;     /* the reading thread's own */
-    pthread_t thread;
+    struct sonde_thread thread;
     int wake_fd;                        /* readable: stop */
 
     struct sonde_uprobe_files *files;   /* the scanning thread's */
-    pthread_t scanner;
+    struct sonde_thread scanner;
     int scan_fd;                        /* readable: stop */
 
     struct sonde_lock lock;               /* of what follows */
@@ -254,25 +253,12 @@ static void *scan_loop(void *arg)
     return NULL;
 }
 
-static int uprobe_start_thread(pthread_t *thread, void *(*run)(void *), const char *name,
-                               struct sonde_uprobe *u, struct sonde_err *err)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-    const int error = pthread_create(thread, NULL, run, u);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error));
-    pthread_setname_np(*thread, name);
-    return 0;
-}
-
-static void stop_thread(pthread_t thread, int fd)
+static void uprobe_stop_thread(struct sonde_thread *thread, int fd)
 {
     const uint64_t one = 1;
     const ssize_t n = write(fd, &one, sizeof(one));
     (void)n; /* fails only when it is readable anyway */
-    pthread_join(thread, NULL);
+    sonde_thread_join(thread);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -332,7 +318,7 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
     int rc = uprobe_make(options, &u, err);
     if (rc) return rc;
     /* First who reads: opening probes takes a second and more, in which hits come. */
-    rc = uprobe_start_thread(&u->thread, uprobe_read_loop, "sonde-uprobe", u, err);
+    rc = sonde_thread_start(&u->thread, "sonde-uprobe", uprobe_read_loop, u, err);
     if (rc) {
         free_all(u);
         return rc;
@@ -346,9 +332,9 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
     if (status.problem.text[0] && !status.files) {
         rc = sonde_err_set(err, SONDE_EACCES, "%s", status.problem.text);
     }
-    if (!rc) rc = uprobe_start_thread(&u->scanner, scan_loop, "sonde-scan", u, err);
+    if (!rc) rc = sonde_thread_start(&u->scanner, "sonde-scan", scan_loop, u, err);
     if (rc) {
-        stop_thread(u->thread, u->wake_fd);
+        uprobe_stop_thread(&u->thread, u->wake_fd);
         free_all(u);
         return rc;
     }
@@ -367,8 +353,8 @@ void sonde_uprobe_status(struct sonde_uprobe *u, struct sonde_uprobe_status *out
 void sonde_uprobe_stop(struct sonde_uprobe *u, struct sonde_uprobe_status *out)
 {
     if (!u) return;
-    stop_thread(u->scanner, u->scan_fd);
-    stop_thread(u->thread, u->wake_fd);
+    uprobe_stop_thread(&u->scanner, u->scan_fd);
+    uprobe_stop_thread(&u->thread, u->wake_fd);
     if (out) sonde_uprobe_status(u, out);
     free_all(u);
 }

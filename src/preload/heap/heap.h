@@ -312,7 +312,7 @@ static inline void sonde__heap_live_add(struct sonde__heap_thread *t, int64_t by
 /* What the allocator says about itself, if it is time to ask. No lock of ours may be held. */
 void sonde__heap_arena(void);
 
-/* ---- event_hot.c ------------------------------------------------------------------------- */
+/* ---- row_hot.c: events ------------------------------------------------------------------- */
 
 void sonde__heap_tell(uint32_t type, const uint64_t *words, uint32_t count); /* to the ring */
 void sonde__heap_tell_alloc(const struct sonde__heap_block *b);

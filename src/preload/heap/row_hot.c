@@ -1,5 +1,8 @@
-/* row_hot.c - whose rows a thread adds to. */
+/* row_hot.c - what goes to the segment: whose rows a thread adds to, and events one by one. */
+#include <string.h>
+
 #include "preload/heap/heap.h"
+#include "preload/ring.h"
 #include "record/state.h"
 
 #include "base/hot_banned.h"
@@ -60,4 +63,29 @@ uint32_t sonde__heap_lane_take(uint32_t tid)
 void sonde__heap_lane_give(uint32_t lane)
 {
     __atomic_store_n(&sonde__heap_state.area->lane[lane].tid, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+void sonde__heap_tell(uint32_t type, const uint64_t *words, uint32_t count)
+{
+    struct sonde__heap *m = sonde__heap_state.area;
+    uint64_t w[7] = { 0 };
+    memcpy(w, words, count * sizeof(w[0]));
+    sonde__chunk_put(sonde__heap_state.ring, m->chunk_count, sonde__chunk_reserve(&m->reserve, 1),
+                    type, w);
+}
+
+void sonde__heap_tell_alloc(const struct sonde__heap_block *b)
+{
+    const uint64_t w[] = { b->ticks, sonde__heap_tls.tid, b->size, sonde__heap_site_node(b->site),
+                           b->addr };
+    sonde__heap_tell(SONDE__HEAP_ALLOC, w, 5);
+}
+
+void sonde__heap_tell_free(const struct sonde__heap_block *b, uint64_t now)
+{
+    const uint64_t w[] = { now, sonde__heap_tls.tid, b->size, sonde__heap_site_node(b->site),
+                           b->addr, b->ticks };
+    sonde__heap_tell(SONDE__HEAP_FREE, w, 6);
 }

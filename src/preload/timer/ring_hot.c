@@ -3,18 +3,19 @@
 
 #include "preload/ring.h"
 #include "preload/timer/timer.h"
+#include "preload/walk/walk.h"
 
 #include "base/hot_banned.h"
 
 static uint64_t timer_ring_reserve(struct sonde__sampler *s, uint32_t chunks)
 {
-    return sonde__ring_reserve(&s->reserve, chunks);
+    return sonde__chunk_reserve(&s->reserve, chunks);
 }
 
 static void timer_ring_put(struct sonde__sampler *s, uint64_t index, uint32_t type,
                            const uint64_t word[7])
 {
-    sonde__ring_put(s->chunk, s->chunk_count, index, type, word);
+    sonde__chunk_put(s->chunk, s->chunk_count, index, type, word);
 }
 
 /* The ith address of those that are kept. */
@@ -79,4 +80,31 @@ void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16])
     uint64_t w[7] = { tid, cpu_ns };
     memcpy(&w[2], name, 16);
     timer_ring_put(s, timer_ring_reserve(s, 1), SONDE__CHUNK_THREAD, w);
+}
+
+/* ---- Where code is that samples will be in ---------------------------------------------------- */
+
+#define ANNOUNCED 256u
+
+static uint64_t timer_announced[ANNOUNCED]; /* what was last told about the module at a place */
+
+static int timer_maps_tell(void *arg, uint64_t start, uint64_t end, uint64_t offset,
+                           const char *path, uint32_t path_len)
+{
+    (void)arg;
+    sonde__ring_map(start, end, offset, path, path_len);
+    return 0;
+}
+
+/* Once, and again when something was unloaded since: another module may have been there. Marked
+ * when done, so that nobody's sample gets ahead of it. */
+void sonde__timer_announce(const struct dl_find_object *o)
+{
+    const uint64_t start = (uint64_t)(uintptr_t)o->dlfo_map_start;
+    const uint64_t what = sonde__mix(sonde__mix(sonde__unloads(), start),
+                                     (uint64_t)(uintptr_t)o->dlfo_map_end) | 1;
+    uint64_t *slot = &timer_announced[sonde__mix(0, start) % ANNOUNCED];
+    if (__atomic_load_n(slot, __ATOMIC_ACQUIRE) == what) return;
+    sonde__module_texts(o, timer_maps_tell, NULL);
+    __atomic_store_n(slot, what, __ATOMIC_RELEASE);
 }

@@ -94,7 +94,7 @@ int sonde__stack_fits(void);          /* is this thread's signal stack large eno
 /* Not our timer's: what would have happened without us happens. */
 void sonde__signal_foreign(int number);
 
-/* ---- hot.c, maps_hot.c, ring_hot.c: in the handler ------------------------- */
+/* ---- hot.c, ring_hot.c: in the handler ------------------------- */
 
 void sonde__timer_handler(int number, siginfo_t *info, void *context);
 

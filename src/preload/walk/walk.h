@@ -250,7 +250,7 @@ static inline uint64_t sonde__mix(uint64_t h, uint64_t v)
     return h ^ h >> 29;
 }
 
-/* ---- probe.c --------------------------------------------------------------------------- */
+/* ---- walk.c: memory ------------------------------------------------------------------------ */
 
 /* Can the 8 bytes at addr, which is a multiple of 8, be read? One system call that does nothing
  * else. Changes errno. */

@@ -316,6 +316,47 @@ static void test_killed(void **state)
     sonde_profile_destroy(same);
 }
 
+/* The segment that is there, as a path. */
+static void host_segment(char *out, size_t size)
+{
+    struct sonde_segment_name id;
+    DIR *d = opendir(host_dir);
+    const struct dirent *e;
+    assert_non_null(d);
+    while ((e = readdir(d)) != NULL && sonde_segment_name_parse(e->d_name, &id) != 0) continue;
+    assert_non_null(e);
+    snprintf(out, size, "%s/%s", host_dir, e->d_name);
+    closedir(d);
+}
+
+/* Somebody cuts the segment short: the thread that reads it gives it up, and the agent goes on. */
+static void test_truncated(void **state)
+{
+    static const char *const args[] = { "wait", "1000", NULL };
+    const struct timespec pause = { .tv_nsec = 200000000 }; /* the thread looks four times */
+    struct burn b;
+    struct sonde_profile *p = NULL;
+    struct sonde_heap_reader_status st = { .running = 0 };
+    char path[512];
+    (void)state;
+    NEED_LIBRARY();
+    struct sonde_heap_reader *m = host_start(&b, "mem_host", args, full);
+    assert_true(burn_read_until(&b, "waiting"));
+    for (; !st.running; sonde_heap_reader_status(m, &st)) nanosleep(&pause, NULL);
+    host_segment(path, sizeof(path));
+    kill(b.pid, SIGSTOP); /* or it would die of it first */
+    assert_int_equal(truncate(path, 4096), 0);
+    do {
+        nanosleep(&pause, NULL);
+        sonde_heap_reader_status(m, &st);
+    } while (!strstr(st.note, "cannot be read any more"));
+    kill(b.pid, SIGKILL);
+    burn_end(&b);
+    assert_int_equal(sonde_heap_reader_stop(m, &p), 0);
+    sonde_profile_destroy(p);
+    unlink(path);
+}
+
 /* Code that is loaded and unloaded again and again keeps its name. */
 static void test_plugin(void **state)
 {
@@ -359,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_full),     cmocka_unit_test(test_peak),
         cmocka_unit_test(test_sampled),  cmocka_unit_test(test_exec),
         cmocka_unit_test(test_children), cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_plugin),   cmocka_unit_test(test_static),
         cmocka_unit_test(host_nothing_left),
     };
