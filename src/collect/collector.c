@@ -161,14 +161,11 @@ static struct sonde_model_series *self_series(struct sonde_collector *c, const c
                                               const char *help, const char *unit,
                                               enum sonde_type type, double scale)
 {
-    struct sonde_model_family_spec spec = {
+    const struct sonde_model_family_spec spec = {
         .name = name, .help = help, .unit = unit, .source = "sonde", .type = type,
         .scale = scale,
     };
-    struct sonde_model_family *f = sonde_model_family(c->model, &spec);
-    struct sonde_model_series *s = f ? sonde_model_series(c->model, f, NULL, NULL, 0) : NULL;
-    if (s) s->from_zero = 1;
-    return s;
+    return sonde_model_own_series(c->model, &spec, NULL, NULL, 0);
 }
 
 static uint64_t collector_resident_bytes(void)

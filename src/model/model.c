@@ -484,6 +484,28 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
     return s;
 }
 
+struct sonde_model_series *sonde_model_own_series(struct sonde_model *m,
+                                                  const struct sonde_model_family_spec *spec,
+                                                  struct sonde_model_process *process,
+                                                  const struct sonde_label *labels, size_t count)
+{
+    struct sonde_model_family *f = sonde_model_family(m, spec);
+    struct sonde_model_series *s = f ? sonde_model_series(m, f, process, labels, count) : NULL;
+    if (s) s->from_zero = 1;
+    return s;
+}
+
+struct sonde_model_series *sonde_model_kept_series(struct sonde_model *m,
+                                                   const struct sonde_model_family_spec *spec,
+                                                   struct sonde_model_process *process,
+                                                   const struct sonde_label *labels, size_t count)
+{
+    struct sonde_model_family *f = sonde_model_family(m, spec);
+    struct sonde_model_series *s = f ? sonde_model_series(m, f, process, labels, count) : NULL;
+    sonde_model_series_keep(s);
+    return s;
+}
+
 static void series_unlink(struct sonde_model_index *x, struct sonde_model_series *s)
 {
     struct sonde_model_series **link = &x->series[model_slot_of(s->hash, x->series_slots)];

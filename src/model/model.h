@@ -279,6 +279,18 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               struct sonde_model_process *process,
                                               const struct sonde_label *labels, size_t count);
 
+/* A series of the agent itself: its family found or added, then the series, which counts from zero.
+ * NULL as those two. */
+struct sonde_model_series *sonde_model_own_series(struct sonde_model *m,
+                                                  const struct sonde_model_family_spec *spec,
+                                                  struct sonde_model_process *process,
+                                                  const struct sonde_label *labels, size_t count);
+/* The same, and the next agent goes on with it (sonde_model_series_keep). */
+struct sonde_model_series *sonde_model_kept_series(struct sonde_model *m,
+                                                   const struct sonde_model_family_spec *spec,
+                                                   struct sonde_model_process *process,
+                                                   const struct sonde_label *labels, size_t count);
+
 /* Take out one series: what it counted is gone (a thread, a disk). For who added it only: others
  * may keep pointers to theirs. Its family stays, even without series, unless it is foreign. */
 void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series *s);
