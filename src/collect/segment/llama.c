@@ -30,8 +30,7 @@ struct segment_llama {
 
 static void segment_llama_on_event(void *arg, const struct sonde_infer_event *e)
 {
-    const struct segment_drain *d = ((const struct segment_llama *)arg)->d;
-    if (d->m->infer_ops) d->m->infer_ops->event(d->m->infer, d->m, d->p, e);
+    segment_infer_deliver(((const struct segment_llama *)arg)->d, e);
 }
 
 static void segment_llama_on_span(void *arg, const struct sonde_model_span *span)
