@@ -187,10 +187,7 @@ static struct sonde_model_series *continuous_cost_define(struct sonde_model *m, 
 {
     struct sonde_model_family_spec spec = families[i];
     spec.source = "sonde";
-    struct sonde_model_family *f = sonde_model_family(m, &spec);
-    struct sonde_model_series *s = f ? sonde_model_series(m, f, NULL, NULL, 0) : NULL;
-    if (s) s->from_zero = 1;
-    return s;
+    return sonde_model_own_series(m, &spec, NULL, NULL, 0);
 }
 
 /* What is not known yet has no series. */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/ingest/ingest.h"
-#include "infer/event.h"
+#include "infer/tracker.h"
 
 #define DRAINS_PER_TICK 10
 #define DRAIN_RECS (SONDE__RING_RECS / 8)  /* records a drain should find in a ring, at most … */
@@ -124,6 +124,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the model");
         goto fail;
     }
+    c->tracker = sonde_infer_of(c->model);
     sonde_lock_init(&c->lock, SONDE_RANK_COLLECTOR);
     sonde_cond_init(&c->wake);
     rc = dir_check(c, err);
@@ -145,6 +146,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     return 0;
 
 fail:
+    if (c->model) sonde_infer_detach(c->model);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
     sonde__free(c);
@@ -159,6 +161,7 @@ void sonde_collector_destroy(struct sonde_collector *c)
     collector_state_save(c, 1);
     sonde_buf_release(&c->state.bytes);
     collector_entries_free(c);
+    sonde_infer_detach(c->model);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
     sonde_cond_destroy(&c->wake);
@@ -174,14 +177,11 @@ static struct sonde_model_series *self_series(struct sonde_collector *c, const c
                                               const char *help, const char *unit,
                                               enum sonde_type type, double scale)
 {
-    struct sonde_model_family_spec spec = {
+    const struct sonde_model_family_spec spec = {
         .name = name, .help = help, .unit = unit, .source = "sonde", .type = type,
         .scale = scale,
     };
-    struct sonde_model_family *f = sonde_model_family(c->model, &spec);
-    struct sonde_model_series *s = f ? sonde_model_series(c->model, f, NULL, NULL, 0) : NULL;
-    if (s) s->from_zero = 1;
-    return s;
+    return sonde_model_own_series(c->model, &spec, NULL, NULL, 0);
 }
 
 static uint64_t collector_resident_bytes(void)
@@ -229,10 +229,9 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
 /* What happened before the clock was looked at is in the model now. */
 static void collector_drained(struct sonde_collector *c)
 {
-    const struct sonde_infer_ops *ops = c->model->infer_ops;
     const uint64_t until_ns = c->clock.unix_ns + c->clock.now_mono_ns;
     c->model->spans_s = (double)until_ns * 1e-9;
-    if (ops) ops->drained(c->model->infer, c->model, until_ns);
+    if (c->tracker) sonde_infer_drained(c->tracker, until_ns);
 }
 
 static void step_locked(struct sonde_collector *c)
@@ -251,7 +250,7 @@ static void step_locked(struct sonde_collector *c)
     }
     sonde_ingest_tick(c->model, now_s);
     self_step(c, began_ns);
-    if (c->model->infer_ops) c->model->infer_ops->tick(c->model->infer, c->model, now_s);
+    if (c->tracker) sonde_infer_tick(c->tracker, now_s);
     sonde_model_tick(c->model, now_s);
     if (c->on_tick) c->on_tick(c->model, c->on_tick_arg);
     sonde_rwunlock(&c->model->lock);

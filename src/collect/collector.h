@@ -29,8 +29,9 @@ struct sonde_collector_options {
     /* After every tick, alike: with the write lock held, so be quick. NULL = nobody wants it. */
     void (*on_tick)(struct sonde_model *m, void *arg);
     void *on_tick_arg;
-    /* Called once with the new model, before anybody else knows it, to attach what makes something
-     * of inference events (infer/event.h). 0, or a negative SONDE_E…; NULL = nobody does. */
+    /* Called once with the new model, before anybody else knows it, to attach a tracker of inference
+     * (infer/tracker.h), which is the collector's from then on. 0, or a negative SONDE_E…; NULL =
+     * there is none, and events are passed over. */
     int (*attach)(struct sonde_model *m, const void *arg);
     const void *attach_arg;
 };

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/preload_targets.h"
+#include "infer/tracker.h"
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 #define DEAD_FILES_MAX 64u            /* kept for an agent that comes later: they are memory */
@@ -111,6 +112,8 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
         entry_refuse(c, e, &err);
         return;
     }
+    const struct sonde_infer_sink sink = sonde_infer_sink(c->tracker);
+    sonde_segment_deliver_to(e->segment, &sink);
     const struct sonde__header *h = sonde_segment_header(e->segment);
     char program[64];
     sonde_segment_program(e->segment, program);

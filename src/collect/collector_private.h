@@ -64,6 +64,7 @@ struct self {
 struct sonde_collector {
     struct sonde_lock lock;                 /* all below but model, which has its own */
     struct sonde_model *model;
+    struct sonde_infer_tracker *tracker;  /* the model's, as its lock says; NULL = none */
     void (*on_tick)(struct sonde_model *m, void *arg); /* NULL = nobody wants it */
     void *on_tick_arg;
     char dir[256];

@@ -38,7 +38,7 @@
 #include "base/state.h"
 #include "base/strip.h"
 #include "collect/collector_private.h"
-#include "infer/event.h"
+#include "infer/tracker.h"
 
 #define NAME "agent.state"
 #define NAME_NEW "agent.state.new"
@@ -166,7 +166,7 @@ static void payload_save(const struct sonde_collector *c, struct sonde_state *s)
 {
     const struct sonde_model *m = c->model;
     uint64_t offset_ns = c->clock.unix_ns, count = m->process_count;
-    uint32_t infer = m->infer_ops && m->infer_ops->save;
+    uint32_t infer = c->tracker != NULL;
     sonde_state_u64(s, &offset_ns);
     sonde_state_u64(s, &count);
     for (size_t i = 0; i < m->process_count; i++) {
@@ -178,7 +178,7 @@ static void payload_save(const struct sonde_collector *c, struct sonde_state *s)
     segments_save(c, s);
     sonde_model_save(m, s);
     sonde_state_u32(s, &infer);
-    if (infer) m->infer_ops->save(m->infer, s);
+    if (infer) sonde_infer_save(c->tracker, s);
 }
 
 static void counts_set(const struct sonde_model_known *known, const struct sonde_model_process *saved,
@@ -231,7 +231,7 @@ static void payload_load(struct sonde_collector *c, struct sonde_state *s)
         counts_set(known, saved, count);
         sonde_model_load(m, s, &k);
         sonde_state_u32(s, &infer);
-        if (infer && !s->bad && m->infer_ops && m->infer_ops->load) m->infer_ops->load(m->infer, s, &k);
+        if (infer && !s->bad && c->tracker) sonde_infer_load(c->tracker, s, &k);
     }
     sonde__free(saved);
     sonde__free(known);

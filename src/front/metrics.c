@@ -128,10 +128,7 @@ static struct sonde_model_series *front_metrics_make(struct sonde_model *m,
 {
     struct sonde_model_family_spec ours = *spec;
     ours.source = "sonde";
-    struct sonde_model_family *f = sonde_model_family(m, &ours);
-    struct sonde_model_series *s = f ? sonde_model_series(m, f, NULL, labels, count) : NULL;
-    if (s) s->from_zero = 1;
-    return s;
+    return sonde_model_own_series(m, &ours, NULL, labels, count);
 }
 
 static void apply_times(struct sonde_front_metrics *g)

@@ -69,20 +69,11 @@ static inline const char *sonde_phase_name(uint32_t kind)
     }
 }
 
-/* Who makes something of events; set in the model (model.h), called with its write lock held. */
-struct sonde_infer_ops {
-    /* p NULL: of no process that the model knows. e and its texts are borrowed. */
-    void (*event)(void *arg, struct sonde_model *m, struct sonde_model_process *p,
-                  const struct sonde_infer_event *e);
-    /* All rings have been looked at since unix time since_ns: what happened before is known. */
-    void (*drained)(void *arg, struct sonde_model *m, uint64_t since_ns);
-    void (*tick)(void *arg, struct sonde_model *m, double now_s); /* before the model's */
-    void (*forget)(void *arg, struct sonde_model *m, struct sonde_model_process *p);
-    void (*destroy)(void *arg);
-    /* What the next agent has to know besides series (state.h): read lock held, and back, before the
-     * first event, with the write lock held. */
-    void (*save)(void *arg, struct sonde_state *s);
-    void (*load)(void *arg, struct sonde_state *s, const struct sonde_model_knowns *k);
+/* Where the reader of a segment puts events: the tracker (sonde_infer_sink), or a test. Called with
+ * the model's write lock held; e and its texts are borrowed. */
+struct sonde_infer_sink {
+    void (*event)(void *arg, struct sonde_model_process *p, const struct sonde_infer_event *e);
+    void *arg;
 };
 
 #endif

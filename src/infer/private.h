@@ -106,6 +106,7 @@ struct infer_name { struct infer_name *chain; char text[]; };
 struct sonde_infer_tracker {
     struct sonde_infer_options o;
     struct sonde_model *m;
+    struct sonde_model_listener listener;  /* of processes that are forgotten */
     double started_s, now_s;
     uint64_t from_ns;
     int muted;                             /* the event at hand was before that: it does not count */
@@ -238,11 +239,6 @@ void infer_on_model(struct sonde_infer_tracker *x, const struct infer_event *e);
 void infer_computed(struct sonde_infer_tracker *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
                     uint64_t ns);
 void infer_models_tick(struct sonde_infer_tracker *x, double seconds);
-
-/* ---- state.c ---- */
-
-void infer_save(void *arg, struct sonde_state *s);
-void infer_load(void *arg, struct sonde_state *s, const struct sonde_model_knowns *k);
 
 static inline uint64_t infer_now_ns(const struct sonde_infer_tracker *x)
 {

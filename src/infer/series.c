@@ -264,14 +264,10 @@ static struct sonde_model_series *infer_series_get(struct sonde_infer_tracker *x
                                                    const char *name, const char *value)
 {
     const struct family_row *row = &families[f];
-    struct sonde_model_family *family = sonde_model_family(x->m, &row->spec);
     struct sonde_label l[LABELS];
     size_t n = infer_series_labels_of(w, row->style, l);
     infer_series_label(l, &n, name, value);
-    struct sonde_model_series *s =
-        family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
-    sonde_model_series_keep(s);
-    return s;
+    return sonde_model_kept_series(x->m, &row->spec, w->process, l, n);
 }
 
 /* With the type, unit and buckets of what it stands for. */
@@ -287,14 +283,10 @@ static struct sonde_model_series *alias_series(struct sonde_infer_tracker *x, co
     spec.name = name;
     spec.help = help;
     spec.unit = NULL;
-    struct sonde_model_family *family = sonde_model_family(x->m, &spec);
     struct sonde_label l[LABELS];
     size_t n = 0;
     infer_series_label(l, &n, "model_name", w->model);
-    struct sonde_model_series *s =
-        family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
-    sonde_model_series_keep(s);
-    return s;
+    return sonde_model_kept_series(x->m, &spec, w->process, l, n);
 }
 
 static void infer_series_fill(struct sonde_infer_tracker *x, struct infer_series *s,
@@ -426,11 +418,8 @@ struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *x, stru
 static struct sonde_model_series *own_series(struct sonde_infer_tracker *x, enum family f,
                                              const char *name, const char *value)
 {
-    struct sonde_model_family *family = sonde_model_family(x->m, &families[f].spec);
     const struct sonde_label l = { name, value };
-    struct sonde_model_series *s = family ? sonde_model_series(x->m, family, NULL, &l, 1) : NULL;
-    sonde_model_series_keep(s);
-    return s;
+    return sonde_model_kept_series(x->m, &families[f].spec, NULL, &l, 1);
 }
 
 struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *x, const char *reason)

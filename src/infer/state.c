@@ -411,9 +411,10 @@ static void lose_unended(struct sonde_infer_tracker *x)
 
 /* ---- All of it ---------------------------------------------------------------------------------- */
 
-void infer_save(void *arg, struct sonde_state *s)
+void sonde_infer_save(const struct sonde_infer_tracker *from, struct sonde_state *s)
 {
-    struct sonde_infer_tracker *x = arg;
+    /* Saving and loading are the same code; only the queue is put in order by it. */
+    struct sonde_infer_tracker *x = (struct sonde_infer_tracker *)(uintptr_t)from;
     struct io io = { .x = x, .s = s };
     uint64_t groups = x->group_count, models = x->model_count, flights = x->flight_count;
     uint64_t events = x->waiting.count, quiet = 0;
@@ -438,9 +439,10 @@ void infer_save(void *arg, struct sonde_state *s)
     }
 }
 
-void infer_load(void *arg, struct sonde_state *s, const struct sonde_model_knowns *k)
+void sonde_infer_load(struct sonde_infer_tracker *x, struct sonde_state *s,
+                      const struct sonde_model_knowns *k)
 {
-    struct io io = { .x = arg, .s = s, .k = k };
+    struct io io = { .x = x, .s = s, .k = k };
     uint64_t n = 0;
     totals_io(&io);
     sonde_state_count(s, &n, INFER_GROUPS_MAX);
@@ -453,5 +455,5 @@ void infer_load(void *arg, struct sonde_state *s, const struct sonde_model_known
     for (uint64_t i = 0; i < n && !s->bad; i++) flight_load(&io, 1);
     sonde_state_count(s, &n, INFER_WAITING_MAX);
     for (uint64_t i = 0; i < n && !s->bad; i++) event_load(&io);
-    lose_unended(io.x);
+    lose_unended(x);
 }

@@ -1,6 +1,7 @@
 /* tracker.c - see inference.h: attaching to a model, names, the order of events, ticks. */
 #include "infer/tracker.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,20 +203,30 @@ static void take_posted(struct sonde_infer_tracker *x)
     sonde__free(posted);
 }
 
-/* ---- What the model calls --------------------------------------------------------------------- */
+/* ---- What the collector calls ----------------------------------------------------------------- */
 
-static void tracker_on_event(void *arg, struct sonde_model *m, struct sonde_model_process *p,
-                             const struct sonde_infer_event *e)
+void sonde_infer_event(struct sonde_infer_tracker *x, struct sonde_model_process *p,
+                       const struct sonde_infer_event *e)
 {
-    (void)m;
-    tracker_take(arg, p, e);
+    assert(x && e);
+    tracker_take(x, p, e);
 }
 
-static void tracker_on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
+static void tracker_sink_event(void *arg, struct sonde_model_process *p,
+                               const struct sonde_infer_event *e)
 {
-    struct sonde_infer_tracker *x = arg;
+    sonde_infer_event(arg, p, e);
+}
+
+struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *x)
+{
+    return (struct sonde_infer_sink){ x ? tracker_sink_event : NULL, x };
+}
+
+void sonde_infer_drained(struct sonde_infer_tracker *x, uint64_t since_ns)
+{
     take_posted(x);
-    if (x->waiting.count) m->activity++; /* what waits is saved, too */
+    if (x->waiting.count) x->m->activity++; /* what waits is saved, too */
     while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) {
         tracker_release_one(x);
     }
@@ -226,10 +237,8 @@ static void release_all(struct sonde_infer_tracker *x)
     while (x->waiting.count) tracker_release_one(x);
 }
 
-static void tracker_on_tick(void *arg, struct sonde_model *m, double now_s)
+void sonde_infer_tick(struct sonde_infer_tracker *x, double now_s)
 {
-    struct sonde_infer_tracker *x = arg;
-    (void)m;
     const double seconds = now_s - x->now_s;
     x->now_s = now_s;
     const double before_s = now_s - x->o.timeout_s;
@@ -237,18 +246,20 @@ static void tracker_on_tick(void *arg, struct sonde_model *m, double now_s)
     infer_models_tick(x, seconds);
 }
 
-static void on_forget(void *arg, struct sonde_model *m, struct sonde_model_process *p)
+static void tracker_on_forget(struct sonde_model_process *p, void *arg)
 {
     struct sonde_infer_tracker *x = arg;
-    (void)m;
     release_all(x);
     infer_drop(x, p);
     infer_series_forget(x, p);
 }
 
-static void on_destroy(void *arg)
+void sonde_infer_detach(struct sonde_model *m)
 {
-    struct sonde_infer_tracker *x = arg;
+    struct sonde_infer_tracker *x = m->tracker;
+    if (!x) return;
+    m->tracker = NULL;
+    sonde_model_unlisten(m, &x->listener);
     infer_drop(x, NULL);
     infer_done_release(x);
     for (size_t i = 0; i < x->group_count; i++) sonde__free(x->groups[i]);
@@ -265,23 +276,14 @@ static void on_destroy(void *arg)
     sonde__free(x);
 }
 
-static const struct sonde_infer_ops ops = {
-    .event = tracker_on_event,
-    .drained = tracker_on_drained,
-    .tick = tracker_on_tick,
-    .forget = on_forget,
-    .destroy = on_destroy,
-    .save = infer_save,
-    .load = infer_load,
-};
-
 struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m)
 {
-    return m->infer_ops == &ops ? m->infer : NULL;
+    return m->tracker;
 }
 
 int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options)
 {
+    assert(m && options && !m->tracker);
     struct sonde_infer_tracker *x = sonde__calloc(1, sizeof(*x));
     if (!x) return SONDE_ENOMEM;
     x->o = *options;
@@ -300,8 +302,9 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
         return SONDE_ENOMEM;
     }
     sonde_lock_init(&x->post_lock, SONDE_RANK_INFER_POSTED);
-    m->infer = x;
-    m->infer_ops = &ops;
+    x->listener = (struct sonde_model_listener){ .on_forget = tracker_on_forget, .arg = x };
+    sonde_model_listen(m, &x->listener);
+    m->tracker = x;
     return 0;
 }
 

@@ -37,8 +37,10 @@ struct sonde_infer_options {
     void *on_done_arg;               /* of both */
 };
 
-/* m owns it from now on. Call it before other threads know m. 0 or SONDE_ENOMEM. */
+/* A tracker for m, until it is detached. Both without the lock: before other threads know m, and
+ * after they have forgotten it, before m is destroyed. 0 or SONDE_ENOMEM. */
 int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options);
+void sonde_infer_detach(struct sonde_model *m); /* without one: nothing happens */
 
 /* m's, or NULL. */
 struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m);
@@ -48,6 +50,21 @@ struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m);
  * not know: its series have no process. Parts go before their batch. Too many at once are dropped
  * and counted. */
 void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e);
+
+/* What the collector calls, with the write lock held. An event of p, or of no process that the model
+ * knows (NULL); e and its texts are borrowed. */
+void sonde_infer_event(struct sonde_infer_tracker *x, struct sonde_model_process *p,
+                       const struct sonde_infer_event *e);
+/* The same as a place where readers of segments put events; x may be NULL. */
+struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *x);
+/* All rings have been read since unix time since_ns: what happened before is known. */
+void sonde_infer_drained(struct sonde_infer_tracker *x, uint64_t since_ns);
+void sonde_infer_tick(struct sonde_infer_tracker *x, double now_s); /* before the model's */
+/* What the next agent has to know besides series (base/state.h): read lock held, and back, before
+ * the first event, with the write lock held. */
+void sonde_infer_save(const struct sonde_infer_tracker *x, struct sonde_state *s);
+void sonde_infer_load(struct sonde_infer_tracker *x, struct sonde_state *s,
+                      const struct sonde_model_knowns *k);
 
 /* Work out everything that is known, without waiting for what may come (write lock held): nothing
  * will come, or somebody wants to see. */

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/strip.h"
-#include "infer/event.h"
 #include "model/private.h"
 
 #define LABELS_MAX 64  /* of a series; far above what a segment or a probe can have */
@@ -105,7 +104,7 @@ static void process_free(struct sonde_model_process *p)
 void sonde_model_destroy(struct sonde_model *m)
 {
     if (!m) return;
-    if (m->infer_ops) m->infer_ops->destroy(m->infer);
+    assert(!m->tracker); /* it has pointers to series: sonde_infer_detach comes first */
     for (size_t i = 0; i < m->family_count; i++) {
         struct sonde_model_family *f = m->families[i];
         for (size_t k = 0; k < f->series_count; k++) sonde_model_series_free(m, f->series[k]);
@@ -484,6 +483,28 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
     return s;
 }
 
+struct sonde_model_series *sonde_model_own_series(struct sonde_model *m,
+                                                  const struct sonde_model_family_spec *spec,
+                                                  struct sonde_model_process *process,
+                                                  const struct sonde_label *labels, size_t count)
+{
+    struct sonde_model_family *f = sonde_model_family(m, spec);
+    struct sonde_model_series *s = f ? sonde_model_series(m, f, process, labels, count) : NULL;
+    if (s) s->from_zero = 1;
+    return s;
+}
+
+struct sonde_model_series *sonde_model_kept_series(struct sonde_model *m,
+                                                   const struct sonde_model_family_spec *spec,
+                                                   struct sonde_model_process *process,
+                                                   const struct sonde_label *labels, size_t count)
+{
+    struct sonde_model_family *f = sonde_model_family(m, spec);
+    struct sonde_model_series *s = f ? sonde_model_series(m, f, process, labels, count) : NULL;
+    sonde_model_series_keep(s);
+    return s;
+}
+
 static void series_unlink(struct sonde_model_index *x, struct sonde_model_series *s)
 {
     struct sonde_model_series **link = &x->series[model_slot_of(s->hash, x->series_slots)];
@@ -628,7 +649,10 @@ int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process
 
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p)
 {
-    if (m->infer_ops) m->infer_ops->forget(m->infer, m, p);
+    for (struct sonde_model_listener *l = m->listeners, *next; l; l = next) {
+        next = l->next;
+        if (l->on_forget) l->on_forget(p, l->arg);
+    }
     for (size_t i = m->family_count; i-- > 0;) {
         struct sonde_model_family *f = m->families[i];
         size_t kept = 0, count = f->series_count;

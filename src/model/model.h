@@ -49,7 +49,7 @@ struct sonde_hist_delta {
     struct sonde_hist_bucket { uint16_t p; uint32_t n; } *bucket; /* ascending p */
 };
 
-struct sonde_infer_ops;
+struct sonde_infer_tracker;
 struct sonde_model_family;
 struct sonde_model_process;
 
@@ -176,9 +176,12 @@ struct sonde_model_span {
     uint32_t part_count, pad;
 };
 
-/* Who wants every span that is added, for a while: the ring holds the newest only. */
+/* Called with the write lock held; a function that is NULL is not called. */
 struct sonde_model_listener {
-    void (*on_span)(const struct sonde_model_span *span, void *arg); /* write lock held */
+    /* Every span that is added: the ring holds the newest only. */
+    void (*on_span)(const struct sonde_model_span *span, void *arg);
+    /* p is about to be forgotten, with its series: pointers to them must go. */
+    void (*on_forget)(struct sonde_model_process *p, void *arg);
     void *arg;
     struct sonde_model_listener *next; /* the model's */
 };
@@ -230,8 +233,8 @@ struct sonde_model {
     void *on_span_arg;
     struct sonde_model_listener *listeners;
     struct sonde_ingest *foreign; /* where series come from besides (foreign.h): a list */
-    const struct sonde_infer_ops *infer_ops; /* infer/event.h; NULL = nobody wants events … */
-    void *infer;                  /* … and what they are called with: infer/tracker.h */
+    struct sonde_infer_tracker *tracker; /* for those who have the model only (sonde_infer_of in
+                                     infer/tracker.h); the model itself never looks at it */
     struct sonde_model_index *index; /* private to model.c */
 };
 
@@ -279,6 +282,18 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               struct sonde_model_process *process,
                                               const struct sonde_label *labels, size_t count);
 
+/* A series of the agent itself: its family found or added, then the series, which counts from zero.
+ * NULL as those two. */
+struct sonde_model_series *sonde_model_own_series(struct sonde_model *m,
+                                                  const struct sonde_model_family_spec *spec,
+                                                  struct sonde_model_process *process,
+                                                  const struct sonde_label *labels, size_t count);
+/* The same, and the next agent goes on with it (sonde_model_series_keep). */
+struct sonde_model_series *sonde_model_kept_series(struct sonde_model *m,
+                                                   const struct sonde_model_family_spec *spec,
+                                                   struct sonde_model_process *process,
+                                                   const struct sonde_label *labels, size_t count);
+
 /* Take out one series: what it counted is gone (a thread, a disk). For who added it only: others
  * may keep pointers to theirs. Its family stays, even without series, unless it is foreign. */
 void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series *s);
@@ -310,7 +325,7 @@ int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process
  * unless there are too many of all spans. */
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span);
 
-/* l is told of spans from now on, until it is removed; borrowed. */
+/* l is called from now on, until it is removed; borrowed. */
 void sonde_model_listen(struct sonde_model *m, struct sonde_model_listener *l);
 void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listener *l);
 

@@ -158,7 +158,9 @@ void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span
 {
     m->activity++;
     if (m->on_span) m->on_span(span, m->on_span_arg);
-    for (struct sonde_model_listener *l = m->listeners; l; l = l->next) l->on_span(span, l->arg);
+    for (struct sonde_model_listener *l = m->listeners; l; l = l->next) {
+        if (l->on_span) l->on_span(span, l->arg);
+    }
     struct sonde_model_span copy;
     if (span_fill(m->index, &copy, span) != 0) {
         span_clear(m->index, &copy);

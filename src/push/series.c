@@ -39,11 +39,7 @@ static struct sonde_model_series *push_series_make(struct push_dest *d, struct s
                                                    size_t spec, const char *reason)
 {
     const struct sonde_label labels[] = { { "destination", d->ops->name }, { "reason", reason } };
-    struct sonde_model_family *f = sonde_model_family(m, &specs[spec]);
-    struct sonde_model_series *s =
-        f ? sonde_model_series(m, f, NULL, labels, reason ? 2 : 1) : NULL;
-    if (s) s->from_zero = 1;
-    return s;
+    return sonde_model_own_series(m, &specs[spec], NULL, labels, reason ? 2 : 1);
 }
 
 static void push_series_set(struct push_dest *d, struct sonde_model *m, size_t slot,

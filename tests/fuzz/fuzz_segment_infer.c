@@ -124,17 +124,21 @@ static int fuzz_read(struct sonde_segment *s, const struct edits *late, struct s
     struct sonde_model *m;
     CHECK(sonde_model_create(&limits, &m) == 0 && sonde_infer_attach(m, &o) == 0);
     struct sonde_model_process *p = sonde_model_process(m, 4242, 777, "prog");
+    const struct sonde_infer_sink sink = sonde_infer_sink(sonde_infer_of(m));
     int rc = 0;
+    sonde_segment_deliver_to(s, &sink);
     for (int pass = 0; rc == 0 && pass < PASSES; pass++) {
         rc = sonde_segment_drain(s, m, p, &clock, pass == PASSES - 1, err);
-        m->infer_ops->drained(m->infer, m, (1ull << 30) + 1000000000ull);
-        m->infer_ops->tick(m->infer, m, 2 + 3 * pass);
+        sonde_infer_drained(sonde_infer_of(m), (1ull << 30) + 1000000000ull);
+        sonde_infer_tick(sonde_infer_of(m), 2 + 3 * pass);
         sonde_model_tick(m, 2 + 3 * pass);
         check(m, 2 + 3 * pass);
         if (pass == 0) fuzz_late(late);
     }
     sonde_infer_flush(m);
     check(m, 10);
+    sonde_segment_deliver_to(s, NULL);
+    sonde_infer_detach(m);
     sonde_model_destroy(m);
     return rc;
 }

@@ -48,9 +48,10 @@ static struct sonde_model_series *segment_malloc_series_of(struct sonde_segment 
                                                            uint32_t i)
 {
     if (s->heap_series[i]) return s->heap_series[i];
-    struct sonde_model_family *f = sonde_model_family(m, &figures[i].spec);
     const struct sonde_label label = { "state", figures[i].state };
-    s->heap_series[i] = f ? sonde_model_series(m, f, p, &label, figures[i].state != NULL) : NULL;
+    s->heap_series[i] =
+        sonde_model_own_series(m, &figures[i].spec, p, &label, figures[i].state != NULL);
+    /* It is the process that counts: of one that is found late the first value is no increase. */
     if (s->heap_series[i]) s->heap_series[i]->from_zero = s->fresh != 0;
     return s->heap_series[i];
 }

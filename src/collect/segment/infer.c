@@ -49,9 +49,14 @@ static struct sonde_infer_event event_of(const struct segment_drain *d, uint16_t
                                        .name = "" };
 }
 
-static void segment_infer_deliver(struct segment_drain *d, const struct sonde_infer_event *e)
+void sonde_segment_deliver_to(struct sonde_segment *s, const struct sonde_infer_sink *sink)
 {
-    if (d->m->infer_ops) d->m->infer_ops->event(d->m->infer, d->m, d->p, e);
+    s->sink = sink ? *sink : (struct sonde_infer_sink){ 0 };
+}
+
+void segment_infer_deliver(struct segment_drain *d, const struct sonde_infer_event *e)
+{
+    if (d->s->sink.event) d->s->sink.event(d->s->sink.arg, d->p, e);
 }
 
 static void segment_infer_copy_text(struct sonde_infer_event *e, const void *bytes, uint64_t len,

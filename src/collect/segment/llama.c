@@ -30,8 +30,7 @@ struct segment_llama {
 
 static void segment_llama_on_event(void *arg, const struct sonde_infer_event *e)
 {
-    const struct segment_drain *d = ((const struct segment_llama *)arg)->d;
-    if (d->m->infer_ops) d->m->infer_ops->event(d->m->infer, d->m, d->p, e);
+    segment_infer_deliver(((const struct segment_llama *)arg)->d, e);
 }
 
 static void segment_llama_on_span(void *arg, const struct sonde_model_span *span)
@@ -220,10 +219,7 @@ segment_llama_series_of(struct segment_drain *d, const struct sonde_model_family
                         const char *label, const char *value)
 {
     const struct sonde_label labels[] = { { label, value } };
-    struct sonde_model_family *f = sonde_model_family(d->m, spec);
-    struct sonde_model_series *s = f ? sonde_model_series(d->m, f, d->p, labels, 1) : NULL;
-    if (s) s->from_zero = 1;
-    return s;
+    return sonde_model_own_series(d->m, spec, d->p, labels, 1);
 }
 
 static void calls_set(struct segment_drain *d, struct segment_llama *l,

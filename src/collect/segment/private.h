@@ -89,6 +89,7 @@ struct sonde_segment {
     const struct sonde__header *live;  /* in the mapping; counts are loaded with acquire */
     struct sonde__header h;            /* checked copy */
     int fresh;                         /* see sonde_segment_open */
+    struct sonde_infer_sink sink;      /* of inference events; event NULL = nobody wants them */
     int tables_read, spans_read;       /* at least once */
 
     struct segment_family *family;
@@ -165,6 +166,8 @@ int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *b
 
 /* Keep a part until its batch comes. */
 void segment_part_keep(struct sonde_segment *s, const struct segment_part *part);
+/* An event of d's process, to whom the segment's go. */
+void segment_infer_deliver(struct segment_drain *d, const struct sonde_infer_event *e);
 /* A record of an inference event. */
 void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec *r);
 

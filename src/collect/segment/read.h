@@ -40,6 +40,10 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, const struct sonde_tick_clock *clock,
                         int last, struct sonde_err *err);
 
+/* Inference events go there from the next drain on; NULL = nobody wants them, as at first. */
+struct sonde_infer_sink;
+void sonde_segment_deliver_to(struct sonde_segment *s, const struct sonde_infer_sink *sink);
+
 /* Most records that the last drain found in a ring; SONDE__RING_RECS = one was overrun. */
 uint32_t sonde_segment_fullest(const struct sonde_segment *s);
 

@@ -8,16 +8,6 @@
 #include "base/hash.h"
 #include "collect/segment/private.h"
 
-static struct sonde_model_series *segment_self_series_of(struct sonde_model *m,
-                                                         struct sonde_model_process *p,
-                                                         const struct sonde_model_family_spec *spec,
-                                                         const struct sonde_label *labels,
-                                                         size_t count)
-{
-    struct sonde_model_family *f = sonde_model_family(m, spec);
-    return f ? sonde_model_series(m, f, p, labels, count) : NULL;
-}
-
 /* ---- Drops, losses, size ------------------------------------------------------------------ */
 
 static void drops_read(struct sonde_segment *s, struct sonde_model *m,
@@ -37,7 +27,8 @@ static void drops_read(struct sonde_segment *s, struct sonde_model *m,
         uint64_t now = segment_load(&s->live->drops[i]);
         if (!s->dropped[i]) {
             struct sonde_label label = { "reason", reasons[i] };
-            s->dropped[i] = segment_self_series_of(m, p, &spec, &label, 1);
+            s->dropped[i] = sonde_model_own_series(m, &spec, p, &label, 1);
+            /* The process counts these; those below are the agent's own. */
             if (s->dropped[i]) s->dropped[i]->from_zero = s->fresh != 0;
         }
         if (now <= s->drops[i]) continue;
@@ -60,13 +51,10 @@ static void size_read(struct sonde_segment *s, struct sonde_model *m,
         .help = "Memory that the program's segment takes.",
         .unit = "bytes", .source = "sonde", .type = SONDE_GAUGE, .kind = SONDE_KIND_MEMORY,
     };
-    if (!s->lost) s->lost = segment_self_series_of(m, p, &lost, NULL, 0);
-    if (!s->bytes) s->bytes = segment_self_series_of(m, p, &bytes, NULL, 0);
+    if (!s->lost) s->lost = sonde_model_own_series(m, &lost, p, NULL, 0);
+    if (!s->bytes) s->bytes = sonde_model_own_series(m, &bytes, p, NULL, 0);
     p->segment_bytes = segment_load(&s->live->populated_bytes);
-    if (s->lost) {
-        s->lost->from_zero = 1; /* it is the agent that counts here */
-        s->lost->counter = p->spans_lost;
-    }
+    if (s->lost) s->lost->counter = p->spans_lost;
     if (s->bytes) s->bytes->gauge = (double)p->segment_bytes;
 }
 
@@ -143,8 +131,7 @@ static void overflow_read(struct sonde_segment *s, struct sonde_model *m,
         if (!f->overflow) {
             struct sonde_label labels[] = { { "metric", f->name },
                                             { "label", overflow_label(s, id) } };
-            f->overflow = segment_self_series_of(m, p, &spec, labels, 2);
-            if (f->overflow) f->overflow->from_zero = 1;
+            f->overflow = sonde_model_own_series(m, &spec, p, labels, 2);
         }
         if (f->overflow) f->overflow->counter += now - f->overflowed;
         f->overflowed = now;

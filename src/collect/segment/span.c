@@ -99,10 +99,7 @@ static struct sonde_model_series *duration_series(struct segment_drain *d, const
     };
     struct sonde_label labels[] = { { "span", name },
                                     { "outcome", segment_span_outcome_name(outcome) } };
-    struct sonde_model_family *f = sonde_model_family(d->m, &spec);
-    struct sonde_model_series *series = f ? sonde_model_series(d->m, f, d->p, labels, 2) : NULL;
-    sonde_model_series_keep(series);
-    return series;
+    return sonde_model_kept_series(d->m, &spec, d->p, labels, 2);
 }
 
 static void duration_record(struct sonde_model_series *series, const struct sonde_model_span *span)

@@ -33,6 +33,7 @@ static int teardown(void **state)
 {
     (void)state;
     sonde_front_metrics_destroy(figures);
+    sonde_infer_detach(model);
     sonde_model_destroy(model);
     return 0;
 }

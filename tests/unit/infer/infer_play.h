@@ -26,11 +26,15 @@ static inline void play_init(struct play *g, const struct sonde_infer_options *o
     g->x = sonde_infer_of(g->m);
     g->p = sonde_model_process(g->m, 42, 7, "engine");
     g->m->now_s = (double)T0;
-    g->m->infer_ops->tick(g->x, g->m, (double)T0);
+    sonde_infer_tick(g->x, (double)T0);
     sonde_infer_reset(g->x, (double)T0);
 }
 
-static inline void play_release(struct play *g) { sonde_model_destroy(g->m); }
+static inline void play_release(struct play *g)
+{
+    sonde_infer_detach(g->m);
+    sonde_model_destroy(g->m);
+}
 
 static inline void play_event(struct play *g, const struct sonde_infer_event *e)
 {
@@ -41,14 +45,14 @@ static inline void play_event(struct play *g, const struct sonde_infer_event *e)
     if (!full.route) full.route = "";
     if (!full.name) full.name = "";
     if (!full.begin_ns) full.begin_ns = full.time_ns;
-    g->m->infer_ops->event(g->x, g->m, g->p, &full);
+    sonde_infer_event(g->x, g->p, &full);
 }
 
 /* Everything that happened before ms is worked out, and a tick closes there. */
 static inline void play_until(struct play *g, double ms)
 {
-    g->m->infer_ops->drained(g->x, g->m, MS(ms) + 1000000000ull);
-    g->m->infer_ops->tick(g->x, g->m, (double)T0 + ms * 1e-3);
+    sonde_infer_drained(g->x, MS(ms) + 1000000000ull);
+    sonde_infer_tick(g->x, (double)T0 + ms * 1e-3);
     sonde_model_tick(g->m, (double)T0 + ms * 1e-3);
 }
 

@@ -81,7 +81,7 @@ static void save(const struct play *g, struct sonde_buf *out)
     struct sonde_state s = { .to = out };
     sonde_buf_init(out, 1u << 20);
     sonde_model_save(g->m, &s);
-    g->m->infer_ops->save(g->x, &s);
+    sonde_infer_save(g->x, &s);
     assert_int_equal(out->error, 0);
 }
 
@@ -91,7 +91,7 @@ static int load(struct play *g, const void *bytes, size_t n, int there)
     const struct sonde_model_knowns k = { &known, 1 };
     struct sonde_state s = { .from = bytes, .len = n };
     sonde_model_load(g->m, &s, &k);
-    if (!s.bad) g->m->infer_ops->load(g->x, &s, &k);
+    if (!s.bad) sonde_infer_load(g->x, &s, &k);
     return s.bad || s.at != n;
 }
 

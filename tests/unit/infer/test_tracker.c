@@ -440,12 +440,12 @@ static void waits_for_what_may_come(void **state)
     struct play g;
     play_init(&g, NULL);
     play_end(&g, 1, 90, SONDE_OK, "");
-    g.m->infer_ops->drained(g.x, g.m, MS(100));
+    sonde_infer_drained(g.x, MS(100));
     play_request(&g, 1, 0);
     play_tokens(&g, 1, 80, 1);
-    g.m->infer_ops->drained(g.x, g.m, MS(200));
+    sonde_infer_drained(g.x, MS(200));
     assert_null(play_done(&g, 1)); /* may still have tokens of another thread */
-    g.m->infer_ops->drained(g.x, g.m, MS(300));
+    sonde_infer_drained(g.x, MS(300));
     assert_int_equal(need(&g, 1)->tokens_out, 1);
     play_request(&g, 2, 400);
     play_end(&g, 2, 410, SONDE_OK, "");
@@ -545,11 +545,11 @@ static void no_time_at_all(void **state)
     play_init(&g, NULL);
     struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 1, .model = "", .route = "",
                                    .name = "" };
-    g.m->infer_ops->event(g.x, g.m, g.p, &e);
+    sonde_infer_event(g.x, g.p, &e);
     assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_bad_time), 1);
     e.time_ns = e.begin_ns = MS(1);
     e.type = 999; /* of a newer source */
-    g.m->infer_ops->event(g.x, g.m, g.p, &e);
+    sonde_infer_event(g.x, g.p, &e);
     play_until(&g, 10);
     play_release(&g);
 }

@@ -35,10 +35,9 @@ static void take_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from);
 }
 
-static void on_event(void *arg, struct sonde_model *m, struct sonde_model_process *p,
-                     const struct sonde_infer_event *e)
+static void on_event(void *arg, struct sonde_model_process *p, const struct sonde_infer_event *e)
 {
-    (void)arg, (void)m;
+    (void)arg;
     assert_non_null(p);
     assert_true(seen_count < SEEN_MAX && e->type < SONDE_INFER_EVENT_TYPES);
     assert_true(e->outcome <= SONDE_TIMEOUT && strnlen(e->text, sizeof(e->text)) < sizeof(e->text));
@@ -52,22 +51,7 @@ static void on_event(void *arg, struct sonde_model *m, struct sonde_model_proces
     take_text(s->key, sizeof(s->key), e->attr.key);
 }
 
-static void on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
-{
-    (void)arg, (void)m, (void)since_ns;
-}
-static void on_tick(void *arg, struct sonde_model *m, double now_s)
-{
-    (void)arg, (void)m, (void)now_s;
-}
-static void on_forget(void *arg, struct sonde_model *m, struct sonde_model_process *p)
-{
-    (void)arg, (void)m, (void)p;
-}
-static void on_destroy(void *arg) { (void)arg; }
-
-static const struct sonde_infer_ops ops = { .event = on_event, .drained = on_drained, .tick = on_tick,
-                                            .forget = on_forget, .destroy = on_destroy };
+static const struct sonde_infer_sink listening = { .event = on_event };
 
 /* ---- A segment ------------------------------------------------------------------------------ */
 
@@ -79,6 +63,7 @@ struct fixture {
     struct sonde_model_process *p;
     struct sonde_tick_clock clock;
     struct sonde_segment *s;
+    const struct sonde_infer_sink *sink;
     struct sonde_err err;
     uint32_t model, route, key, phase;   /* names */
 };
@@ -94,7 +79,7 @@ static void fixture_init(struct fixture *f)
     f->key = build_family(&f->b, SONDE__TYPE_NAME, "temperature", 0, NULL, NULL);
     f->phase = build_family(&f->b, SONDE__TYPE_NAME, "rerank", 0, NULL, NULL);
     assert_int_equal(sonde_model_create(NULL, &f->m), 0);
-    f->m->infer_ops = &ops;
+    f->sink = &listening;
     f->p = sonde_model_process(f->m, PID, START, "prog");
     sonde_tick_clock_init(&f->clock);
     sonde_tick_clock_update(&f->clock);
@@ -131,6 +116,7 @@ static void drain_as(struct fixture *f, int last)
     build_seal(&f->b);
     build_write(&f->b, f->dirfd, NAME, f->b.bytes);
     int rc = f->s ? 0 : sonde_segment_open(f->dirfd, NAME, 0, &f->s, &f->err);
+    if (rc == 0) sonde_segment_deliver_to(f->s, f->sink);
     if (rc == 0) rc = sonde_segment_drain(f->s, f->m, f->p, &f->clock, last, &f->err);
     if (rc) fail_msg("%d: %s", rc, f->err.text);
 }
@@ -402,7 +388,7 @@ static void nobody_listens(void **state)
     (void)state;
     struct fixture f;
     fixture_init(&f);
-    f.m->infer_ops = NULL;
+    f.sink = NULL;
     PUT(&f, REQUEST, 1000, 0, 0, 0, 5, 0, who(0, f.model));
     PUT(&f, REQUEST_END, 1000, 9000, 0xa, 0xb, 5, 0xc, who(0, 0));
     drain(&f);

@@ -130,7 +130,7 @@ static void test_inference(void **state)
     play_request(&g, 50, 3000);
     play_tokens(&g, 50, 3500, 1);
     play_end(&g, 50, 3600, SONDE_OK, "");
-    g.m->infer_ops->drained(g.x, g.m, MS(5000));
+    sonde_infer_drained(g.x, MS(5000));
     sonde_infer_reset(g.x, g.m->now_s);
     root = ask(fill_inference, NULL);
     near(number(json_object_get(root, "totals"), "requests", "ok"), 0, 0);
@@ -215,7 +215,7 @@ static void test_nothing(void **state)
     root = ask(fill_inference, NULL);
     assert_true(json_is_array(json_object_get(root, "groups")));
     json_decref(root);
-    sonde_model_destroy(g.m);
+    play_release(&g);
 }
 
 int main(void)
