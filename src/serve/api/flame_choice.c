@@ -90,16 +90,16 @@ static int from_store(const struct sonde_http_request *r, struct gathering *g, s
                                              .to_s = g->to_s };
     const struct sonde_store_range any = { .from_s = 0 };
     struct sonde_store *store = sonde_http_history(r);
-    if (!store || !r->store_ops->requests) return 0;
+    if (!store || !r->agent->store_ops->requests) return 0;
     struct gathering one = *g;
     one.from_s = INFINITY; /* of others none */
-    int rc = r->store_ops->requests(store, &range, add_stored, g, NULL, err);
+    int rc = r->agent->store_ops->requests(store, &range, add_stored, g, NULL, err);
     const struct sonde_infer_run *run = g->known->p->infer;
     int found = !g->id;
     for (size_t i = 0; run && !found && i < run->request_count; i++) {
         found = sonde_request_is(&run->requests[i], g->id);
     }
-    if (!rc && !found) rc = r->store_ops->requests(store, &any, add_stored, &one, NULL, err);
+    if (!rc && !found) rc = r->agent->store_ops->requests(store, &any, add_stored, &one, NULL, err);
     return rc;
 }
 
@@ -115,7 +115,7 @@ static void add_new(struct gathering *g, const struct sonde_infer_request *r)
 
 static int from_model(const struct sonde_http_request *r, struct gathering *g)
 {
-    struct sonde_model *m = r->collector ? sonde_collector_model(r->collector) : NULL;
+    struct sonde_model *m = r->agent->collector ? sonde_collector_model(r->agent->collector) : NULL;
     const struct sonde_infer_run *stored = g->known->p->infer;
     const size_t count = stored ? stored->request_count : 0;
     struct sonde_infer_request *running = NULL, *copies = NULL;

@@ -47,7 +47,7 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
                          struct sonde_buf *out, struct sonde_err *err)
 {
     const struct sonde_profile_filter all = { .kind = -1 };
-    const struct sonde_bottleneck_options o = { .seconds_min = r->bottleneck_s };
+    const struct sonde_bottleneck_options o = { .seconds_min = r->agent->bottleneck_s };
     struct sonde_findings *found;
     const size_t before = out->len;
     int rc = sonde_format_find("report-json")->write(p, &all, out, err);

@@ -77,9 +77,9 @@ const struct sonde_server_file *sonde_http_file(const struct sonde_http_request 
 struct sonde_store *sonde_http_history(const struct sonde_http_request *r)
 {
     struct sonde_store_stats stats;
-    if (r->store || !r->temporary) return r->store;
-    r->store_ops->stats(r->temporary, &stats);
-    return stats.off ? NULL : r->temporary;
+    if (r->agent->store || !r->agent->temporary) return r->agent->store;
+    r->agent->store_ops->stats(r->agent->temporary, &stats);
+    return stats.off ? NULL : r->agent->temporary;
 }
 
 const char *sonde_http_param(const struct sonde_http_request *r, const char *name)

@@ -19,11 +19,11 @@ static unsigned route_continuous_status_of(int code)
 static void route_continuous_show(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    if (!r->continuous) {
+    if (!r->agent->continuous) {
         sonde_response_error(a, 404, "this agent does not profile continuously");
         return;
     }
-    const int rc = sonde_continuous_json(r->continuous, &a->body, &err);
+    const int rc = sonde_continuous_json(r->agent->continuous, &a->body, &err);
     if (rc && !a->body.error) {
         sonde_response_error(a, route_continuous_status_of(rc), "%s", err.text);
     }
@@ -34,7 +34,9 @@ static void route_continuous_change(const struct sonde_http_request *r, struct s
     struct sonde_continuous_change wanted;
     struct sonde_err err = { "" };
     int rc = sonde_continuous_parse(r->body, r->body_len, &wanted, &err);
-    if (!rc && r->continuous) rc = sonde_continuous_apply(r->continuous, &wanted, &err);
+    if (!rc && r->agent->continuous) {
+        rc = sonde_continuous_apply(r->agent->continuous, &wanted, &err);
+    }
     if (rc) sonde_response_error(a, route_continuous_status_of(rc), "%s", err.text);
     else route_continuous_show(r, a);
 }

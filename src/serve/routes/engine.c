@@ -5,7 +5,7 @@
 
 static void route_engine_get(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     const int rc = sonde_api_engine(m, &a->body);
     sonde_rwunlock(&m->lock);

@@ -29,7 +29,7 @@ static int route_heap_process_of(const struct sonde_http_request *r, struct sond
     uint64_t pid = 0;
     if (!sonde_http_count(r, a, "pid", PID_MAX, &pid)) return 0;
     *out = (uint32_t)pid;
-    if (r->profiler) return 1;
+    if (r->agent->profiler) return 1;
     sonde_response_error(a, 404, "this agent takes no profiles");
     return 0;
 }
@@ -42,7 +42,7 @@ static struct sonde_profile *route_heap_take(const struct sonde_http_request *r,
     struct sonde_err err = { "" };
     uint32_t pid;
     if (!route_heap_process_of(r, a, &pid)) return NULL;
-    const int rc = sonde_profiler_heap(r->profiler, pid, one, &p, &err);
+    const int rc = sonde_profiler_heap(r->agent->profiler, pid, one, &p, &err);
     if (rc) sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
     return rc ? NULL : p;
 }
@@ -115,7 +115,7 @@ static void admin_profile_memory(const struct sonde_http_request *r, struct sond
     if (style < 0) answer_pprof(p, a);
     else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
     if (!keep || keep[0] == '1') {
-        sonde_session_keep_answer(r->sessions, "on-demand-memory", "memory", p, a);
+        sonde_session_keep_answer(r->agent->sessions, "on-demand-memory", "memory", p, a);
     }
     sonde_profile_destroy(p);
 }
@@ -126,7 +126,7 @@ static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_
     uint32_t pid;
     size_t count = 0;
     if (!route_heap_process_of(r, a, &pid)) return;
-    const int rc = sonde_profiler_mark(r->profiler, pid, &count, &err);
+    const int rc = sonde_profiler_mark(r->agent->profiler, pid, &count, &err);
     if (rc) {
         sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
         return;

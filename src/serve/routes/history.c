@@ -30,8 +30,9 @@ static unsigned route_history_status_of(int code)
 static struct sonde_store *route_history_store_of(const struct sonde_http_request *r,
                                                   const struct sonde_store_ops **ops)
 {
-    *ops = r->store_ops;
-    return r->continuous ? sonde_continuous_store(r->continuous, ops) : r->store;
+    const struct sonde_agent *a = r->agent;
+    *ops = a->store_ops;
+    return a->continuous ? sonde_continuous_store(a->continuous, ops) : a->store;
 }
 
 /* 0: the answer is in a. */
@@ -50,7 +51,7 @@ static int route_history_query_of(const struct sonde_http_request *r, struct son
         sonde_response_error(a, 400, "parameter to: it is before from");
         return 0;
     }
-    if (r->continuous || r->store) return 1;
+    if (r->agent->continuous || r->agent->store) return 1;
     sonde_response_error(a, 404, "this agent does not profile continuously");
     return 0;
 }
@@ -147,8 +148,9 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
     if (!route_history_query_of(r, a, &q)) return;
     q.heap = is_standing(type);
     /* Up to now: what was sampled since it was written last, too. */
-    if (r->continuous && (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
-        sonde_continuous_flush(r->continuous);
+    if (r->agent->continuous &&
+        (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
+        sonde_continuous_flush(r->agent->continuous);
     }
     struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_history_merge(ops, s, &q, &p, &err);

@@ -33,7 +33,7 @@ static int state_find(const char *name)
 
 static struct sonde_api_past past_of(const struct sonde_http_request *r)
 {
-    return (struct sonde_api_past){ sonde_collector_model(r->collector), r->store_ops,
+    return (struct sonde_api_past){ sonde_collector_model(r->agent->collector), r->agent->store_ops,
                                     sonde_http_history(r) };
 }
 
@@ -148,7 +148,7 @@ static void route_infer_inference(const struct sonde_http_request *r, struct son
 {
     double window_s = 0;
     if (!sonde_http_number(r, a, "window", 0.001, 86400, &window_s)) return;
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     sonde_api_inference(m, window_s, &a->body);
     sonde_rwunlock(&m->lock);
@@ -156,7 +156,7 @@ static void route_infer_inference(const struct sonde_http_request *r, struct son
 
 static void route_infer_reset(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_wrlock(&m->lock);
     struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (x) sonde_infer_reset(x, m->now_s);
@@ -167,7 +167,7 @@ static void route_infer_reset(const struct sonde_http_request *r, struct sonde_r
 
 static void route_infer_shared(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     const int found = sonde_api_shared(m, r->name, &a->body);
     sonde_rwunlock(&m->lock);

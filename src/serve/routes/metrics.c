@@ -29,7 +29,7 @@ static void route_metrics_handle(const struct sonde_http_request *r, struct sond
         sonde_response_error(a, 500, "out of memory");
     } else {
         const struct sonde_filter filter = { .name = names.data, .own = r->scraped };
-        struct sonde_model *m = sonde_collector_model(r->collector);
+        struct sonde_model *m = sonde_collector_model(r->agent->collector);
         sonde_rdlock(&m->lock);
         format->render(m, names.len || r->scraped ? &filter : NULL, &a->body);
         sonde_rwunlock(&m->lock);

@@ -29,11 +29,11 @@ static struct sonde_profile *route_profile_take(const struct sonde_http_request 
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     if (!sonde_http_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
-    if (!r->profiler) {
+    if (!r->agent->profiler) {
         sonde_response_error(a, 404, "this agent takes no profiles");
         return NULL;
     }
-    const int rc = sonde_profiler_take(r->profiler, seconds, r->gone, r->client, &p, &err);
+    const int rc = sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &p, &err);
     if (rc) sonde_response_error(a, route_profile_status_of(rc), "%s", err.text);
     return rc ? NULL : p;
 }
@@ -78,7 +78,7 @@ static void admin_profile_cpu(const struct sonde_http_request *r, struct sonde_r
     a->vary_accept = 1;
     if (!p) return;
     route_profile_answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
-    sonde_session_keep_answer(r->sessions, "on-demand-cpu", "cpu", p, a);
+    sonde_session_keep_answer(r->agent->sessions, "on-demand-cpu", "cpu", p, a);
     sonde_profile_destroy(p);
 }
 

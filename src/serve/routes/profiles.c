@@ -19,11 +19,11 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
                                                    struct sonde_response *a,
                                                    const struct sonde_store_ops **ops, int *memory)
 {
-    if (r->sessions) return sonde_sessions_store(r->sessions, ops, memory);
-    if (r->store) {
-        *ops = r->store_ops;
+    if (r->agent->sessions) return sonde_sessions_store(r->agent->sessions, ops, memory);
+    if (r->agent->store) {
+        *ops = r->agent->store_ops;
         *memory = 0;
-        return r->store;
+        return r->agent->store;
     }
     sonde_response_error(a, 404, "this agent keeps no profiles: it takes none (cpu.enabled) and has "
                          "no store");

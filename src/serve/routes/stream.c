@@ -42,11 +42,11 @@ static int route_stream_parse(const struct sonde_http_request *r, struct sonde_r
 static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     struct sonde_store_stats stats;
-    if (!r->store) {
+    if (!r->agent->store) {
         sonde_buf_puts(out, "null");
         return;
     }
-    r->store_ops->stats(r->store, &stats);
+    r->agent->store_ops->stats(r->agent->store, &stats);
     sonde_json_open(out, '{');
     sonde_json_time(out, "failing_since", stats.failing_since_s);
     sonde_json_str(out, "problem", stats.problem[0] ? stats.problem : NULL);
@@ -59,7 +59,7 @@ static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
 static void route_stream_put_event(const struct sonde_http_request *r, const struct route_stream_wanted *w,
                                    const char *name, struct sonde_buf *out)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     struct sonde_buf data;
     sonde_buf_init(&data, out->max);
     if (strcmp(name, "store") == 0) {
