@@ -158,7 +158,7 @@ static int api_flame_source_make(const struct flame_making *m, int spans, void *
                                  size_t *bytes, struct sonde_err *err)
 {
     struct sonde_api_flame_source *s = sonde__calloc(1, sizeof(*s));
-    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
+    if (!s) return sonde_err_memory(err);
     const int rc = m->side->live      ? take_heaps(m, s, err)
                    : m->side->profile ? take_kept(m, s, err)
                                       : take_history(m, spans, s, err);

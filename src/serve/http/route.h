@@ -106,6 +106,10 @@ void sonde_route_ask(const struct sonde_http_request *r, const char *target, str
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for a call that failed with rc: its status (status.h), and err's sentence if there is one.
+ * A body that found no memory, or is too large, stays as it is: the server says so. */
+void sonde_response_failed(struct sonde_response *a, int rc, const struct sonde_err *err);
+
 /* How a flame graph looks here. */
 struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html);
 

@@ -31,10 +31,11 @@ static int route_api_parse_range(const struct sonde_http_request *r, struct sond
 
 /* ---- Routes ------------------------------------------------------------------------------- */
 
-/* What went wrong in the store, as a status. */
+/* The store knows better than the server what to ask for instead of what does not fit. */
 static void store_error(struct sonde_response *a, int rc, const struct sonde_err *err)
 {
-    sonde_response_error(a, rc == SONDE_EFULL ? 400 : 500, "%s", err->text);
+    sonde_buf_reset(&a->body);
+    sonde_response_failed(a, rc, err);
 }
 
 static void query_store(const struct sonde_http_request *r, struct sonde_store *s,

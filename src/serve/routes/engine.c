@@ -9,7 +9,7 @@ static void route_engine_get(const struct sonde_http_request *r, struct sonde_re
     sonde_rdlock(&m->lock);
     const int rc = sonde_api_engine(m, &a->body);
     sonde_rwunlock(&m->lock);
-    if (rc) sonde_response_error(a, 500, "no memory for the answer");
+    if (rc) sonde_response_failed(a, rc, NULL);
 }
 
 extern const struct sonde_route sonde_route_api_engine;

@@ -185,7 +185,7 @@ static int route_events_gather(const struct sonde_http_request *r, struct events
     struct sonde_store *kept =
         g->sessions ? sonde_sessions_store(g->sessions, &ops, &memory) : NULL;
     if (!rc && kept) rc = ops->profiles(kept, NULL, route_events_gather_profile, all, err);
-    return !rc && all->failed ? sonde_err_set(err, SONDE_ENOMEM, "no memory for the events") : rc;
+    return !rc && all->failed ? sonde_err_memory(err) : rc;
 }
 
 /* ---- Answering ----------------------------------------------------------------------------------- */
@@ -227,7 +227,7 @@ static void events_list(const struct sonde_http_request *r, struct sonde_respons
     }
     const int rc = route_events_gather(r, &all, &err);
     if (rc) {
-        sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
     } else {
         if (all.count) qsort(all.list, all.count, sizeof(all.list[0]), newest_first);
         sonde_buf_putc(&a->body, '{');
@@ -253,7 +253,7 @@ static void mark_add(const struct sonde_http_request *r, struct sonde_response *
     int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark, text, &err);
     if (!rc) rc = sonde_marks_add(r->agent->marks, &mark, &id, &err);
     if (rc) {
-        sonde_response_error(a, rc == SONDE_EINVAL ? 400 : 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     char name[24];
@@ -278,7 +278,7 @@ static void mark_delete(const struct sonde_http_request *r, struct sonde_respons
     }
     const int rc = sonde_marks_delete(r->agent->marks, id, &err);
     if (rc) {
-        sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_buf_printf(&a->body, "{\"deleted\":\"%llu\"}\n", id);
@@ -303,7 +303,7 @@ const struct sonde_route sonde_route_api_marks = {
     .body_max = BODY_MAX,
     .handle = mark_add,
     .keys = "id,time,end",
-    .statuses = "201",
+    .statuses = "201,503",
     .body = "{\"type\":\"object\",\"properties\":{"
             "\"text\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":500},"
             "\"time\":{\"type\":[\"number\",\"null\"],\"description\":\"Unix seconds; now unless "

@@ -13,15 +13,6 @@
 #define PID_MAX 4194304u
 #define LIMIT_MAX 100000u
 
-static unsigned route_heap_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_ENOENT: return 404;
-    default: return 500;
-    }
-}
-
 /* 0: the answer is in a. */
 static int route_heap_process_of(const struct sonde_http_request *r, struct sonde_response *a,
                                  uint32_t *out)
@@ -43,7 +34,7 @@ static struct sonde_profile *route_heap_take(const struct sonde_http_request *r,
     uint32_t pid;
     if (!route_heap_process_of(r, a, &pid)) return NULL;
     const int rc = sonde_profiler_heap(r->agent->profiler, pid, one, &p, &err);
-    if (rc) sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
     return rc ? NULL : p;
 }
 
@@ -54,7 +45,7 @@ static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a
     struct sonde_err err = { "" };
     const int rc = format->write(p, &all, &a->body, &err);
     if (rc) {
-        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     a->content_type = format->content_type;
@@ -92,13 +83,8 @@ static void answer_report(const struct sonde_profile *p, enum sonde_report_style
                                             .limit = (size_t)limit };
     struct sonde_err err = { "" };
     const int rc = sonde_profile_report(p, &o, &a->body, &err);
-    if (rc == SONDE_ENOENT) {
-        sonde_response_error(a, 404, "%s", err.text);
-    } else if (rc) {
-        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
-    } else {
-        a->content_type = types[style];
-    }
+    if (rc) sonde_response_failed(a, rc, &err);
+    else a->content_type = types[style];
 }
 
 static void admin_profile_memory(const struct sonde_http_request *r, struct sonde_response *a)
@@ -128,7 +114,7 @@ static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_
     if (!route_heap_process_of(r, a, &pid)) return;
     const int rc = sonde_profiler_mark(r->agent->profiler, pid, &count, &err);
     if (rc) {
-        sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_buf_putc(&a->body, '{');

@@ -17,15 +17,6 @@ enum { LIMIT_DEFAULT = 500 };
 #define TIME_MAX 1e11
 #define RECENT_S 120.0 /* flush_seconds is less than that */
 
-static unsigned route_history_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_ENOENT: return 404;
-    default: return 500;
-    }
-}
-
 /* What is kept, be it only in memory; NULL = nothing is. */
 static struct sonde_store *route_history_store_of(const struct sonde_http_request *r,
                                                   const struct sonde_store_ops **ops)
@@ -69,7 +60,7 @@ static void route_history_list(const struct sonde_http_request *r, struct sonde_
     q.heap = type && !strcmp(type, "memory");
     struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &a->body, &err);
-    if (rc && !a->body.error) sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */
@@ -90,7 +81,7 @@ static int route_history_picture(const struct sonde_http_request *r, const struc
     if (rc) return rc;
     rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
     sonde_tree_destroy(tree);
-    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+    return rc ? sonde_err_memory(err) : 0;
 }
 
 static int route_history_render(const struct sonde_http_request *r, const struct sonde_profile *p,
@@ -131,11 +122,7 @@ static void route_history_answer(const struct sonde_http_request *r, const struc
         return;
     }
     const int rc = route_history_render(r, p, &f, name ? name : "json", a, &err);
-    if (!rc) return;
-    a->packed = 0;
-    a->filename = NULL;
-    a->content_type = NULL;
-    if (!a->body.error) sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_history_merged(const struct sonde_http_request *r, struct sonde_response *a)
@@ -155,7 +142,7 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
     struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {
-        sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     route_history_answer(r, p, type, a);

@@ -10,17 +10,6 @@
 
 enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */
 
-static unsigned route_profile_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EBUSY: return 409;
-    case SONDE_ENOENT: return 404;
-    case SONDE_EACCES: return 403;
-    case SONDE_EOFF: return 503;
-    default: return 500;
-    }
-}
-
 /* NULL: the answer is in a. */
 static struct sonde_profile *route_profile_take(const struct sonde_http_request *r,
                                                 struct sonde_response *a, const char *param,
@@ -34,7 +23,7 @@ static struct sonde_profile *route_profile_take(const struct sonde_http_request 
         return NULL;
     }
     const int rc = sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &p, &err);
-    if (rc) sonde_response_error(a, route_profile_status_of(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
     return rc ? NULL : p;
 }
 
@@ -48,8 +37,8 @@ static void route_profile_answer(const struct sonde_profile *p, const char *name
     const int rc = format->write(p, &all, &a->body, &err);
     if (rc == SONDE_ENOENT) {
         sonde_response_error(a, 404, "%s: nothing used the CPU in that time", err.text);
-    } else if (rc && !a->body.error) {
-        sonde_response_error(a, 500, "%s", err.text);
+    } else if (rc) {
+        sonde_response_failed(a, rc, &err);
     }
     if (rc) return;
     a->content_type = format->content_type;

@@ -103,7 +103,7 @@ static int route_request_profile_picture(const struct sonde_http_request *q,
     if (rc) return rc;
     rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
     sonde_tree_destroy(tree);
-    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+    return rc ? sonde_err_memory(err) : 0;
 }
 
 /* CPU unless it is asked for something else, or there are only allocations. */
@@ -144,27 +144,15 @@ static void route_request_profile_answer(const struct sonde_http_request *q,
     if (!name || !strcmp(name, "json")) rc = route_request_profile_put_json(r, &a->body);
     else rc = route_request_profile_render(q, r, name, &f, a, &err);
     if (!rc) return;
-    a->packed = 0;
-    a->filename = NULL;
     if (rc == SONDE_ENOENT) {
         sonde_response_error(a, 404, "%s%s%s", err.text, r->note_count ? ": " : "",
                              r->note_count ? r->notes[0] : "");
-    } else if (!a->body.error) {
-        sonde_response_error(a, 500, "%s", err.text);
+    } else {
+        sonde_response_failed(a, rc, &err);
     }
 }
 
 /* ---- Routes ----------------------------------------------------------------------------------- */
-
-static unsigned route_request_profile_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_ENOENT: return 404;
-    case SONDE_EBUSY: return 409;
-    default: return 500;
-    }
-}
 
 static void route_request_profile_show(const struct sonde_http_request *q, struct sonde_response *a,
                                        const char *id)
@@ -177,7 +165,7 @@ static void route_request_profile_show(const struct sonde_http_request *q, struc
     }
     const int rc = sonde_profiler_request_get(q->agent->profiler, id, &r, &err);
     if (rc) {
-        sonde_response_error(a, route_request_profile_status_of(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     route_request_profile_answer(q, r, a);

@@ -79,7 +79,7 @@ static void route_session_start(const struct sonde_http_request *r, struct sonde
     if (!read_body(r, a, 1, &ask)) return;
     const int rc = sonde_sessions_begin(r->agent->sessions, &ask, &err);
     if (rc) {
-        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_json_open(&a->body, '{');
@@ -100,8 +100,9 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
 {
     struct sonde_err err = { "" };
     struct sonde_buf *out = &a->body;
-    if (sonde_session_report(r, d->profile, out, &err) != 0) {
-        if (!out->error) sonde_response_error(a, 500, "%s", err.text);
+    const int rc = sonde_session_report(r, d->profile, out, &err);
+    if (rc) {
+        sonde_response_failed(a, rc, &err);
         return;
     }
     if (d->id) sonde_json_u64(out, "id", d->id);
@@ -128,7 +129,7 @@ static void route_session_stop(const struct sonde_http_request *r, struct sonde_
     if (!read_body(r, a, 0, &ask)) return;
     const int rc = sonde_sessions_end(r->agent->sessions, *ask.name ? ask.name : NULL, &done, &err);
     if (rc) {
-        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     put_done(r, &done, a);

@@ -11,11 +11,6 @@
 
 #define SECONDS_DEFAULT 10 /* of what is sampled because there is nothing else */
 
-static void route_session_look_failed(int rc, const struct sonde_err *err, struct sonde_response *a)
-{
-    sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
-}
-
 /* Samples now. */
 static int route_session_look_take(const struct sonde_http_request *r, double seconds,
                                    struct sonde_session_found *out, struct sonde_err *err)
@@ -47,7 +42,7 @@ static int route_session_look_choose(const struct sonde_http_request *r, struct 
             rc = route_session_look_take(r, SECONDS_DEFAULT, out, &err);
         }
     }
-    if (rc) route_session_look_failed(rc, &err, a);
+    if (rc) sonde_response_failed(a, rc, &err);
     return !rc;
 }
 
@@ -97,8 +92,9 @@ static void route_session_look_bottlenecks(const struct sonde_http_request *r,
     }
     const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
                                                 .seconds_min = r->agent->bottleneck_s };
-    if (sonde_bottlenecks(f.profile, &o, &found) != 0) {
-        sonde_response_error(a, 500, "no memory to look for bottlenecks");
+    const int rc = sonde_bottlenecks(f.profile, &o, &found);
+    if (rc) {
+        sonde_response_failed(a, rc, NULL);
     } else if (format && !strcmp(format, "text")) {
         sonde_findings_text(found, &a->body);
         a->content_type = "text/plain; charset=utf-8";
@@ -141,7 +137,7 @@ static void route_session_look_compare(const struct sonde_http_request *r, struc
     int rc = route_session_look_side(r, sonde_http_param(r, "a"), &x[0], &err);
     if (!rc) rc = route_session_look_side(r, sonde_http_param(r, "b"), &x[1], &err);
     if (rc) {
-        route_session_look_failed(rc, &err, a);
+        sonde_response_failed(a, rc, &err);
     } else {
         struct sonde_session_side s[2];
         for (int i = 0; i < 2; i++) {

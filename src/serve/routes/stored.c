@@ -27,9 +27,8 @@ static void route_stored_run(const struct sonde_http_request *r, struct sonde_re
                              r->name);
         return;
     }
-    const int rc =
-        sonde_api_run(r->agent->store_ops, r->agent->store, (uint32_t)id, &a->body, &err);
-    if (rc) sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
+    const int rc = sonde_api_run(r->agent->store_ops, r->agent->store, (uint32_t)id, &a->body, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_stored_findings(const struct sonde_http_request *r, struct sonde_response *a)
@@ -59,7 +58,7 @@ static void route_stored_findings(const struct sonde_http_request *r, struct son
     q.range.run = (uint32_t)run_id;
     q.range.limit = (size_t)limit;
     const int rc = sonde_api_findings(r->agent->store_ops, s, &q, &a->body, &err);
-    if (rc) sonde_response_error(a, 500, "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 extern const struct sonde_route sonde_route_api_run, sonde_route_api_findings;

@@ -10,6 +10,7 @@
 #include "serve/api/api.h"
 #include "serve/api/filters.h"
 #include "serve/http/route.h"
+#include "serve/http/status.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_MAX = 10000, HISTORY_MAX = 1000 };
@@ -99,7 +100,8 @@ static void route_stream_handle(const struct sonde_http_request *r, struct sonde
         sonde_streams_open(r->streams, r, route_stream_render, r->last_event_id, &a->stream, &err);
     if (rc) {
         a->retry_after_s = 10;
-        sonde_response_error(a, rc == SONDE_EFULL ? 503 : 500, "%s", err.text);
+        /* Not the 400 of EFULL: there are too many readers, whatever this one asks for. */
+        sonde_response_error(a, rc == SONDE_EFULL ? 503 : sonde_http_status(rc), "%s", err.text);
         return;
     }
     a->content_type = "text/event-stream";
