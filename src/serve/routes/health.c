@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/strip.h"
-#include "serve/api/json.h"
+#include "base/json.h"
 #include "serve/http/route.h"
 
 enum { REFUSALS_SHOWN = 20 };

@@ -10,7 +10,7 @@
 
 #include "analyze/health.h"
 #include "base/clock.h"
-#include "serve/api/json.h"
+#include "base/json.h"
 #include "serve/http/route.h"
 
 enum { REASONS_MAX = 8, REASON_MAX = 320 };
