@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "base/visible.h"
+#include "sonde/sonde.h"
 
 int sonde_err_set(struct sonde_err *e, int code, const char *format, ...)
 {
@@ -29,3 +30,5 @@ int sonde_err_set(struct sonde_err *e, int code, const char *format, ...)
     memcpy(e->text + len, cut ? "..." : "", cut ? 4 : 1);
     return code;
 }
+
+int sonde_err_memory(struct sonde_err *e) { return sonde_err_set(e, SONDE_ENOMEM, "out of memory"); }

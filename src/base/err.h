@@ -11,4 +11,7 @@ struct sonde_err {
 int sonde_err_set(struct sonde_err *e, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* SONDE_ENOMEM and its sentence: what it was needed for helps nobody then. */
+int sonde_err_memory(struct sonde_err *e);
+
 #endif

@@ -78,6 +78,7 @@ struct cmd_serve_running {
     struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_cli_foreign foreign; /* what is read of others */
     struct sonde_push *push;         /* NULL = nothing is sent on */
+    struct sonde_agent agent;        /* of the above */
     struct sonde_server *server;
     struct sonde_front_metrics *figures;   /* the front's */
     struct sonde_front_observer measures; /* figures' */
@@ -162,10 +163,7 @@ static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struc
                                          (uint32_t)cli->config.server_upstream_poll_percent };
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
-    struct sonde_server_options s = { .url = url, .collector = r->collector,
-                                      .profiler = r->profiler, .store_ops = r->store.ops,
-                                      .store = r->store.store, .temporary = r->store.recent,
-                                      .continuous = r->continuous, .otlp = r->foreign.otlp };
+    struct sonde_server_options s = { .url = url, .agent = &r->agent };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
@@ -196,14 +194,16 @@ static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struc
 static int cmd_serve_start(struct sonde_cli *cli, struct cmd_serve_running *r, struct sonde_err *err)
 {
     raise_descriptors();
+    r->agent = (struct sonde_agent){ .collector = r->collector, .profiler = r->profiler,
+                                     .store_ops = r->store.ops, .store = r->store.store,
+                                     .temporary = r->store.recent, .continuous = r->continuous,
+                                     .otlp = r->foreign.otlp };
+    int rc = sonde_cli_agent_open(cli, &r->agent, err);
+    if (rc) return rc;
     if (cli->config.server_upstream[0]) return start_front(cli, r, err);
     char token[SONDE_TOKEN_MAX + 1];
-    struct sonde_server_options o = { .listen = cli->config.server_listen,
-                                      .collector = r->collector, .profiler = r->profiler,
-                                      .store_ops = r->store.ops, .store = r->store.store,
-                                      .temporary = r->store.recent,
-                                      .continuous = r->continuous, .otlp = r->foreign.otlp };
-    const int rc = sonde_cli_server_options(cli, &o, token, err);
+    struct sonde_server_options o = { .listen = cli->config.server_listen, .agent = &r->agent };
+    rc = sonde_cli_server_options(cli, &o, token, err);
     return rc ? rc : sonde_server_start(&o, &r->server, err);
 }
 
@@ -211,6 +211,7 @@ static void cmd_serve_stop(struct cmd_serve_running *r)
 {
     sonde_front_stop(r->front);
     sonde_server_stop(r->server);
+    sonde_agent_close_sessions(&r->agent);
     sonde_front_metrics_destroy(r->figures);
 }
 

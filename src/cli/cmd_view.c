@@ -29,6 +29,7 @@ struct viewing {
     char names[FILES_MAX][NAME_BYTES];
     size_t count;
     struct sonde_collector *collector;
+    struct sonde_agent agent;          /* that has nothing but the collector */
     struct sonde_server *server;
 };
 
@@ -114,13 +115,15 @@ static int cmd_view_start(struct sonde_cli *cli, struct viewing *v, struct sonde
                        strcmp(cli->config.server_listen, defaults.server_listen) != 0;
     struct sonde_server_options o = { .listen = cli->config.server_listen,
                                       .port_tries = chosen ? 0 : PORT_TRIES,
-                                      .files = v->files, .file_count = v->count };
+                                      .agent = &v->agent, .files = v->files,
+                                      .file_count = v->count };
     c.host = c.processes = 0;
     c.attach = cmd_view_attach_infer;
     c.attach_arg = v;
     int rc = sonde_collector_create(&c, &v->collector, err); /* and never started: it reads nothing */
+    v->agent.collector = v->collector;
+    if (!rc) rc = sonde_cli_agent_open(cli, &v->agent, err);
     if (!rc) rc = sonde_cli_server_options(cli, &o, token, err);
-    o.collector = v->collector;
     return rc ? rc : sonde_server_start(&o, &v->server, err);
 }
 
@@ -188,6 +191,7 @@ static int cmd_view_run(struct sonde_cli *cli)
         sigwait(&set, &which);
     }
     sonde_server_stop(v.server);
+    sonde_agent_close_sessions(&v.agent);
     sonde_collector_destroy(v.collector);
     for (size_t i = 0; i < v.count; i++) sonde_profile_destroy(v.files[i].profile);
     return status;

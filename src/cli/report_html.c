@@ -413,6 +413,7 @@ static int report_html_gather_profile(struct gather *g)
     if (sonde_recent_create((size_t)1 << 30, 3600, &g->request.recent) != 0) {
         return sonde_err_set(&g->err, SONDE_ENOMEM, "no memory for the report");
     }
+    g->request.agent = &sonde_agent_none;
     g->request.shown = p;
     if (inside) add_page(g, "inference");
     if (!rc && run && (run->request_count || run->model_count)) rc = report_html_add_requests(g);

@@ -167,6 +167,19 @@ static struct sonde_server_pictures pictures_of(const struct sonde_config_values
     };
 }
 
+int sonde_cli_agent_open(const struct sonde_cli *cli, struct sonde_agent *a, struct sonde_err *err)
+{
+    const struct sonde_config_values *c = &cli->config;
+    a->health = (struct sonde_health_options){
+        .window_s = c->health_window_seconds, .p95_s_max = c->health_max_p95_ms * 1e-3,
+        .error_ratio_max = c->health_max_error_ratio,
+        .error_ratio_failing = c->health_failing_error_ratio,
+        .memory_ratio_max = c->health_max_memory_ratio,
+    };
+    a->bottleneck_s = c->bottleneck_threshold_ms > 0 ? c->bottleneck_threshold_ms * 1e-3 : 1e-9;
+    return sonde_agent_open_sessions(a, !c->bottleneck_auto_detect, err);
+}
+
 int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
                              char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err)
 {
@@ -176,15 +189,7 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
                                              .open_metrics = c->server_open_metrics,
                                              .open_health = c->server_open_health,
                                              .all_users = !strcmp(c->server_local_users, "all") };
-    o->health = (struct sonde_health_options){
-        .window_s = c->health_window_seconds, .p95_s_max = c->health_max_p95_ms * 1e-3,
-        .error_ratio_max = c->health_max_error_ratio,
-        .error_ratio_failing = c->health_failing_error_ratio,
-        .memory_ratio_max = c->health_max_memory_ratio,
-    };
     o->pictures = pictures_of(c);
-    o->bottleneck_s = c->bottleneck_threshold_ms > 0 ? c->bottleneck_threshold_ms * 1e-3 : 1e-9;
-    o->no_findings = !c->bottleneck_auto_detect;
     o->tls_certificate = c->server_tls_certificate;
     o->tls_key = c->server_tls_key;
     o->limits = (struct sonde_server_limits){

@@ -239,18 +239,19 @@ static int start_server(struct watch *s)
     struct sonde_server_options o = {
         .listen = cli->config.server_listen,
         .port_tries = chosen ? 0 : PORT_TRIES,
-        .collector = s->collector,
-        .profiler = s->profiler,
-        .store_ops = s->store.ops,
-        .store = s->store.store,
-        .temporary = s->store.recent,
-        .continuous = s->continuous,
+        .agent = &s->agent,
     };
     struct sonde_err err = { "" };
     if (s->o->scrape && sonde_cli_foreign_listen(cli, &s->foreign, s->collector, &err) != 0) {
         watch_tell_failure(s, "OTLP is not taken", &err);
     }
-    o.otlp = s->foreign.otlp;
+    s->agent = (struct sonde_agent){ .collector = s->collector, .profiler = s->profiler,
+                                     .store_ops = s->store.ops, .store = s->store.store,
+                                     .temporary = s->store.recent, .continuous = s->continuous,
+                                     .otlp = s->foreign.otlp };
+    if (sonde_cli_agent_open(cli, &s->agent, &err) != 0) {
+        return sonde_cli_fail(cli, "%s", err.text);
+    }
     if (sonde_cli_server_options(cli, &o, token, &err) != 0) {
         return sonde_cli_usage(cli, "%s", err.text);
     }
@@ -417,6 +418,7 @@ static void stop_all(struct watch *s)
     if (s->collector) sonde_collector_stop(s->collector); /* it tells the profiler of requests */
     sonde_cli_push_close(s->cli, &s->push);
     sonde_server_stop(s->server);
+    sonde_agent_close_sessions(&s->agent);
     sonde_continuous_destroy(s->continuous);
     sonde_profiler_destroy(s->profiler);
     s->profiler = NULL;

@@ -26,6 +26,7 @@ struct watch {
     struct sonde_profiler *profiler;   /* NULL alike */
     int recent_only;                   /* profiles are kept in memory alone, and go with it */
     struct sonde_continuous *continuous; /* NULL alike */
+    struct sonde_agent agent;            /* of the above */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_cli_store store;      /* empty: none wanted */
     struct sonde_cli_foreign foreign;  /* alike */

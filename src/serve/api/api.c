@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "serve/api/json.h"
+#include "serve/export/json.h"
 
 enum { SERIES_DEFAULT = 1000 };
 #define WINDOW_DEFAULT_S 60.0
@@ -48,7 +48,7 @@ void sonde_api_series(const struct sonde_model *m, const struct sonde_filter *f,
                 sonde_json_key_open(out, "series", '[');
             }
             sonde_json_open(out, '{');
-            sonde_json_labels(out, family->series[k]);
+            sonde_export_json_labels(out, family->series[k]);
             sonde_json_close(out, '}');
             shown++;
         }
@@ -102,12 +102,12 @@ static void api_put_series(const struct sonde_model *m, const struct sonde_model
     sonde_json_open(out, '{');
     put_family_head(out, s->family);
     sonde_json_str(out, "source", s->family->source);
-    sonde_json_labels(out, s);
+    sonde_export_json_labels(out, s);
     sonde_json_str(out, "process", s->process ? s->process->program : NULL);
     if (s->process) sonde_json_u64(out, "pid", s->process->pid);
     else sonde_json_str(out, "pid", NULL);
-    sonde_json_value(out, s);
-    sonde_json_stats(out, m, s, window_s);
+    sonde_export_json_value(out, s);
+    sonde_export_json_stats(out, m, s, window_s);
     if (q->history) api_put_history(m, s, q, out);
     sonde_json_close(out, '}');
 }

@@ -93,7 +93,7 @@ int flame_take(const struct flame_making *m, const char *sort,
     sonde_buf_puts(&name, sort);
     put_side(m->side, heap && !m->side->live && !m->side->profile, &name);
     if (base) put_side(base, heap && !base->live && !base->profile, &name);
-    const int rc = name.error ? sonde_err_set(err, SONDE_ENOMEM, "no memory for the flame graph")
+    const int rc = name.error ? sonde_err_memory(err)
                               : sonde_recent_take(m->r->recent, name.data, fresh_s(m, base), &maker,
                                                   out, err);
     sonde_buf_release(&name);
@@ -140,7 +140,7 @@ static int make_tree(void *making, void **thing, size_t *bytes, struct sonde_err
     const struct flame_making *m = making;
     const struct sonde_profile_filter f = sonde_api_flame_filter(m->q, m->side);
     struct sonde_api_flame_tree *t = sonde__calloc(1, sizeof(*t));
-    if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the flame graph");
+    if (!t) return sonde_err_memory(err);
     int rc = sonde_api_flame_source(m->r, m->q, m->side, &t->of, err);
     if (!rc) {
         t->source = sonde_recent_get(t->of);
@@ -178,7 +178,7 @@ static int make_diff(void *making, void **thing, size_t *bytes, struct sonde_err
 {
     const struct flame_making *m = making;
     struct sonde_api_flame_tree *t = sonde__calloc(1, sizeof(*t));
-    if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the flame graph");
+    if (!t) return sonde_err_memory(err);
     int rc = take_tree(m, &t->of, err);
     const struct sonde_api_flame_tree *after = rc ? NULL : sonde_recent_get(t->of);
     if (!rc) rc = take_base(m, (int)after->tree->kind, &t->base_of, err);
@@ -188,7 +188,7 @@ static int make_diff(void *making, void **thing, size_t *bytes, struct sonde_err
         t->base = before->source;
         t->base_samples = before->tree->nodes[0].samples;
         rc = sonde_tree_diff(before->tree, after->tree, &t->tree);
-        if (rc) sonde_err_set(err, rc, "no memory to compare");
+        if (rc) rc = sonde_err_memory(err);
     }
     return api_flame_made(t, rc, thing, bytes);
 }
@@ -206,7 +206,7 @@ static int make_folded(void *making, void **thing, size_t *bytes, struct sonde_e
 {
     const struct flame_making *m = making;
     struct sonde_api_flame_tree *t = sonde__calloc(1, sizeof(*t));
-    if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the flame graph");
+    if (!t) return sonde_err_memory(err);
     int rc = take_unfolded(m, &t->of, err);
     if (!rc) {
         const struct sonde_api_flame_tree *of = sonde_recent_get(t->of);
@@ -214,7 +214,7 @@ static int make_folded(void *making, void **thing, size_t *bytes, struct sonde_e
         t->base = of->base;
         t->base_samples = of->base_samples;
         rc = sonde_tree_fold(of->tree, &t->tree);
-        if (rc) sonde_err_set(err, rc, "no memory to fold recursion");
+        if (rc) rc = sonde_err_memory(err);
     }
     return api_flame_made(t, rc, thing, bytes);
 }

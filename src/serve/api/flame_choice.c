@@ -90,16 +90,16 @@ static int from_store(const struct sonde_http_request *r, struct gathering *g, s
                                              .to_s = g->to_s };
     const struct sonde_store_range any = { .from_s = 0 };
     struct sonde_store *store = sonde_http_history(r);
-    if (!store || !r->store_ops->requests) return 0;
+    if (!store || !r->agent->store_ops->requests) return 0;
     struct gathering one = *g;
     one.from_s = INFINITY; /* of others none */
-    int rc = r->store_ops->requests(store, &range, add_stored, g, NULL, err);
+    int rc = r->agent->store_ops->requests(store, &range, add_stored, g, NULL, err);
     const struct sonde_infer_run *run = g->known->p->infer;
     int found = !g->id;
     for (size_t i = 0; run && !found && i < run->request_count; i++) {
         found = sonde_request_is(&run->requests[i], g->id);
     }
-    if (!rc && !found) rc = r->store_ops->requests(store, &any, add_stored, &one, NULL, err);
+    if (!rc && !found) rc = r->agent->store_ops->requests(store, &any, add_stored, &one, NULL, err);
     return rc;
 }
 
@@ -115,7 +115,7 @@ static void add_new(struct gathering *g, const struct sonde_infer_request *r)
 
 static int from_model(const struct sonde_http_request *r, struct gathering *g)
 {
-    struct sonde_model *m = r->collector ? sonde_collector_model(r->collector) : NULL;
+    struct sonde_model *m = r->agent->collector ? sonde_collector_model(r->agent->collector) : NULL;
     const struct sonde_infer_run *stored = g->known->p->infer;
     const size_t count = stored ? stored->request_count : 0;
     struct sonde_infer_request *running = NULL, *copies = NULL;
@@ -157,10 +157,10 @@ static int known_make(void *making, void **thing, size_t *bytes, struct sonde_er
     int rc = k ? sonde_profile_create(KNOWN_BYTES_MAX, &k->p) : SONDE_ENOMEM;
     if (rc) {
         sonde__free(k);
-        return sonde_err_set(err, rc, "no memory for requests");
+        return sonde_err_memory(err);
     }
     rc = from_store(m->r, &g, err);
-    if (!rc && (rc = from_model(m->r, &g)) != 0) sonde_err_set(err, rc, "no memory for requests");
+    if (!rc && (rc = from_model(m->r, &g)) != 0) rc = sonde_err_memory(err);
     if (rc) {
         known_destroy(k);
         return rc;
@@ -336,7 +336,7 @@ static int api_flame_choice_choose(const struct sonde_api_flame_side *side,
     if (!rc && known) rc = api_flame_choice_add_requests(known, out->profile);
     if (!rc) rc = choose_requests(side, out->profile, &chosen);
     if (rc) {
-        sonde_err_set(err, rc, "no memory to choose samples");
+        rc = sonde_err_memory(err);
     } else {
         /* Of a kept profile; that of the history is of this time. */
         if (side->profile && !is_by_arrival(side)) {
@@ -357,7 +357,7 @@ int flame_choose(void *making, void **thing, size_t *bytes, struct sonde_err *er
     struct sonde_api_flame_side extent = *m->side, side = *m->side;
     struct sonde_recent_thing *known = NULL, *whole = NULL;
     struct sonde_api_flame_source *s = sonde__calloc(1, sizeof(*s));
-    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "no memory to choose samples");
+    if (!s) return sonde_err_memory(err);
     int rc = m->side->profile ? 0 : find_requests(m, &extent, &known, err);
     if (known && extent.no_range) side.from_s = side.to_s = 0; /* all that ran meanwhile count */
     if (!rc) rc = flame_whole(m->r, m->q, &extent, &whole, err);

@@ -197,7 +197,7 @@ int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_respon
         return 0;
     }
     if (read_focus(api_flame_read_text_of(r, "focus"), out) != 0) {
-        sonde_response_error(a, 500, "no memory for the answer");
+        sonde_response_failed(a, SONDE_ENOMEM, NULL);
         return 0;
     }
     out->nodes = (uint32_t)nodes;

@@ -21,8 +21,9 @@
 static struct sonde_store *history_of(const struct sonde_http_request *r,
                                       const struct sonde_store_ops **ops)
 {
-    *ops = r->store_ops;
-    return r->continuous ? sonde_continuous_store(r->continuous, ops) : r->store;
+    const struct sonde_agent *a = r->agent;
+    *ops = a->store_ops;
+    return a->continuous ? sonde_continuous_store(a->continuous, ops) : a->store;
 }
 
 static void find_rounded(const struct sonde_history_part *part, void *arg)
@@ -73,8 +74,8 @@ static int take_history(const struct flame_making *m, int spans, struct sonde_ap
                                      .program = side->process, .pid = side->pid,
                                      .heap = flame_is_standing(m->q->kind) };
     if (!store) return sonde_err_set(err, SONDE_ENOENT, "this agent does not profile continuously");
-    if (m->r->continuous && side->to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S) {
-        sonde_continuous_flush(m->r->continuous);
+    if (m->r->agent->continuous && side->to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S) {
+        sonde_continuous_flush(m->r->agent->continuous);
     }
     if (spans && !q.heap) q.to_s += LATER_S;
     int rc = sonde_history_merge(ops, store, &q, &out->profile, err);
@@ -109,8 +110,10 @@ static int take_kept(const struct flame_making *m, struct sonde_api_flame_source
         snprintf(out->label, sizeof(out->label), "%.100s", file->name);
         return 0;
     }
-    if (!m->r->sessions) return sonde_err_set(err, SONDE_ENOENT, "this agent keeps no profiles");
-    const int rc = sonde_sessions_find(m->r->sessions, m->side->profile, &found, err);
+    if (!m->r->agent->sessions) {
+        return sonde_err_set(err, SONDE_ENOENT, "this agent keeps no profiles");
+    }
+    const int rc = sonde_sessions_find(m->r->agent->sessions, m->side->profile, &found, err);
     if (rc) return rc;
     out->profile = found.profile;
     snprintf(out->label, sizeof(out->label), "%s", found.label);
@@ -120,8 +123,10 @@ static int take_kept(const struct flame_making *m, struct sonde_api_flame_source
 static int take_heaps(const struct flame_making *m, struct sonde_api_flame_source *out,
                       struct sonde_err *err)
 {
-    if (!m->r->profiler) return sonde_err_set(err, SONDE_ENOENT, "this agent takes no profiles");
-    const int rc = sonde_profiler_heap(m->r->profiler, m->side->pid, 0, &out->profile, err);
+    if (!m->r->agent->profiler) {
+        return sonde_err_set(err, SONDE_ENOENT, "this agent takes no profiles");
+    }
+    const int rc = sonde_profiler_heap(m->r->agent->profiler, m->side->pid, 0, &out->profile, err);
     if (rc) return rc;
     const char *program = sonde_profile_str(out->profile, out->profile->program);
     snprintf(out->label, sizeof(out->label), "%.100s%snow", program, *program ? ", " : "");
@@ -153,7 +158,7 @@ static int api_flame_source_make(const struct flame_making *m, int spans, void *
                                  size_t *bytes, struct sonde_err *err)
 {
     struct sonde_api_flame_source *s = sonde__calloc(1, sizeof(*s));
-    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
+    if (!s) return sonde_err_memory(err);
     const int rc = m->side->live      ? take_heaps(m, s, err)
                    : m->side->profile ? take_kept(m, s, err)
                                       : take_history(m, spans, s, err);

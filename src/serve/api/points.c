@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "serve/api/api.h"
 #include "serve/api/store.h"
-#include "serve/api/json.h"
+#include "serve/export/json.h"
 
 /* As the store has it: see store/sqlite/query.c. */
 static int point_of(const struct sonde_model *m, const struct sonde_model_series *s, double from_s,
@@ -43,7 +43,7 @@ static void api_points_put_series(const struct sonde_model_series *s,
     sonde_json_str(out, "name", s->family->name);
     sonde_json_str(out, "type", sonde_type_name(s->family->type));
     sonde_json_str(out, "unit", s->family->unit);
-    sonde_json_labels(out, s);
+    sonde_export_json_labels(out, s);
     sonde_json_str(out, "process", s->process ? s->process->program : NULL);
     if (s->process) sonde_json_u64(out, "pid", s->process->pid);
     else sonde_json_str(out, "pid", NULL);

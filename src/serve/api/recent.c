@@ -243,7 +243,7 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
     }
     sonde_unlock(&r->lock);
     destroy_all(dead);
-    if (!t && !mine) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
+    if (!t && !mine) return sonde_err_memory(err);
     const int rc = mine ? recent_make(r, maker, mine, err) : 0;
     if (!rc) *out = mine ? mine : t;
     return rc;

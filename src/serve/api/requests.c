@@ -348,7 +348,7 @@ static int read_stored(const struct sonde_api_past *p, struct sifting *s, struct
     const struct sonde_store_range range = { .from_s = s->q->from_s, .to_s = s->q->to_s };
     struct sonde_store_counts counts = { 0 };
     int rc = s->q->state == SONDE_REQUESTS_DONE ? 0 : take_running(s, p->m);
-    if (rc) return sonde_err_set(err, rc, "no memory for the answer");
+    if (rc) return sonde_err_memory(err);
     rc = p->ops->requests(p->store, &range, api_requests_take, s, &counts, err);
     if (rc) return rc;
     const struct sonde_infer_run *run = s->running->infer;
@@ -381,7 +381,7 @@ int sonde_api_past_requests(const struct sonde_api_past *p, const struct sonde_r
     if (s.limit < KEPT_LEAST) s.limit = KEPT_LEAST;
     int rc = sonde_profile_create(COPIES_BYTES_MAX, &s.copies);
     if (!rc) rc = sonde_profile_create(COPIES_BYTES_MAX, &s.running);
-    rc = rc ? sonde_err_set(err, rc, "no memory for the answer") : read_stored(p, &s, out, err);
+    rc = rc ? sonde_err_memory(err) : read_stored(p, &s, out, err);
     sonde__free(s.ended);
     sonde_profile_destroy(s.running);
     sonde_profile_destroy(s.copies);
@@ -516,7 +516,7 @@ int sonde_api_heatmap(const struct sonde_api_past *p, const struct sonde_request
         map_model(p->m, &a, &counts);
     }
     if (!rc && sonde_heatmap_finish(&a.map) != 0) {
-        rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
+        rc = sonde_err_memory(err);
     }
     if (!rc) put_map(&a, &counts, out);
     sonde_heatmap_release(&a.map);

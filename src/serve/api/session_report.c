@@ -12,19 +12,6 @@
 #include "profile/format.h"
 #include "sonde/sonde.h"
 
-unsigned sonde_session_status(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_EACCES: return 403;
-    case SONDE_ENOENT: return 404;
-    case SONDE_EEXIST:
-    case SONDE_EBUSY: return 409;
-    case SONDE_EOFF: return 503;
-    default: return 500;
-    }
-}
-
 /* ---- One -------------------------------------------------------------------------------------- */
 
 /* Of a profile without a sample: what is known of it. */
@@ -47,7 +34,7 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
                          struct sonde_buf *out, struct sonde_err *err)
 {
     const struct sonde_profile_filter all = { .kind = -1 };
-    const struct sonde_bottleneck_options o = { .seconds_min = r->bottleneck_s };
+    const struct sonde_bottleneck_options o = { .seconds_min = r->agent->bottleneck_s };
     struct sonde_findings *found;
     const size_t before = out->len;
     int rc = sonde_format_find("report-json")->write(p, &all, out, err);
@@ -61,7 +48,7 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
         out->len--;
     }
     rc = sonde_bottlenecks(p, &o, &found);
-    if (rc) return sonde_err_set(err, rc, "no memory to look for bottlenecks");
+    if (rc) return sonde_err_memory(err);
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
     if (*found->note) sonde_json_str(out, "bottlenecks_note", found->note);
@@ -90,13 +77,6 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
     sonde_buf_puts(out, "}\n");
 }
 
-/* A 404 that says what there is none of, or a 500. */
-static void session_report_failed(int rc, const struct sonde_err *err, struct sonde_response *a)
-{
-    if (a->body.error) return; /* too large, or no memory: the server says it */
-    sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
-}
-
 void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
                            const char *label, int html, struct sonde_response *a)
 {
@@ -111,14 +91,14 @@ void sonde_session_picture(const struct sonde_http_request *r, const struct sond
     const struct sonde_profile_filter f = { .kind = kind };
     int rc = sonde_tree_build(p, &f, &t, &tree, &err);
     if (rc) {
-        session_report_failed(rc, &err, a);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     rc = html ? sonde_flamegraph_html(tree, &o, &a->body) : sonde_flamegraph_svg(tree, &o, &a->body);
     sonde_tree_destroy(tree);
     if (rc) {
-        sonde_err_set(&err, rc, "no memory for the picture");
-        session_report_failed(rc, &err, a);
+        rc = sonde_err_memory(&err);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
@@ -177,7 +157,7 @@ static int session_report_put_picture(const struct comparing *c,
     const int rc = html ? sonde_flamegraph_html(c->diff, &o, &a->body)
                         : sonde_flamegraph_svg(c->diff, &o, &a->body);
     a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+    return rc ? sonde_err_memory(err) : 0;
 }
 
 static int session_report_compare(struct comparing *c,
@@ -195,7 +175,7 @@ static int session_report_compare(struct comparing *c,
     }
     if (c->tree[0] && c->tree[1]) {
         const int rc = sonde_tree_diff(c->tree[0], c->tree[1], &c->diff);
-        if (rc) return sonde_err_set(err, rc, "no memory to compare");
+        if (rc) return sonde_err_memory(err);
     }
     return picture ? session_report_put_picture(c, side, html, a, err)
                    : put_comparison(c, side, format, a, err);
@@ -211,5 +191,5 @@ void sonde_session_compare(const struct sonde_http_request *r, const struct sond
     const int rc = session_report_compare(&c, side, format, a, &err);
     for (int i = 0; i < 2; i++) sonde_tree_destroy(c.tree[i]);
     sonde_tree_destroy(c.diff);
-    if (rc) session_report_failed(rc, &err, a);
+    if (rc) sonde_response_failed(a, rc, &err);
 }

@@ -24,9 +24,6 @@ void sonde_session_picture(const struct sonde_http_request *r, const struct sond
 void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
                              struct sonde_response *a);
 
-/* HTTP status of what a session, or a look at one, failed with. */
-unsigned sonde_session_status(int code);
-
 struct sonde_session_side {
     const struct sonde_profile *profile;
     const char *label;

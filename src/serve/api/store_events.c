@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "profile/profile.h"
 #include "serve/api/store.h"
-#include "serve/api/json.h"
+#include "base/json.h"
 #include "agent/marks.h"
 #include "sonde/sonde.h"
 

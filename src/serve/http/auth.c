@@ -167,7 +167,7 @@ int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_lis
         return sonde_err_set(err, SONDE_EINVAL, "server.hosts is too long");
     }
     struct sonde_auth *g = sonde__calloc(1, sizeof(*g));
-    if (!g) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!g) return sonde_err_memory(err);
     memcpy(g->token, token, strlen(token) + 1);
     memcpy(g->hosts, hosts, strlen(hosts) + 1);
     g->token_len = strlen(token);

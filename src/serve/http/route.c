@@ -1,6 +1,7 @@
 /* route.c - the table of routes, and what their handlers share. */
 #include "serve/http/route.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 
 #include "base/json.h"
 #include "serve/http/server.h"
+#include "serve/http/status.h"
+#include "sonde/sonde.h"
 #include "store/run/run.h"
 
 #define SONDE_ROUTE(id) extern const struct sonde_route sonde_route_##id;
@@ -60,10 +63,20 @@ void sonde_response_error(struct sonde_response *a, unsigned status, const char 
     va_end(args);
     a->status = status;
     a->content_type = "application/json";
+    a->packed = 0;
+    a->filename = NULL;
     sonde_buf_reset(&a->body);
     sonde_buf_putc(&a->body, '{');
     sonde_json_str(&a->body, "error", text);
     sonde_buf_puts(&a->body, "}\n");
+}
+
+void sonde_response_failed(struct sonde_response *a, int rc, const struct sonde_err *err)
+{
+    assert(rc < 0);
+    if (a->body.error) return;
+    const char *why = rc == SONDE_ENOMEM ? "the agent is out of memory" : sonde_strerror(rc);
+    sonde_response_error(a, sonde_http_status(rc), "%s", err && *err->text ? err->text : why);
 }
 
 const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r, const char *name)
@@ -77,9 +90,9 @@ const struct sonde_server_file *sonde_http_file(const struct sonde_http_request 
 struct sonde_store *sonde_http_history(const struct sonde_http_request *r)
 {
     struct sonde_store_stats stats;
-    if (r->store || !r->temporary) return r->store;
-    r->store_ops->stats(r->temporary, &stats);
-    return stats.off ? NULL : r->temporary;
+    if (r->agent->store || !r->agent->temporary) return r->agent->store;
+    r->agent->store_ops->stats(r->agent->temporary, &stats);
+    return stats.off ? NULL : r->agent->temporary;
 }
 
 const char *sonde_http_param(const struct sonde_http_request *r, const char *name)
@@ -136,7 +149,7 @@ void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
     struct sonde_err err = { "" };
     const int rc = sonde_run_save_bytes(p, &a->body, &err);
     if (rc) {
-        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     a->content_type = "application/vnd.sqlite3";

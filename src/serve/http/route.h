@@ -8,22 +8,15 @@
 #ifndef SONDE_SERVE_HTTP_ROUTE_H
 #define SONDE_SERVE_HTTP_ROUTE_H
 
-#include "analyze/health.h"
+#include "agent/agent.h"
 #include "base/buf.h"
-#include "collect/collector.h"
-#include "collect/ingest/otlp.h"
 #include "present/flamegraph/flamegraph.h"
 #include "present/web.h"
 #include "serve/http/auth.h"
-#include "agent/profiler.h"
-#include "agent/sessions.h"
 #include "serve/http/stream.h"
-#include "store/store.h"
 
-struct sonde_continuous;
 struct sonde_recent;
 struct sonde_server_file;
-struct sonde_marks;
 
 enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64, SONDE_LOCATION_MAX = 2048 };
 
@@ -40,14 +33,7 @@ struct sonde_http_request {
     const char *content_type, *content_encoding;
     int scraped;                     /* an agent asks, to show it further: it wants what is ours */
     const char *last_event_id;
-    struct sonde_collector *collector;
-    struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
-    struct sonde_sessions *sessions; /* alike */
-    const struct sonde_store_ops *store_ops;
-    struct sonde_store *store;       /* NULL = there is none */
-    struct sonde_store *temporary;   /* what was lately, where there is none: sonde_http_history */
-    struct sonde_continuous *continuous; /* NULL alike */
-    struct sonde_marks *marks;
+    const struct sonde_agent *agent; /* what is asked about; its parts have locks of their own */
     struct sonde_recent *recent;     /* what was worked out a moment ago */
     const struct sonde_profile *shown; /* what ?profile= is of, whatever it says: a file is looked at,
                                         by something that is no agent. NULL = those that are kept */
@@ -55,12 +41,8 @@ struct sonde_http_request {
     size_t file_count;
     struct sonde_streams *streams;
     const struct sonde_auth *guard;
-    struct sonde_otlp *otlp;         /* NULL = none is taken */
-    struct sonde_health_options health;
-    double bottleneck_s;             /* shorter ones are no findings; 0 = the default */
     enum sonde_flamegraph_colors colors; /* of flame graphs, and how wide a frame is at least: in … */
     double min_width[2];             /* … an SVG and in HTML */
-    double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
     int (*gone)(void *client);       /* of a slow route: 1 = the client has closed its connection, so
                                         nobody waits for the answer. NULL = it is not known */
@@ -123,6 +105,10 @@ void sonde_route_ask(const struct sonde_http_request *r, const char *target, str
 /* The answer {"error": …} with this status; anything in the body is replaced. */
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The same for a call that failed with rc: its status (status.h), and err's sentence if there is one.
+ * A body that found no memory, or is too large, stays as it is: the server says so. */
+void sonde_response_failed(struct sonde_response *a, int rc, const struct sonde_err *err);
 
 /* How a flame graph looks here. */
 struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "serve/http/param.h"
+#include "sonde/sonde.h"
 
 static int route_ask_hex_digit(char c)
 {
@@ -56,7 +57,7 @@ void sonde_route_ask(const struct sonde_http_request *from, const char *target, 
     char allow[SONDE_ALLOW_MAX];
     char *text = sonde__strdup(target);
     if (!text) {
-        sonde_response_error(a, 500, "out of memory");
+        sonde_response_failed(a, SONDE_ENOMEM, NULL);
         return;
     }
     char *query = strchr(text, '?');

@@ -12,16 +12,16 @@
  * its own name to 127.0.0.1 is told by its Host header, a script by its Origin, and what starts
  * something or samples is refused to whatever else such a page makes a browser fetch
  * (Sec-Fetch-Site). */
-#include "base/array.h"
-#include "base/clock.h"
 #include "serve/http/server_private.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "serve/http/listen.h"
 
@@ -92,8 +92,6 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
 static void server_release(struct sonde_server *s)
 {
     sonde_recent_destroy(s->recent);
-    sonde_marks_destroy(s->marks);
-    sonde_sessions_destroy(s->sessions);
     sonde_auth_destroy(s->guard);
     sonde_rate_destroy(s->rate);
     sonde_conns_destroy(s->quiet);
@@ -125,11 +123,8 @@ static int server_prepare(struct sonde_server *s, const struct sonde_server_opti
     s->quiet = sonde_conns_create(connections_max(l), l->idle_s + l->request_s, l->answer_s);
     if (l->rate_per_s > 0) s->rate = sonde_rate_create(l->rate_per_s, l->rate_burst);
     if (!s->quiet || (l->rate_per_s > 0 && !s->rate) ||
-        sonde_marks_create(o->store_ops, o->store, &s->marks) != 0 ||
         sonde_recent_create(RECENT_BYTES_MAX, RECENT_S, &s->recent) != 0 ||
-        sonde_streams_create(o->collector, l->streams, &s->streams) != 0 ||
-        (o->profiler &&
-         sonde_sessions_create(o->profiler, o->store_ops, o->store, &s->sessions) != 0)) {
+        sonde_streams_create(o->agent->collector, l->streams, &s->streams) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
     }
     return rc;
@@ -138,6 +133,7 @@ static int server_prepare(struct sonde_server *s, const struct sonde_server_opti
 int sonde_server_start(const struct sonde_server_options *options, struct sonde_server **out,
                        struct sonde_err *err)
 {
+    assert(options->agent && options->agent->collector);
     struct sonde_listen where = { 0 };
     int fd = -1, rc = 0;
     if (!options->url) {
@@ -155,22 +151,10 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
         server_release(s);
         return rc;
     }
-    s->started_s = sonde_clock_s(CLOCK_REALTIME);
-    s->collector = options->collector;
-    s->profiler = options->profiler;
-    s->health = options->health;
+    s->agent = options->agent;
     s->pictures = options->pictures;
-    s->store_ops = options->store_ops;
-    s->temporary = options->temporary;
-    s->store = options->store;
-    s->continuous = options->continuous;
-    s->otlp = options->otlp;
     s->files = options->files;
     s->file_count = options->file_count;
-    s->bottleneck_s = options->bottleneck_s;
-    if (s->sessions) {
-        sonde_sessions_set_findings(s->sessions, options->no_findings, options->bottleneck_s);
-    }
     s->adopts = options->url != NULL;
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
     else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));
@@ -228,7 +212,7 @@ const char *sonde_server_url(const struct sonde_server *s) { return s->url; }
 void sonde_server_stop(struct sonde_server *s)
 {
     if (!s) return;
-    if (s->profiler) sonde_profiler_cancel(s->profiler);
+    if (s->agent->profiler) sonde_profiler_cancel(s->agent->profiler);
     sonde_lock(&s->lock);
     s->stopping = 1;
     while (s->workers) sonde_cond_wait(&s->idle, &s->lock);

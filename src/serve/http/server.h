@@ -3,18 +3,13 @@
 #ifndef SONDE_SERVE_HTTP_SERVER_H
 #define SONDE_SERVE_HTTP_SERVER_H
 
-#include "analyze/health.h"
+#include "agent/agent.h"
 #include "base/err.h"
-#include "collect/collector.h"
-#include "collect/ingest/otlp.h"
 #include "present/flamegraph/flamegraph.h"
 #include "serve/http/caller.h"
 #include "serve/http/auth.h"
-#include "agent/profiler.h"
-#include "store/store.h"
 
 struct sonde_server;
-struct sonde_continuous;
 
 /* What a client may use. 0 = the default of the setting of that name; of rate_per_s: no limit. */
 struct sonde_server_limits {
@@ -46,22 +41,12 @@ struct sonde_server_file {
 struct sonde_server_options {
     const char *listen;                /* "127.0.0.1:6060", "[::1]:6060"; port 0 = any free */
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
-    struct sonde_collector *collector; /* borrowed; must outlive the server */
-    struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
-    const struct sonde_store_ops *store_ops;
-    struct sonde_store *store;         /* alike; NULL = there is none */
-    struct sonde_store *temporary;     /* alike: instead of it, and gone with the agent; NULL = only
-                                          what is in memory is known */
-    struct sonde_continuous *continuous; /* alike; NULL = none */
-    struct sonde_otlp *otlp;           /* alike; NULL = OTLP is not taken */
+    const struct sonde_agent *agent;   /* borrowed; must outlive the server, with all its parts */
     const struct sonde_server_file *files; /* alike; profiles of files */
     size_t file_count;
-    struct sonde_health_options health; /* when /health is not well */
     struct sonde_auth_options guard;
     struct sonde_server_limits limits;
     struct sonde_server_pictures pictures;
-    double bottleneck_s;               /* shorter ones are no findings; 0 = the default … */
-    int no_findings;                   /* … and what is kept is not searched for them */
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;
     const char *url;                   /* set = it listens nowhere and serves only what it adopts;

@@ -182,19 +182,13 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
 {
     const struct sonde_server *s = c->server;
     *r = (struct sonde_http_request){ .path = route->path, .name = name, .body = "",
-                                 .collector = s->collector, .profiler = s->profiler,
-                                 .store_ops = s->store_ops, .store = s->store,
-                                 .temporary = s->temporary,
-                                 .health = s->health, .bottleneck_s = s->bottleneck_s,
-                                 .colors = s->pictures.colors,
-                                 .min_width = { s->pictures.min_width,
-                                                s->pictures.min_width_html },
-                                 .continuous = s->continuous, .sessions = s->sessions,
-                                 .recent = s->recent, .marks = s->marks, .files = s->files,
-                                 .file_count = s->file_count,
-                                 .streams = s->streams,
-                                 .otlp = s->otlp, .guard = s->guard,
-                                 .started_s = s->started_s, .url = s->url };
+                                      .agent = s->agent, .recent = s->recent,
+                                      .files = s->files, .file_count = s->file_count,
+                                      .streams = s->streams, .guard = s->guard,
+                                      .colors = s->pictures.colors,
+                                      .min_width = { s->pictures.min_width,
+                                                     s->pictures.min_width_html },
+                                      .url = s->url };
     struct parsing parsing = { r, NULL };
     MHD_get_connection_values_n(c->connection, MHD_GET_ARGUMENT_KIND, server_admit_add_param,
                                 &parsing);

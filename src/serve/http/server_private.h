@@ -12,11 +12,9 @@
 #include "base/lock.h"
 #include "serve/http/connections.h"
 #include "serve/http/rate.h"
-#include "agent/marks.h"
 #include "serve/api/recent.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"
-#include "agent/sessions.h"
 #include "serve/http/stream.h"
 #include "serve/http/tls.h"
 
@@ -24,20 +22,10 @@ enum { SONDE_ANSWER_MIB_MAX = 1024 };
 
 struct sonde_server {
     struct MHD_Daemon *daemon;
-    struct sonde_collector *collector;
-    struct sonde_profiler *profiler;
-    struct sonde_health_options health;
+    const struct sonde_agent *agent; /* borrowed */
     struct sonde_server_pictures pictures;
-    double bottleneck_s;
-    const struct sonde_store_ops *store_ops;
-    struct sonde_store *temporary;
-    struct sonde_store *store;
-    struct sonde_continuous *continuous;
-    struct sonde_sessions *sessions;   /* NULL = no profiles are taken */
-    struct sonde_otlp *otlp;
     const struct sonde_server_file *files;
     size_t file_count;
-    struct sonde_marks *marks;
     struct sonde_recent *recent; /* what routes worked out a moment ago */
     int adopts;              /* all connections are adopted ones */
     struct sonde_lock lock;    /* of the two below */
@@ -50,7 +38,6 @@ struct sonde_server {
     struct sonde_server_limits limits;
     size_t held;             /* bytes of large bodies and answers on their way; atomic */
     struct sonde_tls tls;
-    double started_s;
     char url[80];
 };
 

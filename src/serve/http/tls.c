@@ -31,7 +31,7 @@ static int read_pem(const char *path, const char *mark, int secret, char **out,
     } else if (secret && st.st_mode & (S_IRWXG | S_IRWXO)) {
         rc = sonde_err_set(err, SONDE_EINVAL, "the key '%s' is open to others: chmod 600 it", path);
     } else if (!(text = sonde__alloc((size_t)st.st_size + 1))) {
-        rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        rc = sonde_err_memory(err);
     } else if ((n = read(fd, text, (size_t)st.st_size)) < 0) {
         rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
     } else {

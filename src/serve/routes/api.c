@@ -31,10 +31,11 @@ static int route_api_parse_range(const struct sonde_http_request *r, struct sond
 
 /* ---- Routes ------------------------------------------------------------------------------- */
 
-/* What went wrong in the store, as a status. */
+/* The store knows better than the server what to ask for instead of what does not fit. */
 static void store_error(struct sonde_response *a, int rc, const struct sonde_err *err)
 {
-    sonde_response_error(a, rc == SONDE_EFULL ? 400 : 500, "%s", err->text);
+    sonde_buf_reset(&a->body);
+    sonde_response_failed(a, rc, err);
 }
 
 static void query_store(const struct sonde_http_request *r, struct sonde_store *s,
@@ -45,7 +46,7 @@ static void query_store(const struct sonde_http_request *r, struct sonde_store *
         .to_s = q->to_s, .step_s = step_s, .series_max = q->limit,
     };
     struct sonde_err err = { "" };
-    const int rc = sonde_api_stored(r->store_ops, s, &stored, &a->body, &err);
+    const int rc = sonde_api_stored(r->agent->store_ops, s, &stored, &a->body, &err);
     if (rc) store_error(a, rc, &err);
 }
 
@@ -76,7 +77,7 @@ static void route_api_query(const struct sonde_http_request *r, struct sonde_res
     q.filter_count = f.count;
     q.limit = limit;
     q.history = history;
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     struct sonde_store *s = sonde_http_history(r);
     if (s && (step_s > 0 || (q.from_s > 0 && is_older(m, q.from_s)))) {
         query_store(r, s, a, &q, step_s);
@@ -111,7 +112,7 @@ static void route_api_series(const struct sonde_http_request *r, struct sonde_re
     if (!route_api_parse_one(r, a, &f) || !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;
     }
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     sonde_api_series(m, &f.filter[0], limit, &a->body);
     sonde_rwunlock(&m->lock);
@@ -132,7 +133,7 @@ static void export_range(const struct sonde_http_request *r, struct sonde_respon
         sonde_response_error(a, 400, "parameter from: there is no history to read from; start the agent "
                                      "with --store FILE");
     } else {
-        const int rc = sonde_transfer_export(r->store_ops, s, q,
+        const int rc = sonde_transfer_export(r->agent->store_ops, s, q,
                                              (enum sonde_transfer_format)which, &a->body, &result,
                                              &err);
         if (rc) store_error(a, rc, &err);
@@ -151,7 +152,7 @@ static void route_api_export(const struct sonde_http_request *r, struct sonde_re
         export_range(r, a, format, &q);
         return;
     }
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     format->render(m, &f.filter[0], &a->body);
     sonde_rwunlock(&m->lock);
@@ -160,7 +161,7 @@ static void route_api_export(const struct sonde_http_request *r, struct sonde_re
 
 static void route_api_processes(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     sonde_api_processes(m, &a->body);
     sonde_rwunlock(&m->lock);
@@ -169,11 +170,11 @@ static void route_api_processes(const struct sonde_http_request *r, struct sonde
 static void route_api_runs(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    if (!r->store) { /* as with findings: a list of none */
+    if (!r->agent->store) { /* as with findings: a list of none */
         sonde_buf_puts(&a->body, "{\"runs\":[],\"store\":null}\n");
         return;
     }
-    const int rc = sonde_api_runs(r->store_ops, r->store, &a->body, &err);
+    const int rc = sonde_api_runs(r->agent->store_ops, r->agent->store, &a->body, &err);
     if (rc) store_error(a, rc, &err);
 }
 
@@ -183,7 +184,8 @@ static int spans_are_older(const struct sonde_http_request *r, struct sonde_mode
     sonde_rdlock(&m->lock);
     const int full = m->span_next >= m->spans_max;
     const struct sonde_model_span *oldest = full ? &m->spans[m->span_next % m->spans_max] : NULL;
-    const int older = from_s < r->started_s || (oldest && from_s < (double)oldest->start_ns * 1e-9);
+    const int older = from_s < r->agent->started_s ||
+                      (oldest && from_s < (double)oldest->start_ns * 1e-9);
     sonde_rwunlock(&m->lock);
     return older;
 }
@@ -206,11 +208,11 @@ static void route_api_spans(const struct sonde_http_request *r, struct sonde_res
     }
     q.pid = (uint32_t)pid;
     q.limit = limit;
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     struct sonde_store *s = sonde_http_history(r);
     if (s && q.from_s > 0 && spans_are_older(r, m, q.from_s)) {
         struct sonde_err err = { "" };
-        const int rc = sonde_api_stored_spans(r->store_ops, s, &q, &a->body, &err);
+        const int rc = sonde_api_stored_spans(r->agent->store_ops, s, &q, &a->body, &err);
         if (rc) store_error(a, rc, &err);
         return;
     }

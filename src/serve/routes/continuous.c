@@ -6,27 +6,15 @@
 
 enum { BODY_MAX = 4096 };
 
-static unsigned route_continuous_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_EBUSY:
-    case SONDE_EOFF: return 409;
-    default: return 500;
-    }
-}
-
 static void route_continuous_show(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    if (!r->continuous) {
+    if (!r->agent->continuous) {
         sonde_response_error(a, 404, "this agent does not profile continuously");
         return;
     }
-    const int rc = sonde_continuous_json(r->continuous, &a->body, &err);
-    if (rc && !a->body.error) {
-        sonde_response_error(a, route_continuous_status_of(rc), "%s", err.text);
-    }
+    const int rc = sonde_continuous_json(r->agent->continuous, &a->body, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_continuous_change(const struct sonde_http_request *r, struct sonde_response *a)
@@ -34,8 +22,10 @@ static void route_continuous_change(const struct sonde_http_request *r, struct s
     struct sonde_continuous_change wanted;
     struct sonde_err err = { "" };
     int rc = sonde_continuous_parse(r->body, r->body_len, &wanted, &err);
-    if (!rc && r->continuous) rc = sonde_continuous_apply(r->continuous, &wanted, &err);
-    if (rc) sonde_response_error(a, route_continuous_status_of(rc), "%s", err.text);
+    if (!rc && r->agent->continuous) rc = sonde_continuous_apply(r->agent->continuous, &wanted, &err);
+    /* Not the 503 of EOFF: nothing can be sampled here, and trying again later does not help. */
+    if (rc == SONDE_EOFF) sonde_response_error(a, 409, "%s", err.text);
+    else if (rc) sonde_response_failed(a, rc, &err);
     else route_continuous_show(r, a);
 }
 

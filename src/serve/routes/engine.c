@@ -5,11 +5,11 @@
 
 static void route_engine_get(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     const int rc = sonde_api_engine(m, &a->body);
     sonde_rwunlock(&m->lock);
-    if (rc) sonde_response_error(a, 500, "no memory for the answer");
+    if (rc) sonde_response_failed(a, rc, NULL);
 }
 
 extern const struct sonde_route sonde_route_api_engine;

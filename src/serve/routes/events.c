@@ -176,14 +176,16 @@ static int route_events_gather(const struct sonde_http_request *r, struct events
 {
     const struct sonde_store_range range = { .from_s = all->from_s, .to_s = all->to_s };
     const struct sonde_store_ops *ops = NULL;
+    const struct sonde_agent *g = r->agent;
     int memory, rc = 0;
-    gather_model(all, sonde_collector_model(r->collector));
-    if (r->marks) rc = sonde_marks_each(r->marks, &range, gather_mark, all, err);
-    if (!rc && r->store) rc = r->store_ops->findings(r->store, &range, gather_finding, all, err);
-    if (!rc && r->store) rc = r->store_ops->runs(r->store, gather_run, all, err);
-    struct sonde_store *kept = r->sessions ? sonde_sessions_store(r->sessions, &ops, &memory) : NULL;
+    gather_model(all, sonde_collector_model(g->collector));
+    if (g->marks) rc = sonde_marks_each(g->marks, &range, gather_mark, all, err);
+    if (!rc && g->store) rc = g->store_ops->findings(g->store, &range, gather_finding, all, err);
+    if (!rc && g->store) rc = g->store_ops->runs(g->store, gather_run, all, err);
+    struct sonde_store *kept =
+        g->sessions ? sonde_sessions_store(g->sessions, &ops, &memory) : NULL;
     if (!rc && kept) rc = ops->profiles(kept, NULL, route_events_gather_profile, all, err);
-    return !rc && all->failed ? sonde_err_set(err, SONDE_ENOMEM, "no memory for the events") : rc;
+    return !rc && all->failed ? sonde_err_memory(err) : rc;
 }
 
 /* ---- Answering ----------------------------------------------------------------------------------- */
@@ -225,7 +227,7 @@ static void events_list(const struct sonde_http_request *r, struct sonde_respons
     }
     const int rc = route_events_gather(r, &all, &err);
     if (rc) {
-        sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
     } else {
         if (all.count) qsort(all.list, all.count, sizeof(all.list[0]), newest_first);
         sonde_buf_putc(&a->body, '{');
@@ -249,9 +251,9 @@ static void mark_add(const struct sonde_http_request *r, struct sonde_response *
     struct sonde_err err = { "" };
     uint64_t id = 0;
     int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark, text, &err);
-    if (!rc) rc = sonde_marks_add(r->marks, &mark, &id, &err);
+    if (!rc) rc = sonde_marks_add(r->agent->marks, &mark, &id, &err);
     if (rc) {
-        sonde_response_error(a, rc == SONDE_EINVAL ? 400 : 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     char name[24];
@@ -274,9 +276,9 @@ static void mark_delete(const struct sonde_http_request *r, struct sonde_respons
                              r->name);
         return;
     }
-    const int rc = sonde_marks_delete(r->marks, id, &err);
+    const int rc = sonde_marks_delete(r->agent->marks, id, &err);
     if (rc) {
-        sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_buf_printf(&a->body, "{\"deleted\":\"%llu\"}\n", id);
@@ -301,7 +303,7 @@ const struct sonde_route sonde_route_api_marks = {
     .body_max = BODY_MAX,
     .handle = mark_add,
     .keys = "id,time,end",
-    .statuses = "201",
+    .statuses = "201,503",
     .body = "{\"type\":\"object\",\"properties\":{"
             "\"text\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":500},"
             "\"time\":{\"type\":[\"number\",\"null\"],\"description\":\"Unix seconds; now unless "

@@ -31,7 +31,7 @@ static int make_view(const struct sonde_api_flame_query *q, const struct sonde_a
     *out = (struct route_flame_view){ .tree = t->tree };
     if (q->invert) {
         rc = sonde_tree_invert(t->tree, q->nodes, &focus, &out->own);
-        if (rc) sonde_err_set(err, rc, "no memory to invert the flame graph");
+        if (rc) rc = sonde_err_memory(err);
     } else if (focus.count && t->tree->min_share > 0 && !q->fold && !q->has_base) {
         const struct sonde_profile_filter f = sonde_api_flame_filter(q, &q->side);
         const struct sonde_tree_options o = { .by_module = 1, .nodes_max = q->nodes };
@@ -147,7 +147,7 @@ static int route_flame_answer(const struct sonde_http_request *r,
     const struct sonde_flamegraph_part part = { .nodes_max = q->nodes, .under = v.under,
                                                 .functions = q->functions ? t->tree : NULL };
     rc = sonde_flamegraph_data(v.tree, &look, &part, &a->body);
-    if (rc) sonde_err_set(err, rc, "no memory for the flame graph");
+    if (rc) rc = sonde_err_memory(err);
     if (!rc) put_about(q, t, &v, &a->body);
     if (!rc) sonde_buf_puts(&a->body, "}\n");
     sonde_tree_destroy(v.own);
@@ -178,8 +178,8 @@ static void route_flame_flamegraph(const struct sonde_http_request *r, struct so
         if (!rc) rc = route_flame_answer(r, &q, sonde_recent_get(tree), a, &err);
         if (rc == SONDE_ENOENT && q.empty) {
             route_flame_put_empty(&q, err.text, &a->body);
-        } else if (rc && !a->body.error) {
-            sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        } else if (rc) {
+            sonde_response_failed(a, rc, &err);
         }
         sonde_recent_give(tree);
     }

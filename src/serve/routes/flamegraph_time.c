@@ -28,9 +28,7 @@ route_flame_time_answer(const struct sonde_http_request *r, struct sonde_respons
     if (sonde_api_flame_read(r, a, &q)) {
         int rc = sonde_api_flame_source(r, &q, &q.side, &source, &err);
         if (!rc) rc = put(r, a, &q, sonde_recent_get(source), &err);
-        if (rc && !a->body.error) {
-            sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
-        }
+        if (rc) sonde_response_failed(a, rc, &err);
         sonde_recent_give(source);
     }
     sonde_api_flame_release(&q);
@@ -114,7 +112,7 @@ static int route_flame_time_put(const struct sonde_http_request *r, struct sonde
                        .step_ns = fmax((to_s - from_s) * 1e9 / (double)buckets, 1),
                        .buckets = (size_t)buckets };
     s.weights = sonde__calloc(SONDE_SAMPLE_KIND_COUNT * s.buckets, sizeof(*s.weights));
-    if (!s.weights) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
+    if (!s.weights) return sonde_err_memory(err);
     const int rc = strip_fill(&s, q, src->profile, err);
     int kind = q->kind;
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT && kind < 0; k++) {
@@ -185,7 +183,7 @@ static int find_samples(struct route_flame_time_listing *l, const struct sonde_p
         if (p->samples[i].time_ns && sonde_profile_matches(m, i)) l->samples[l->all++] = i;
     }
     sonde_profile_match_destroy(m);
-    if (!l->samples) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
+    if (!l->samples) return sonde_err_memory(err);
     qsort_r(l->samples, l->all, sizeof(*l->samples), route_flame_time_by_time,
             (void *)(uintptr_t)p);
     l->count = l->all < limit ? l->all : limit;
@@ -307,7 +305,7 @@ static int route_flame_time_put_samples(const struct sonde_http_request *r,
     const struct sonde_profile_filter f = sonde_api_flame_filter(q, &q->side);
     if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return 0;
     int rc = listing_init(&l);
-    if (rc) sonde_err_set(err, rc, "no memory for the answer");
+    if (rc) rc = sonde_err_memory(err);
     if (!rc) rc = find_samples(&l, &f, (uint32_t)limit, err);
     if (!rc) {
         struct sonde_buf *out = &a->body;
@@ -324,7 +322,7 @@ static int route_flame_time_put_samples(const struct sonde_http_request *r,
         sonde_json_u64(out, "all", l.all);
         sonde_json_bool(out, "truncated", l.count < l.all);
         sonde_buf_puts(out, "}\n");
-        if (rc) sonde_err_set(err, rc, "no memory for the answer");
+        if (rc) rc = sonde_err_memory(err);
     }
     listing_release(&l);
     return rc;

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/strip.h"
-#include "serve/api/json.h"
+#include "base/json.h"
 #include "serve/http/route.h"
 
 enum { REFUSALS_SHOWN = 20 };
@@ -29,7 +29,7 @@ static void route_health_livez(const struct sonde_http_request *r, struct sonde_
 
 static void route_health_readyz(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     double age;
     sonde_rdlock(&m->lock);
     const char *state = collector_state(m, &age);
@@ -136,8 +136,8 @@ static void route_health_healthz(const struct sonde_http_request *r, struct sond
 {
     struct sonde_collector_refusal refused[REFUSALS_SHOWN];
     struct counts c = { 0 };
-    const size_t refusals = sonde_collector_refusals(r->collector, refused, REFUSALS_SHOWN);
-    route_health_count(sonde_collector_model(r->collector), &c);
+    const size_t refusals = sonde_collector_refusals(r->agent->collector, refused, REFUSALS_SHOWN);
+    route_health_count(sonde_collector_model(r->agent->collector), &c);
     if (r->file_count) c.state = "ok"; /* `sonde view` reads nothing: all is there */
     const int fresh = c.state[0] == 'o';
     const int degraded =
@@ -145,7 +145,7 @@ static void route_health_healthz(const struct sonde_http_request *r, struct sond
     a->status = fresh ? 200 : 503;
     sonde_buf_putc(&a->body, '{');
     sonde_json_str(&a->body, "status", fresh && degraded ? "degraded" : c.state);
-    const double up_s = sonde_clock_s(CLOCK_REALTIME) - r->started_s;
+    const double up_s = sonde_clock_s(CLOCK_REALTIME) - r->agent->started_s;
     sonde_json_num(&a->body, "uptime_s", fmax(0, round(up_s * 1e3) / 1e3));
     sonde_json_u64(&a->body, "ticks", c.ticks);
     sonde_json_num(&a->body, "last_tick_age_s", c.age);

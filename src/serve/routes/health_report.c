@@ -10,7 +10,7 @@
 
 #include "analyze/health.h"
 #include "base/clock.h"
-#include "serve/api/json.h"
+#include "base/json.h"
 #include "serve/http/route.h"
 
 enum { REASONS_MAX = 8, REASON_MAX = 320 };
@@ -69,9 +69,9 @@ static void route_health_report_judge(struct route_health_report_state *p, const
     else if (p->age_s > 3 * p->interval_s + 2) {
         route_health_report_reason(p, &p->failing, "nothing was read for %.0f s", p->age_s);
     }
-    judge_requests(p, &r->health);
+    judge_requests(p, &r->agent->health);
     const double used = 1 - h->memory_available / h->memory_total;
-    if (r->health.memory_ratio_max > 0 && used > r->health.memory_ratio_max) {
+    if (r->agent->health.memory_ratio_max > 0 && used > r->agent->health.memory_ratio_max) {
         route_health_report_reason(p, &p->degraded, "%.0f %% of the machine's memory is in use",
                                    used * 100);
     }
@@ -136,17 +136,19 @@ static void route_health_report_put_components(struct sonde_buf *out, const stru
     sonde_json_num(out, "last_tick_age_s", p->age_s);
     sonde_json_close(out, '}');
     sonde_json_key_open(out, "store", '{');
-    sonde_json_str(out, "status", !r->store ? "off" : p->store.failing_since_s > 0 ? "failing" : "ok");
-    if (r->store) {
+    sonde_json_str(out, "status", !r->agent->store                ? "off"
+                                  : p->store.failing_since_s > 0 ? "failing"
+                                                                 : "ok");
+    if (r->agent->store) {
         sonde_json_time(out, "failing_since", p->store.failing_since_s);
         sonde_json_u64(out, "dropped_ticks", p->store.dropped_ticks);
         sonde_json_str(out, "problem", p->store.failing_since_s > 0 ? p->store.problem : NULL);
     }
     sonde_json_close(out, '}');
-    put_front(out, p, &r->health);
+    put_front(out, p, &r->agent->health);
     sonde_json_key_open(out, "profiler", '{');
-    sonde_json_str(out, "status", r->profiler ? "ok" : "off");
-    sonde_json_bool(out, "continuous", r->continuous != NULL);
+    sonde_json_str(out, "status", r->agent->profiler ? "ok" : "off");
+    sonde_json_bool(out, "continuous", r->agent->continuous != NULL);
     sonde_json_close(out, '}');
     sonde_json_close(out, '}');
 }
@@ -170,8 +172,9 @@ static void put_flat(struct sonde_buf *out, const struct route_health_report_sta
 static void route_health_report_health(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const char *format = sonde_http_param(r, "format");
-    struct sonde_model *m = sonde_collector_model(r->collector);
-    const double window_s = r->health.window_s > 0 ? r->health.window_s : WINDOW_DEFAULT_S;
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
+    const double asked_s = r->agent->health.window_s;
+    const double window_s = asked_s > 0 ? asked_s : WINDOW_DEFAULT_S;
     struct route_health_report_state p = { .age_s = NAN };
     sonde_rdlock(&m->lock);
     const int rc = sonde_health_measure(m, window_s, &p.h);
@@ -182,7 +185,7 @@ static void route_health_report_health(const struct sonde_http_request *r, struc
         a->body.error = rc;
         return;
     }
-    if (r->store) r->store_ops->stats(r->store, &p.store);
+    if (r->agent->store) r->agent->store_ops->stats(r->agent->store, &p.store);
     route_health_report_judge(&p, r);
     struct sonde_buf *out = &a->body;
     a->status = p.failing ? 503 : 200;

@@ -13,15 +13,6 @@
 #define PID_MAX 4194304u
 #define LIMIT_MAX 100000u
 
-static unsigned route_heap_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_ENOENT: return 404;
-    default: return 500;
-    }
-}
-
 /* 0: the answer is in a. */
 static int route_heap_process_of(const struct sonde_http_request *r, struct sonde_response *a,
                                  uint32_t *out)
@@ -29,7 +20,7 @@ static int route_heap_process_of(const struct sonde_http_request *r, struct sond
     uint64_t pid = 0;
     if (!sonde_http_count(r, a, "pid", PID_MAX, &pid)) return 0;
     *out = (uint32_t)pid;
-    if (r->profiler) return 1;
+    if (r->agent->profiler) return 1;
     sonde_response_error(a, 404, "this agent takes no profiles");
     return 0;
 }
@@ -42,8 +33,8 @@ static struct sonde_profile *route_heap_take(const struct sonde_http_request *r,
     struct sonde_err err = { "" };
     uint32_t pid;
     if (!route_heap_process_of(r, a, &pid)) return NULL;
-    const int rc = sonde_profiler_heap(r->profiler, pid, one, &p, &err);
-    if (rc) sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
+    const int rc = sonde_profiler_heap(r->agent->profiler, pid, one, &p, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
     return rc ? NULL : p;
 }
 
@@ -54,7 +45,7 @@ static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a
     struct sonde_err err = { "" };
     const int rc = format->write(p, &all, &a->body, &err);
     if (rc) {
-        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     a->content_type = format->content_type;
@@ -92,13 +83,8 @@ static void answer_report(const struct sonde_profile *p, enum sonde_report_style
                                             .limit = (size_t)limit };
     struct sonde_err err = { "" };
     const int rc = sonde_profile_report(p, &o, &a->body, &err);
-    if (rc == SONDE_ENOENT) {
-        sonde_response_error(a, 404, "%s", err.text);
-    } else if (rc) {
-        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
-    } else {
-        a->content_type = types[style];
-    }
+    if (rc) sonde_response_failed(a, rc, &err);
+    else a->content_type = types[style];
 }
 
 static void admin_profile_memory(const struct sonde_http_request *r, struct sonde_response *a)
@@ -115,7 +101,7 @@ static void admin_profile_memory(const struct sonde_http_request *r, struct sond
     if (style < 0) answer_pprof(p, a);
     else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
     if (!keep || keep[0] == '1') {
-        sonde_session_keep_answer(r->sessions, "on-demand-memory", "memory", p, a);
+        sonde_session_keep_answer(r->agent->sessions, "on-demand-memory", "memory", p, a);
     }
     sonde_profile_destroy(p);
 }
@@ -126,9 +112,9 @@ static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_
     uint32_t pid;
     size_t count = 0;
     if (!route_heap_process_of(r, a, &pid)) return;
-    const int rc = sonde_profiler_mark(r->profiler, pid, &count, &err);
+    const int rc = sonde_profiler_mark(r->agent->profiler, pid, &count, &err);
     if (rc) {
-        sonde_response_error(a, route_heap_status_of(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_buf_putc(&a->body, '{');

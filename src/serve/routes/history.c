@@ -17,21 +17,13 @@ enum { LIMIT_DEFAULT = 500 };
 #define TIME_MAX 1e11
 #define RECENT_S 120.0 /* flush_seconds is less than that */
 
-static unsigned route_history_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_ENOENT: return 404;
-    default: return 500;
-    }
-}
-
 /* What is kept, be it only in memory; NULL = nothing is. */
 static struct sonde_store *route_history_store_of(const struct sonde_http_request *r,
                                                   const struct sonde_store_ops **ops)
 {
-    *ops = r->store_ops;
-    return r->continuous ? sonde_continuous_store(r->continuous, ops) : r->store;
+    const struct sonde_agent *a = r->agent;
+    *ops = a->store_ops;
+    return a->continuous ? sonde_continuous_store(a->continuous, ops) : a->store;
 }
 
 /* 0: the answer is in a. */
@@ -50,7 +42,7 @@ static int route_history_query_of(const struct sonde_http_request *r, struct son
         sonde_response_error(a, 400, "parameter to: it is before from");
         return 0;
     }
-    if (r->continuous || r->store) return 1;
+    if (r->agent->continuous || r->agent->store) return 1;
     sonde_response_error(a, 404, "this agent does not profile continuously");
     return 0;
 }
@@ -68,7 +60,7 @@ static void route_history_list(const struct sonde_http_request *r, struct sonde_
     q.heap = type && !strcmp(type, "memory");
     struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &a->body, &err);
-    if (rc && !a->body.error) sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */
@@ -89,7 +81,7 @@ static int route_history_picture(const struct sonde_http_request *r, const struc
     if (rc) return rc;
     rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
     sonde_tree_destroy(tree);
-    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+    return rc ? sonde_err_memory(err) : 0;
 }
 
 static int route_history_render(const struct sonde_http_request *r, const struct sonde_profile *p,
@@ -130,11 +122,7 @@ static void route_history_answer(const struct sonde_http_request *r, const struc
         return;
     }
     const int rc = route_history_render(r, p, &f, name ? name : "json", a, &err);
-    if (!rc) return;
-    a->packed = 0;
-    a->filename = NULL;
-    a->content_type = NULL;
-    if (!a->body.error) sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_history_merged(const struct sonde_http_request *r, struct sonde_response *a)
@@ -147,13 +135,14 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
     if (!route_history_query_of(r, a, &q)) return;
     q.heap = is_standing(type);
     /* Up to now: what was sampled since it was written last, too. */
-    if (r->continuous && (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
-        sonde_continuous_flush(r->continuous);
+    if (r->agent->continuous &&
+        (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
+        sonde_continuous_flush(r->agent->continuous);
     }
     struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {
-        sonde_response_error(a, route_history_status_of(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     route_history_answer(r, p, type, a);

@@ -33,7 +33,7 @@ static int state_find(const char *name)
 
 static struct sonde_api_past past_of(const struct sonde_http_request *r)
 {
-    return (struct sonde_api_past){ sonde_collector_model(r->collector), r->store_ops,
+    return (struct sonde_api_past){ sonde_collector_model(r->agent->collector), r->agent->store_ops,
                                     sonde_http_history(r) };
 }
 
@@ -107,7 +107,7 @@ static void route_infer_requests(const struct sonde_http_request *r, struct sond
         (enum sonde_requests_state)route_infer_word_of(r, "state", state_find, SONDE_REQUESTS_ALL);
     const struct sonde_api_past past = past_of(r);
     const int rc = sonde_api_past_requests(&past, &q, &a->body, &err);
-    if (rc) sonde_response_error(a, 500, "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_infer_request(const struct sonde_http_request *r, struct sonde_response *a)
@@ -117,7 +117,7 @@ static void route_infer_request(const struct sonde_http_request *r, struct sonde
     const int found = sonde_api_past_request(&past, r->name, &a->body, &err);
     if (found > 0 || a->body.error) return;
     if (found < 0) {
-        sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, found, &err);
         return;
     }
     sonde_response_error(a, 404, "there is no request \"%.100s\", or it is no longer kept; "
@@ -141,14 +141,14 @@ static void route_infer_heatmap(const struct sonde_http_request *r, struct sonde
     if (q.metric == SONDE_METRIC_NONE) q.metric = SONDE_METRIC_TTFT;
     const struct sonde_api_past past = past_of(r);
     const int rc = sonde_api_heatmap(&past, &q, (uint32_t)columns, (uint32_t)rows, &a->body, &err);
-    if (rc) sonde_response_error(a, 500, "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_infer_inference(const struct sonde_http_request *r, struct sonde_response *a)
 {
     double window_s = 0;
     if (!sonde_http_number(r, a, "window", 0.001, 86400, &window_s)) return;
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     sonde_api_inference(m, window_s, &a->body);
     sonde_rwunlock(&m->lock);
@@ -156,7 +156,7 @@ static void route_infer_inference(const struct sonde_http_request *r, struct son
 
 static void route_infer_reset(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_wrlock(&m->lock);
     struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (x) sonde_infer_reset(x, m->now_s);
@@ -167,7 +167,7 @@ static void route_infer_reset(const struct sonde_http_request *r, struct sonde_r
 
 static void route_infer_shared(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     const int found = sonde_api_shared(m, r->name, &a->body);
     sonde_rwunlock(&m->lock);

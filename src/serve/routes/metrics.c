@@ -3,6 +3,9 @@
 
 #include "serve/http/accept.h"
 #include "serve/http/route.h"
+#include "sonde/sonde.h"
+
+enum { NAMES_MAX = 1 << 16 };
 
 static int route_metrics_is_name(const char *param)
 {
@@ -23,13 +26,15 @@ static void route_metrics_handle(const struct sonde_http_request *r, struct sond
 {
     const struct sonde_export_ops *format = sonde_accept_metrics(r->accept);
     struct sonde_buf names;
-    sonde_buf_init(&names, 1 << 16);
+    sonde_buf_init(&names, NAMES_MAX);
     route_metrics_join_names(r, &names);
-    if (names.error) {
-        sonde_response_error(a, 500, "out of memory");
+    if (names.error == SONDE_EFULL) {
+        sonde_response_error(a, 400, "parameter name: more than %d KiB of names", NAMES_MAX >> 10);
+    } else if (names.error) {
+        sonde_response_failed(a, names.error, NULL);
     } else {
         const struct sonde_filter filter = { .name = names.data, .own = r->scraped };
-        struct sonde_model *m = sonde_collector_model(r->collector);
+        struct sonde_model *m = sonde_collector_model(r->agent->collector);
         sonde_rdlock(&m->lock);
         format->render(m, names.len || r->scraped ? &filter : NULL, &a->body);
         sonde_rwunlock(&m->lock);

@@ -108,7 +108,7 @@ static void route_otlp_take(const struct sonde_http_request *r, struct sonde_res
         data = made.len ? made.data : "";
         len = made.len;
     }
-    if (!rc) rc = sonde_otlp_take(r->otlp, signal, data, len, &result, &err);
+    if (!rc) rc = sonde_otlp_take(r->agent->otlp, signal, data, len, &result, &err);
     if (rc == SONDE_EFORMAT) route_otlp_refuse(a, is_json, 400, INVALID_ARGUMENT, err.text);
     else if (rc) route_otlp_refuse(a, is_json, 503, RESOURCE_EXHAUSTED, err.text);
     else route_otlp_answer(a, is_json, signal, &result);
@@ -122,7 +122,7 @@ static void route_otlp_handle(const struct sonde_http_request *r, struct sonde_r
     const char *data;
     size_t len;
     struct sonde_buf room;
-    if (!r->otlp) {
+    if (!r->agent->otlp) {
         sonde_response_error(a, 404, "this agent takes no OTLP (the setting ingest.enabled)");
         return;
     }

@@ -10,17 +10,6 @@
 
 enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */
 
-static unsigned route_profile_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EBUSY: return 409;
-    case SONDE_ENOENT: return 404;
-    case SONDE_EACCES: return 403;
-    case SONDE_EOFF: return 503;
-    default: return 500;
-    }
-}
-
 /* NULL: the answer is in a. */
 static struct sonde_profile *route_profile_take(const struct sonde_http_request *r,
                                                 struct sonde_response *a, const char *param,
@@ -29,12 +18,12 @@ static struct sonde_profile *route_profile_take(const struct sonde_http_request 
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     if (!sonde_http_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
-    if (!r->profiler) {
+    if (!r->agent->profiler) {
         sonde_response_error(a, 404, "this agent takes no profiles");
         return NULL;
     }
-    const int rc = sonde_profiler_take(r->profiler, seconds, r->gone, r->client, &p, &err);
-    if (rc) sonde_response_error(a, route_profile_status_of(rc), "%s", err.text);
+    const int rc = sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &p, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
     return rc ? NULL : p;
 }
 
@@ -48,8 +37,8 @@ static void route_profile_answer(const struct sonde_profile *p, const char *name
     const int rc = format->write(p, &all, &a->body, &err);
     if (rc == SONDE_ENOENT) {
         sonde_response_error(a, 404, "%s: nothing used the CPU in that time", err.text);
-    } else if (rc && !a->body.error) {
-        sonde_response_error(a, 500, "%s", err.text);
+    } else if (rc) {
+        sonde_response_failed(a, rc, &err);
     }
     if (rc) return;
     a->content_type = format->content_type;
@@ -78,7 +67,7 @@ static void admin_profile_cpu(const struct sonde_http_request *r, struct sonde_r
     a->vary_accept = 1;
     if (!p) return;
     route_profile_answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
-    sonde_session_keep_answer(r->sessions, "on-demand-cpu", "cpu", p, a);
+    sonde_session_keep_answer(r->agent->sessions, "on-demand-cpu", "cpu", p, a);
     sonde_profile_destroy(p);
 }
 

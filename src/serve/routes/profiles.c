@@ -19,11 +19,11 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
                                                    struct sonde_response *a,
                                                    const struct sonde_store_ops **ops, int *memory)
 {
-    if (r->sessions) return sonde_sessions_store(r->sessions, ops, memory);
-    if (r->store) {
-        *ops = r->store_ops;
+    if (r->agent->sessions) return sonde_sessions_store(r->agent->sessions, ops, memory);
+    if (r->agent->store) {
+        *ops = r->agent->store_ops;
         *memory = 0;
-        return r->store;
+        return r->agent->store;
     }
     sonde_response_error(a, 404, "this agent keeps no profiles: it takes none (cpu.enabled) and has "
                          "no store");
@@ -112,7 +112,7 @@ static void route_profiles_list(const struct sonde_http_request *r, struct sonde
     list_files(r, &l);
     const int rc = s ? ops->profiles(s, NULL, route_profiles_row, &l, &err) : 0;
     if (rc) {
-        sonde_response_error(a, 500, "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_json_close(&a->body, ']');
@@ -129,8 +129,9 @@ static void route_profiles_put_json(const struct sonde_http_request *r,
                                     const struct sonde_profile *p, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    if (sonde_session_report(r, p, &a->body, &err) != 0) {
-        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+    const int rc = sonde_session_report(r, p, &a->body, &err);
+    if (rc) {
+        sonde_response_failed(a, rc, &err);
         return;
     }
     /* The report has named its program, if it is known: a key is there once. */
@@ -184,7 +185,7 @@ static void put_profile_as(const struct sonde_http_request *r, const struct sond
     } else {
         rc = put_format(p, format, kind, a, &err);
     }
-    if (rc && !a->body.error) sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
@@ -206,7 +207,7 @@ void sonde_session_show_kept(const struct sonde_http_request *r, const char *nam
     if (!rc && !as_run) rc = sonde_run_load_bytes(data.data, data.len, f.name, &p, &err);
     sonde_buf_release(&data);
     if (rc) {
-        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
     } else if (as_run) {
         a->content_type = "application/vnd.sqlite3";
         a->filename = "profile.run";
@@ -232,7 +233,7 @@ static void delete_one(const struct sonde_http_request *r, struct sonde_response
     int rc = sonde_store_profile_find(ops, s, r->name, &f, &err);
     if (!rc) rc = ops->profile_delete(s, f.id, &err);
     if (rc) {
-        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_json_open(&a->body, '{');

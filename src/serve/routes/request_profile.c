@@ -103,7 +103,7 @@ static int route_request_profile_picture(const struct sonde_http_request *q,
     if (rc) return rc;
     rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
     sonde_tree_destroy(tree);
-    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+    return rc ? sonde_err_memory(err) : 0;
 }
 
 /* CPU unless it is asked for something else, or there are only allocations. */
@@ -144,44 +144,32 @@ static void route_request_profile_answer(const struct sonde_http_request *q,
     if (!name || !strcmp(name, "json")) rc = route_request_profile_put_json(r, &a->body);
     else rc = route_request_profile_render(q, r, name, &f, a, &err);
     if (!rc) return;
-    a->packed = 0;
-    a->filename = NULL;
     if (rc == SONDE_ENOENT) {
         sonde_response_error(a, 404, "%s%s%s", err.text, r->note_count ? ": " : "",
                              r->note_count ? r->notes[0] : "");
-    } else if (!a->body.error) {
-        sonde_response_error(a, 500, "%s", err.text);
+    } else {
+        sonde_response_failed(a, rc, &err);
     }
 }
 
 /* ---- Routes ----------------------------------------------------------------------------------- */
-
-static unsigned route_request_profile_status_of(int code)
-{
-    switch (code) {
-    case SONDE_EINVAL: return 400;
-    case SONDE_ENOENT: return 404;
-    case SONDE_EBUSY: return 409;
-    default: return 500;
-    }
-}
 
 static void route_request_profile_show(const struct sonde_http_request *q, struct sonde_response *a,
                                        const char *id)
 {
     struct sonde_request_profile *r;
     struct sonde_err err = { "" };
-    if (!q->profiler) {
+    if (!q->agent->profiler) {
         sonde_response_error(a, 404, "this agent takes no profiles");
         return;
     }
-    const int rc = sonde_profiler_request_get(q->profiler, id, &r, &err);
+    const int rc = sonde_profiler_request_get(q->agent->profiler, id, &r, &err);
     if (rc) {
-        sonde_response_error(a, route_request_profile_status_of(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     route_request_profile_answer(q, r, a);
-    sonde_profiler_request_put(q->profiler, r);
+    sonde_profiler_request_put(q->agent->profiler, r);
 }
 
 /* The newest profile of a request that is done, or about to be: 1 = row is it. *any: there are some,
@@ -189,9 +177,9 @@ static void route_request_profile_show(const struct sonde_http_request *q, struc
 static int last_request(const struct sonde_http_request *q, struct sonde_request_profile_row *row, int *any)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
+    struct sonde_profiler *profiler = q->agent->profiler;
     const size_t count =
-        q->profiler ? sonde_profiler_request_list(q->profiler, rows, SONDE_COUNT(rows))
-                    : 0;
+        profiler ? sonde_profiler_request_list(profiler, rows, SONDE_COUNT(rows)) : 0;
     *any = count > 0;
     for (size_t i = 0; i < count; i++) {
         if (!rows[i].ended_ns) continue;
@@ -221,10 +209,10 @@ static double last_kept_s(const struct sonde_http_request *q, char text[24])
     struct sonde_store_found f;
     struct sonde_err err = { "" };
     int memory;
-    const uint64_t id = q->sessions ? sonde_sessions_newest(q->sessions) : 0;
+    const uint64_t id = q->agent->sessions ? sonde_sessions_newest(q->agent->sessions) : 0;
     if (!id) return 0;
     snprintf(text, 24, "%" PRIu64, id);
-    struct sonde_store *s = sonde_sessions_store(q->sessions, &ops, &memory);
+    struct sonde_store *s = sonde_sessions_store(q->agent->sessions, &ops, &memory);
     return sonde_store_profile_find(ops, s, text, &f, &err) == 0 ? f.end_s : 0;
 }
 
@@ -236,7 +224,7 @@ static void route_request_profile_last(const struct sonde_http_request *q, struc
     const double kept_s = last_kept_s(q, id), request_s = last_request_s(q, &any);
     if (kept_s > request_s) {
         sonde_session_show_kept(q, id, a);
-    } else if (any || !q->profiler) {
+    } else if (any || !q->agent->profiler) {
         route_request_profile_show(q, a, NULL);
     } else {
         sonde_response_error(a, 404, "no profile was taken yet: send a request with X-Profile: true, "
@@ -253,9 +241,9 @@ static void route_request_profile_one(const struct sonde_http_request *q, struct
 static void route_request_profile_list(const struct sonde_http_request *q, struct sonde_response *a)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
+    struct sonde_profiler *profiler = q->agent->profiler;
     const size_t count =
-        q->profiler ? sonde_profiler_request_list(q->profiler, rows, SONDE_COUNT(rows))
-                    : 0;
+        profiler ? sonde_profiler_request_list(profiler, rows, SONDE_COUNT(rows)) : 0;
     sonde_json_open(&a->body, '{');
     sonde_json_key_open(&a->body, "profiles", '[');
     for (size_t i = 0; i < count; i++) {

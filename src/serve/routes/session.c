@@ -12,8 +12,10 @@
 /* 1 if there are any; else the answer is in a. */
 static int have_sessions(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    if (!r->sessions) sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
-    return r->sessions != NULL;
+    if (!r->agent->sessions) {
+        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
+    }
+    return r->agent->sessions != NULL;
 }
 
 /* 1 if *ask is what the body says. */
@@ -31,7 +33,7 @@ static void put_kept(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     const struct sonde_store_ops *ops;
     int memory;
-    sonde_sessions_store(r->sessions, &ops, &memory);
+    sonde_sessions_store(r->agent->sessions, &ops, &memory);
     sonde_json_str(out, "kept_in", memory ? "memory" : "store");
     if (!memory) return;
     sonde_json_str(out, "kept_note", "profiles are kept until this agent ends: start sonde with "
@@ -75,14 +77,14 @@ static void route_session_start(const struct sonde_http_request *r, struct sonde
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
     struct sonde_err err = { "" };
     if (!read_body(r, a, 1, &ask)) return;
-    const int rc = sonde_sessions_begin(r->sessions, &ask, &err);
+    const int rc = sonde_sessions_begin(r->agent->sessions, &ask, &err);
     if (rc) {
-        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     sonde_json_open(&a->body, '{');
     sonde_json_str(&a->body, "status", "running");
-    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_CAPTURES_MAX);
+    const size_t count = sonde_sessions_running(r->agent->sessions, rows, SONDE_CAPTURES_MAX);
     size_t i = 0;
     while (i < count && strcmp(rows[i].name, ask.name) != 0) i++;
     if (i < count) route_session_put_row(&rows[i], &a->body);
@@ -98,8 +100,9 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
 {
     struct sonde_err err = { "" };
     struct sonde_buf *out = &a->body;
-    if (sonde_session_report(r, d->profile, out, &err) != 0) {
-        if (!out->error) sonde_response_error(a, 500, "%s", err.text);
+    const int rc = sonde_session_report(r, d->profile, out, &err);
+    if (rc) {
+        sonde_response_failed(a, rc, &err);
         return;
     }
     if (d->id) sonde_json_u64(out, "id", d->id);
@@ -124,9 +127,9 @@ static void route_session_stop(const struct sonde_http_request *r, struct sonde_
     struct sonde_session_done done;
     struct sonde_err err = { "" };
     if (!read_body(r, a, 0, &ask)) return;
-    const int rc = sonde_sessions_end(r->sessions, *ask.name ? ask.name : NULL, &done, &err);
+    const int rc = sonde_sessions_end(r->agent->sessions, *ask.name ? ask.name : NULL, &done, &err);
     if (rc) {
-        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        sonde_response_failed(a, rc, &err);
         return;
     }
     put_done(r, &done, a);
@@ -139,8 +142,8 @@ static void route_session_status(const struct sonde_http_request *r, struct sond
 {
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
     if (!have_sessions(r, a)) return;
-    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_CAPTURES_MAX);
-    const uint64_t last = sonde_sessions_last(r->sessions);
+    const size_t count = sonde_sessions_running(r->agent->sessions, rows, SONDE_CAPTURES_MAX);
+    const uint64_t last = sonde_sessions_last(r->agent->sessions);
     sonde_json_open(&a->body, '{');
     sonde_json_str(&a->body, "status", count ? "running" : "idle");
     sonde_json_key_open(&a->body, "sessions", '[');

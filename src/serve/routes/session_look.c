@@ -11,18 +11,13 @@
 
 #define SECONDS_DEFAULT 10 /* of what is sampled because there is nothing else */
 
-static void route_session_look_failed(int rc, const struct sonde_err *err, struct sonde_response *a)
-{
-    sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
-}
-
 /* Samples now. */
 static int route_session_look_take(const struct sonde_http_request *r, double seconds,
                                    struct sonde_session_found *out, struct sonde_err *err)
 {
     *out = (struct sonde_session_found){ 0 };
     snprintf(out->label, sizeof(out->label), "sampled just now");
-    return sonde_profiler_take(r->profiler, seconds, r->gone, r->client, &out->profile, err);
+    return sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &out->profile, err);
 }
 
 /* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
@@ -33,7 +28,7 @@ static int route_session_look_choose(const struct sonde_http_request *r, struct 
     const char *name = sonde_http_param(r, "name");
     double seconds = 0;
     struct sonde_err err = { "" };
-    if (!r->sessions) {
+    if (!r->agent->sessions) {
         sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
         return 0;
     }
@@ -42,12 +37,12 @@ static int route_session_look_choose(const struct sonde_http_request *r, struct 
     if (!name && seconds > 0) {
         rc = route_session_look_take(r, seconds, out, &err);
     } else {
-        rc = sonde_sessions_find(r->sessions, name, out, &err);
+        rc = sonde_sessions_find(r->agent->sessions, name, out, &err);
         if (rc == SONDE_ENOENT && !name) {
             rc = route_session_look_take(r, SECONDS_DEFAULT, out, &err);
         }
     }
-    if (rc) route_session_look_failed(rc, &err, a);
+    if (rc) sonde_response_failed(a, rc, &err);
     return !rc;
 }
 
@@ -96,9 +91,10 @@ static void route_session_look_bottlenecks(const struct sonde_http_request *r,
         return;
     }
     const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
-                                                .seconds_min = r->bottleneck_s };
-    if (sonde_bottlenecks(f.profile, &o, &found) != 0) {
-        sonde_response_error(a, 500, "no memory to look for bottlenecks");
+                                                .seconds_min = r->agent->bottleneck_s };
+    const int rc = sonde_bottlenecks(f.profile, &o, &found);
+    if (rc) {
+        sonde_response_failed(a, rc, NULL);
     } else if (format && !strcmp(format, "text")) {
         sonde_findings_text(found, &a->body);
         a->content_type = "text/plain; charset=utf-8";
@@ -117,16 +113,16 @@ static int route_session_look_side(const struct sonde_http_request *r, const cha
 {
     char last[24];
     if (text && sonde_sessions_is_range(text)) {
-        return sonde_sessions_range(r->sessions, text, out, err);
+        return sonde_sessions_range(r->agent->sessions, text, out, err);
     }
     if (!text) {
-        const uint64_t id = sonde_sessions_last(r->sessions);
+        const uint64_t id = sonde_sessions_last(r->agent->sessions);
         if (!id) return sonde_err_set(err, SONDE_ENOENT, "there is no profile to compare it with");
         snprintf(last, sizeof(last), "%llu", (unsigned long long)id);
         text = last;
     }
     *out = (struct sonde_session_range){ 0 };
-    return sonde_sessions_find(r->sessions, text, &out->found, err);
+    return sonde_sessions_find(r->agent->sessions, text, &out->found, err);
 }
 
 static void route_session_look_compare(const struct sonde_http_request *r, struct sonde_response *a)
@@ -134,14 +130,14 @@ static void route_session_look_compare(const struct sonde_http_request *r, struc
     struct sonde_session_range x[2] = { { .from_ns = 0 }, { .from_ns = 0 } };
     struct sonde_err err = { "" };
     const char *format = sonde_http_param(r, "format");
-    if (!r->sessions) {
+    if (!r->agent->sessions) {
         sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
         return;
     }
     int rc = route_session_look_side(r, sonde_http_param(r, "a"), &x[0], &err);
     if (!rc) rc = route_session_look_side(r, sonde_http_param(r, "b"), &x[1], &err);
     if (rc) {
-        route_session_look_failed(rc, &err, a);
+        sonde_response_failed(a, rc, &err);
     } else {
         struct sonde_session_side s[2];
         for (int i = 0; i < 2; i++) {

@@ -21,14 +21,14 @@ static void route_stored_run(const struct sonde_http_request *r, struct sonde_re
     struct sonde_err err = { "" };
     char *end = NULL;
     const unsigned long id = strtoul(r->name, &end, 10);
-    if (!has_store(r->store, a)) return;
+    if (!has_store(r->agent->store, a)) return;
     if (r->name[0] < '0' || r->name[0] > '9' || *end || id > UINT32_MAX) {
         sonde_response_error(a, 400, "\"%.100s\" is not the number of a run; /api/runs lists them",
                              r->name);
         return;
     }
-    const int rc = sonde_api_run(r->store_ops, r->store, (uint32_t)id, &a->body, &err);
-    if (rc) sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
+    const int rc = sonde_api_run(r->agent->store_ops, r->agent->store, (uint32_t)id, &a->body, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void route_stored_findings(const struct sonde_http_request *r, struct sonde_response *a)
@@ -57,8 +57,8 @@ static void route_stored_findings(const struct sonde_http_request *r, struct son
     }
     q.range.run = (uint32_t)run_id;
     q.range.limit = (size_t)limit;
-    const int rc = sonde_api_findings(r->store_ops, s, &q, &a->body, &err);
-    if (rc) sonde_response_error(a, 500, "%s", err.text);
+    const int rc = sonde_api_findings(r->agent->store_ops, s, &q, &a->body, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 extern const struct sonde_route sonde_route_api_run, sonde_route_api_findings;

@@ -10,6 +10,7 @@
 #include "serve/api/api.h"
 #include "serve/api/filters.h"
 #include "serve/http/route.h"
+#include "serve/http/status.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_MAX = 10000, HISTORY_MAX = 1000 };
@@ -42,11 +43,11 @@ static int route_stream_parse(const struct sonde_http_request *r, struct sonde_r
 static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     struct sonde_store_stats stats;
-    if (!r->store) {
+    if (!r->agent->store) {
         sonde_buf_puts(out, "null");
         return;
     }
-    r->store_ops->stats(r->store, &stats);
+    r->agent->store_ops->stats(r->agent->store, &stats);
     sonde_json_open(out, '{');
     sonde_json_time(out, "failing_since", stats.failing_since_s);
     sonde_json_str(out, "problem", stats.problem[0] ? stats.problem : NULL);
@@ -59,7 +60,7 @@ static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
 static void route_stream_put_event(const struct sonde_http_request *r, const struct route_stream_wanted *w,
                                    const char *name, struct sonde_buf *out)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     struct sonde_buf data;
     sonde_buf_init(&data, out->max);
     if (strcmp(name, "store") == 0) {
@@ -99,7 +100,8 @@ static void route_stream_handle(const struct sonde_http_request *r, struct sonde
         sonde_streams_open(r->streams, r, route_stream_render, r->last_event_id, &a->stream, &err);
     if (rc) {
         a->retry_after_s = 10;
-        sonde_response_error(a, rc == SONDE_EFULL ? 503 : 500, "%s", err.text);
+        /* Not the 400 of EFULL: there are too many readers, whatever this one asks for. */
+        sonde_response_error(a, rc == SONDE_EFULL ? 503 : sonde_http_status(rc), "%s", err.text);
         return;
     }
     a->content_type = "text/event-stream";

@@ -6,10 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "collect/collector.h"
 
 static char dir[] = "/tmp/sonde-unit-XXXXXX";
 static struct sonde_collector *collector;
+static struct sonde_agent agent; /* that has nothing but the collector, and marks */
 
 /* attach: as in sonde_collector_options; NULL = nothing. */
 static inline int collector_make(int (*attach)(struct sonde_model *m, const void *arg))
@@ -18,11 +20,14 @@ static inline int collector_make(int (*attach)(struct sonde_model *m, const void
     strcpy(dir, "/tmp/sonde-unit-XXXXXX");
     if (!mkdtemp(dir)) return -1;
     const struct sonde_collector_options o = { .dir = dir, .attach = attach };
-    return sonde_collector_create(&o, &collector, &err);
+    if (sonde_collector_create(&o, &collector, &err) != 0) return -1;
+    agent = (struct sonde_agent){ .collector = collector };
+    return sonde_agent_open_sessions(&agent, 0, &err);
 }
 
 static inline int collector_end(void)
 {
+    sonde_agent_close_sessions(&agent);
     sonde_collector_destroy(collector);
     return rmdir(dir);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "serve/api/filters.h"
-#include "serve/api/json.h"
+#include "serve/export/json.h"
 #include "unit/serve/serve_model.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -137,14 +137,14 @@ static void series_as_json(void **state)
         g->gauge = cases[i].gauge;
         sonde_buf_reset(&answer.body);
         sonde_json_open(&answer.body, '{');
-        sonde_json_labels(&answer.body, cases[i].s);
-        sonde_json_value(&answer.body, cases[i].s);
+        sonde_export_json_labels(&answer.body, cases[i].s);
+        sonde_export_json_value(&answer.body, cases[i].s);
         sonde_json_close(&answer.body, '}');
         assert_string_equal(answer.body.data, cases[i].text);
     }
     sonde_buf_reset(&answer.body);
     sonde_json_open(&answer.body, '{');
-    sonde_json_stats(&answer.body, m, g, 60); /* nothing is known yet: still JSON, with all keys */
+    sonde_export_json_stats(&answer.body, m, g, 60); /* nothing is known yet: still JSON, with all keys */
     sonde_json_close(&answer.body, '}');
     json_t *o = json_loadb(answer.body.data, answer.body.len, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(o);

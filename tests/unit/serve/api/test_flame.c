@@ -166,10 +166,11 @@ static int teardown(void **state)
  * 200. */
 static json_t *ask_route(const struct sonde_route *route, const char *query, unsigned *status)
 {
+    const struct sonde_agent asked = { .store_ops = &ops, .store = continuous ? NULL : store,
+                                       .temporary = continuous ? store : NULL,
+                                       .continuous = continuous, .sessions = sessions };
     struct sonde_http_request r = { .path = route->path, .body = "", .recent = recent,
-                               .store_ops = &ops, .store = continuous ? NULL : store,
-                               .temporary = continuous ? store : NULL, .continuous = continuous,
-                               .sessions = sessions };
+                                    .agent = &asked };
     struct sonde_response a = { .status = 200 };
     char copy[2000], *save = NULL;
     static char texts[64][64];

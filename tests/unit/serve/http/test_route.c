@@ -225,7 +225,8 @@ static void targets(void **state)
         { many, 400, "cannot be asked for" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const struct sonde_http_request from = { .param_count = 3, .body = "x", .body_len = 1 };
+        const struct sonde_http_request from = { .agent = &sonde_agent_none, .param_count = 3,
+                                                 .body = "x", .body_len = 1 };
         answer.status = 200;
         sonde_buf_reset(&answer.body);
         sonde_route_ask(&from, cases[i].target, &answer);
@@ -250,7 +251,8 @@ static void small_helpers(void **state)
 {
     (void)state;
     const struct sonde_server_file files[] = { { .name = "a" }, { .name = "b" }, { .name = "a" } };
-    struct sonde_http_request r = { .files = files, .file_count = 3, .min_width = { 0.5, 0.25 },
+    struct sonde_http_request r = { .agent = &sonde_agent_none, .files = files, .file_count = 3,
+                               .min_width = { 0.5, 0.25 },
                                .params = { { "format", "run" }, { "a", "1" }, { "a", "2" } },
                                .param_count = 3 };
     assert_ptr_equal(sonde_http_file(&r, "a"), &files[0]);

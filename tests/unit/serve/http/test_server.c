@@ -65,7 +65,7 @@ static int setup(void **state)
     struct sonde_err err = { "" };
     if (collector_make(NULL) != 0) return -1;
     const struct sonde_server_options listen_on = { .listen = "127.0.0.1:0",
-                                                    .collector = collector };
+                                                    .agent = &agent };
     if (sonde_server_start(&listen_on, &server, &err) != 0) return -1;
     port = atoi(strrchr(sonde_server_url(server), ':') + 1);
     fill(sonde_collector_model(collector));
@@ -706,7 +706,8 @@ static void test_ticks_go_first(void **state)
     pthread_t thread;
     sonde_rdlock(&m->lock);
     assert_int_equal(pthread_create(&thread, NULL, write_once, &done), 0);
-    while (pthread_rwlock_tryrdlock(&m->lock.rwlock) == 0) { /* twice: not what lock.h allows */
+    /* The lock below the checked one, which no thread may read-lock twice. */
+    while (pthread_rwlock_tryrdlock(&m->lock.rwlock) == 0) {
         pthread_rwlock_unlock(&m->lock.rwlock);
         sched_yield();
     }
@@ -722,7 +723,7 @@ static void test_ports(void **state)
     char address[64];
     struct sonde_err err = { "" };
     struct sonde_server *second = NULL;
-    struct sonde_server_options options = { .listen = address, .collector = collector };
+    struct sonde_server_options options = { .listen = address, .agent = &agent };
     snprintf(address, sizeof(address), "127.0.0.1:%d", port);
     assert_int_equal(sonde_server_start(&options, &second, &err), SONDE_EBUSY);
     assert_null(second);
@@ -755,7 +756,7 @@ static void test_adopted(void **state)
     struct sonde_err err = { "" };
     struct sonde_server *inner;
     const struct sonde_server_options options = { .url = "http://127.0.0.1:1234",
-                                                  .collector = collector };
+                                                  .agent = &agent };
     assert_int_equal(sonde_server_start(&options, &inner, &err), 0);
     assert_string_equal(sonde_server_url(inner), "http://127.0.0.1:1234");
     for (int i = 0; i < 3; i++) {

@@ -24,7 +24,7 @@ static struct sonde_server *server;
 static void start(const struct sonde_server_limits *limits)
 {
     struct sonde_err err = { "" };
-    const struct sonde_server_options o = { .listen = "127.0.0.1:0", .collector = collector,
+    const struct sonde_server_options o = { .listen = "127.0.0.1:0", .agent = &agent,
                                             .limits = *limits };
     assert_int_equal(sonde_server_start(&o, &server, &err), 0);
 }

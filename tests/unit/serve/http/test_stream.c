@@ -49,7 +49,7 @@ static void tick(void)
 /* Two events: the parameter, and so many x. */
 static void render(const struct sonde_http_request *r, struct sonde_buf *out)
 {
-    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
     const uint64_t now = m->tick;
     sonde_rwunlock(&m->lock);
@@ -96,7 +96,7 @@ static void on_resume(void *arg)
 
 static struct sonde_http_request ask(const char *name)
 {
-    return (struct sonde_http_request){ .body = "", .collector = collector, .param_count = 1,
+    return (struct sonde_http_request){ .body = "", .agent = &agent, .param_count = 1,
                                    .params = { { "name", name } } };
 }
 
