@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
+#include "base/hash.h"
 #include "sonde/sonde.h"
 
 enum { VALUES_FIRST = 32, VALUES_STEP = 128, ENTRIES_MAX = 1 << 20 };
@@ -34,7 +37,7 @@ void block_destroy(struct block *b)
         sonde_buf_release(&b->column[i].entries);
     }
     sonde__free(b->column);
-    sonde__free(b->index);
+    sonde_map_release(&b->index);
     sonde__free(b->time_ms);
     sonde__free(b);
 }
@@ -48,53 +51,50 @@ void block_open_tick(struct block *b, int64_t time_ms)
     b->time_ms[b->ticks++] = time_ms;
 }
 
-/* Where a series is in the index, or would be. */
-static uint32_t *index_of(const struct block *b, uint32_t series)
+/* Its column + 1; 0 = it has none. */
+static uint32_t block_index_find(const struct block *b, uint32_t series)
 {
-    const uint32_t mask = 2 * b->cap - 1; /* cap is a power of two */
-    uint32_t at = series * 2654435761u & mask;
-    while (b->index[at] && b->column[b->index[at] - 1].series != series) at = (at + 1) & mask;
-    return &b->index[at];
+    const uint32_t hash = (uint32_t)sonde_hash_u64(series);
+    uint32_t at = hash, row;
+    while ((row = sonde_map_next(&b->index, hash, &at)) && b->column[row - 1].series != series)
+        continue;
+    return row;
 }
 
 const struct block_column *block_find(const struct block *b, uint32_t series)
 {
-    const uint32_t at = b->count ? *index_of(b, series) : 0;
+    const uint32_t at = block_index_find(b, series);
     return at ? &b->column[at - 1] : NULL;
 }
 
-static int grow_columns(struct block *b)
+/* For one more column. */
+static int block_make_room(struct block *b)
 {
-    const uint32_t cap = b->cap ? b->cap * 2 : 64;
-    uint32_t *index = sonde__calloc((size_t)cap * 2, sizeof(*index));
-    struct block_column *grown = index ? sonde__realloc(b->column, cap * sizeof(*grown)) : NULL;
-    if (!grown) {
-        sonde__free(index);
-        return SONDE_ENOMEM;
-    }
-    b->bytes += (cap - b->cap) * (sizeof(*grown) + 2 * sizeof(*index));
-    sonde__free(b->index);
-    b->index = index;
-    b->column = grown;
-    b->cap = cap;
-    for (uint32_t i = 0; i < b->count; i++) *index_of(b, b->column[i].series) = i + 1;
+    const uint32_t had = b->cap;
+    const size_t index_bytes = sonde_map_reserve_bytes(&b->index);
+    if (sonde_map_reserve(&b->index)) return SONDE_ENOMEM;
+    b->bytes += index_bytes;
+    if (SONDE_ARRAY_ROOM(b->column, b->count, b->cap)) return SONDE_ENOMEM;
+    b->bytes += (b->cap - had) * sizeof(*b->column);
     return 0;
 }
 
 static int new_column(struct block *b, const struct block_value *v, uint32_t *at)
 {
-    if (b->count == b->cap && grow_columns(b)) return SONDE_ENOMEM;
-    uint32_t *index = index_of(b, v->series);
-    if (*index) return SONDE_EFORMAT; /* a second column of a series: only in a damaged row */
-    *index = b->count + 1;
+    if (block_make_room(b)) return SONDE_ENOMEM;
+    if (block_index_find(b, v->series)) {
+        return SONDE_EFORMAT; /* a second column of a series: only in a damaged row */
+    }
     struct block_column *c = &b->column[b->count];
     *c = (struct block_column){ .series = v->series, .first = b->ticks - 1, .type = v->type,
                                 .increase = v->increase };
     sonde_buf_init(&c->entries, ENTRIES_MAX);
     *at = b->count++;
+    sonde_map_put(&b->index, (uint32_t)sonde_hash_u64(v->series), b->count);
     return 0;
 }
 
+/* Not doubled for ever: there are as many of these as there are series, and a block is full soon. */
 static int block_add_number(struct block *b, struct block_column *c, uint64_t value)
 {
     if (c->count == c->cap) {
@@ -256,19 +256,13 @@ void block_forget_tick(struct block *b)
     }
 }
 
-static int by_length(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double block_interval_ms(const struct block *b)
 {
     double length[BLOCK_TICKS_MAX], sum = 0; /* double: times of a damaged file may be any */
     const uint32_t n = b->ticks > 1 ? b->ticks - 1 : 0;
     if (!n) return 1000;
     for (uint32_t i = 0; i < n; i++) length[i] = (double)b->time_ms[i + 1] - (double)b->time_ms[i];
-    qsort(length, n, sizeof(length[0]), by_length);
+    qsort(length, n, sizeof(length[0]), sonde_cmp_double);
     /* The mean of the middle half: the median alone would have whole milliseconds. */
     const uint32_t from = n / 4, to = n - n / 4;
     for (uint32_t i = from; i < to; i++) sum += length[i];

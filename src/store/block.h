@@ -15,6 +15,7 @@
 #ifndef SONDE_STORE_BLOCK_H
 #define SONDE_STORE_BLOCK_H
 
+#include "base/map.h"
 #include "store/chunk_hist.h"
 #include "store/store.h"
 
@@ -39,7 +40,7 @@ struct block {
     int64_t *time_ms;          /* BLOCK_TICKS_MAX of them, ascending */
     struct block_column *column;
     uint32_t count, cap;
-    uint32_t *index;           /* hash: numbers of columns, plus 1; 2 * cap of them */
+    struct sonde_map index;    /* series to column + 1 */
     size_t bytes;              /* of memory, about */
     uint32_t refs;             /* 1 when created */
     int damaged;               /* rows were: what came later is not in it */

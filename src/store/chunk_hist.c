@@ -1,9 +1,11 @@
 /* chunk_hist.c - see chunk_hist.h. */
 #include "store/chunk_hist.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 /* ---- Columns in memory -------------------------------------------------------------------------- */
@@ -24,25 +26,15 @@ void sonde_hist_column_reset(struct sonde_hist_column *c)
     c->buckets = 0;
 }
 
-static int chunk_hist_grow(void *array, size_t cap, size_t size)
-{
-    void **at = array;
-    void *grown = sonde__realloc(*at, cap * size);
-    if (!grown) return SONDE_ENOMEM;
-    *at = grown;
-    return 0;
-}
-
 int sonde_hist_column_open(struct sonde_hist_column *c, uint64_t zero, uint64_t sum_raw)
 {
-    if (c->n == c->cap) {
-        const uint32_t cap = c->cap ? c->cap * 2 : 64;
-        if (chunk_hist_grow(&c->zero, cap, sizeof(*c->zero)) ||
-            chunk_hist_grow(&c->sum_raw, cap, sizeof(*c->sum_raw)) ||
-            chunk_hist_grow(&c->end, cap, sizeof(*c->end))) {
+    if (c->n == c->cap) { /* three arrays of one cap: they grow alike */
+        uint32_t zero_cap = c->cap, sum_cap = c->cap, end_cap = c->cap;
+        if (SONDE_ARRAY_ROOM(c->zero, c->n, zero_cap) || SONDE_ARRAY_ROOM(c->sum_raw, c->n, sum_cap) ||
+            SONDE_ARRAY_ROOM(c->end, c->n, end_cap)) {
             return SONDE_ENOMEM;
         }
-        c->cap = cap;
+        c->cap = end_cap;
     }
     c->zero[c->n] = zero;
     c->sum_raw[c->n] = sum_raw;
@@ -52,13 +44,14 @@ int sonde_hist_column_open(struct sonde_hist_column *c, uint64_t zero, uint64_t 
 
 int sonde_hist_column_bucket(struct sonde_hist_column *c, uint16_t p, uint64_t count)
 {
+    assert(c->n);
     if (c->buckets == c->buckets_cap) {
-        const uint32_t cap = c->buckets_cap ? c->buckets_cap * 2 : 256;
-        if (chunk_hist_grow(&c->count, cap, sizeof(*c->count)) ||
-            chunk_hist_grow(&c->p, cap, sizeof(*c->p))) {
+        uint32_t count_cap = c->buckets_cap, p_cap = c->buckets_cap;
+        if (SONDE_ARRAY_ROOM(c->count, c->buckets, count_cap) ||
+            SONDE_ARRAY_ROOM(c->p, c->buckets, p_cap)) {
             return SONDE_ENOMEM;
         }
-        c->buckets_cap = cap;
+        c->buckets_cap = p_cap;
     }
     c->count[c->buckets] = count;
     c->p[c->buckets++] = p;

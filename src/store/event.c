@@ -191,13 +191,7 @@ static int get_parts(struct sonde_chunk_in *in, struct sonde_event_room *room,
                      struct sonde_model_span *out)
 {
     out->part_count = get_u32(in, PARTS_MAX);
-    if (out->part_count > room->part_cap) {
-        struct sonde_model_part *grown =
-            sonde__realloc(room->parts, out->part_count * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        room->parts = grown;
-        room->part_cap = out->part_count;
-    }
+    if (SONDE_ARRAY_RESERVE(room->parts, room->part_cap, out->part_count)) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < out->part_count; i++) {
         room->parts[i].request = event_get_word(in);
         room->parts[i].tokens_in = get_u32(in, UINT32_MAX);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "profile/compact.h"
 #include "sonde/sonde.h"
@@ -76,18 +77,8 @@ static void add_part(const struct sonde_store_profile *p, void *arg)
     struct history_parts *all = arg;
     const int tier = tier_of(p);
     if (tier < 0 || all->error || !is_asked_for(all->q, p, tier)) return;
-    if (all->count == all->cap) {
-        const size_t cap = all->cap ? 2 * all->cap : 64;
-        struct sonde_history_part *at =
-            all->count < PARTS_MAX ? sonde__realloc(all->at, cap * sizeof(*at)) : NULL;
-        if (!at) {
-            all->error = SONDE_ENOMEM;
-            return;
-        }
-        all->at = at;
-        all->cap = cap;
-    }
-    char *program = sonde__strdup(p->program);
+    const int full = SONDE_ARRAY_ROOM_MAX(all->at, all->count, all->cap, PARTS_MAX);
+    char *program = full ? NULL : sonde__strdup(p->program);
     if (!program) {
         all->error = SONDE_ENOMEM;
         return;

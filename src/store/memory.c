@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/lock.h"
 #include "sonde/sonde.h"
 #include "store/store.h"
@@ -61,21 +62,14 @@ static void memory_close(struct sonde_store *s)
     sonde__free(s);
 }
 
-static const char *store_memory_copy_text(const char *s)
-{
-    const size_t n = strlen(s ? s : "") + 1;
-    char *copy = sonde__alloc(n);
-    return copy ? memcpy(copy, s ? s : "", n) : NULL;
-}
-
 static int store_memory_pack(const struct sonde_store_profile *p, const void *data, size_t len,
                              struct kept *out)
 {
     uLongf packed_len = compressBound((uLong)len);
     *out = (struct kept){ .p = *p, .plain_len = len };
-    out->p.name = store_memory_copy_text(p->name);
-    out->p.kind = store_memory_copy_text(p->kind);
-    out->p.program = store_memory_copy_text(p->program);
+    out->p.name = sonde__strdup(p->name ? p->name : "");
+    out->p.kind = sonde__strdup(p->kind ? p->kind : "");
+    out->p.program = sonde__strdup(p->program ? p->program : "");
     unsigned char *packed = sonde__alloc(packed_len);
     const int ok = packed && compress2(packed, &packed_len, data, (uLong)len,
                                        Z_DEFAULT_COMPRESSION) == Z_OK;
@@ -89,14 +83,10 @@ static int store_memory_pack(const struct sonde_store_profile *p, const void *da
 
 static int store_memory_append(struct sonde_store *s, const struct kept *k)
 {
-    if (s->count == s->cap) {
-        const size_t cap = s->cap ? s->cap * 2 : 16;
-        struct kept *grown = sonde__realloc(s->list, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        s->list = grown;
-        s->cap = cap;
-    }
-    s->list[s->count++] = *k;
+    sonde_assert_held(&s->lock);
+    struct kept *at = SONDE_ARRAY_ADD(s->list, s->count, s->cap);
+    if (!at) return SONDE_ENOMEM;
+    *at = *k;
     s->bytes += k->p.bytes;
     return 0;
 }

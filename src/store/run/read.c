@@ -38,14 +38,8 @@ static int map_row(struct run_reader *r, sqlite3_stmt *s, struct run_map *m, uin
         return run_bad(r, "its id is %llu where %u comes next", (unsigned long long)own, m->count);
     }
     if (!id) return run_no_memory(r);
-    if (m->count >= m->cap) {
-        const uint32_t cap = m->cap ? m->cap * 2 : 1024;
-        uint32_t *grown = cap > m->cap ? sonde__realloc(m->id, cap * sizeof(*grown)) : NULL;
-        if (!grown) return run_no_memory(r);
-        grown[0] = 0;
-        m->id = grown;
-        m->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(m->id, m->count, m->cap)) return run_no_memory(r);
+    m->id[0] = 0;
     m->id[m->count++] = id;
     return 0;
 }
@@ -96,13 +90,7 @@ static int run_read_line(struct run_reader *r, sqlite3_stmt *s, struct location 
     }
     if (place != l->count) return run_bad(r, "its line %u is missing", l->count);
     if (!line.function) return run_bad(r, "a line is of no function");
-    if (l->count == r->lines_cap) {
-        const uint32_t cap = r->lines_cap ? r->lines_cap * 2 : 64;
-        struct sonde_profile_line *grown = sonde__realloc(r->lines, cap * sizeof(*grown));
-        if (!grown) return run_no_memory(r);
-        r->lines = grown;
-        r->lines_cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(r->lines, l->count, r->lines_cap)) return run_no_memory(r);
     r->lines[l->count++] = line;
     return 0;
 }
@@ -156,14 +144,8 @@ static int read_locations(struct run_reader *r)
 static int run_read_note_depth(struct run_reader *r, uint32_t parent)
 {
     const uint32_t own = r->stacks.count ? r->stacks.count : 1;
-    if (own >= r->depth_cap) {
-        const uint32_t cap = r->depth_cap ? r->depth_cap * 2 : 1024;
-        uint32_t *grown = cap > r->depth_cap ? sonde__realloc(r->depth, cap * sizeof(*grown)) : NULL;
-        if (!grown) return run_no_memory(r);
-        grown[0] = 0;
-        r->depth = grown;
-        r->depth_cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(r->depth, own, r->depth_cap)) return run_no_memory(r);
+    r->depth[0] = 0;
     r->depth[own] = parent ? r->depth[parent] + 1 : 1;
     return r->depth[own] <= DEPTH_MAX ? 0 : run_bad(r, "a stack of more than %d frames", DEPTH_MAX);
 }

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/errno.h"
+#include "base/file.h"
 #include "base/guarded_map.h"
 #include "profile/format.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
-
-enum { READ_AT_ONCE = 1 << 20 };
 
 #define INPUT_MAX ((size_t)4 << 30)    /* of what is read from a pipe */
 #define PROFILE_MAX ((size_t)4 << 30)  /* of memory for what it holds */
@@ -31,30 +31,7 @@ static int is_run(const char *data, size_t len)
 
 static int read_failed(const char *name, int error, struct sonde_err *err)
 {
-    const int code = error == ENOENT   ? SONDE_ENOENT
-                     : error == EISDIR ? SONDE_EINVAL
-                     : error == EACCES ? SONDE_EACCES
-                                       : SONDE_EIO;
-    return sonde_err_set(err, code, "cannot read '%s': %s", name, strerror(error));
-}
-
-static int run_read_all(int fd, const char *name, struct sonde_buf *b, struct sonde_err *err)
-{
-    for (;;) {
-        char *room = sonde_buf_reserve(b, READ_AT_ONCE);
-        if (!room && b->error == SONDE_ENOMEM) {
-            return sonde_err_set(err, SONDE_ENOMEM, "no memory to read '%s'", name);
-        }
-        if (!room) {
-            return sonde_err_set(err, SONDE_EFORMAT, "'%s' is larger than %zu MiB", name,
-                                 INPUT_MAX >> 20);
-        }
-        const ssize_t n = read(fd, room, READ_AT_ONCE);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return read_failed(name, errno, err);
-        if (n == 0) return 0;
-        b->len += (size_t)n;
-    }
+    return sonde_err_set(err, sonde__from_errno(error), "cannot read '%s': %s", name, strerror(error));
 }
 
 static int load_bytes(const char *data, size_t len, const char *name, struct sonde_import *how,
@@ -70,7 +47,14 @@ static int load_stream(int fd, const char *name, struct sonde_import *how, struc
 {
     struct sonde_buf b;
     sonde_buf_init(&b, INPUT_MAX);
-    int rc = run_read_all(fd, name, &b, err);
+    int rc = sonde_file_read_fd(fd, &b);
+    if (rc == SONDE_EFULL) {
+        rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is larger than %zu MiB", name, INPUT_MAX >> 20);
+    } else if (rc == SONDE_ENOMEM) {
+        sonde_err_set(err, rc, "no memory to read '%s'", name);
+    } else if (rc) {
+        rc = read_failed(name, errno, err);
+    }
     if (!rc) rc = load_bytes(b.data ? b.data : "", b.len, name, how, p, err);
     sonde_buf_release(&b);
     return rc;

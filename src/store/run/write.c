@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/file.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 
@@ -398,41 +399,6 @@ static int close_database(struct run_writer *w, int rc)
     return rc;
 }
 
-/* What is at path is whole, or as it was before. */
-static int run_write_finish(const struct run_writer *w, int fd, const char *temp, const char *real)
-{
-    const mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0 && rename(temp, real) == 0) return 0;
-    return sonde_err_set(w->err, SONDE_EIO, "writing '%s' failed: %s", w->path, strerror(errno));
-}
-
-/* An empty file that can be renamed to real: a descriptor, or what is wrong. */
-static int run_write_create_beside(const char *path, const char *real, char *temp, size_t temp_size,
-                                   struct sonde_err *err)
-{
-    const int n = snprintf(temp, temp_size, "%s.XXXXXX", real);
-    if (n < 0 || (size_t)n >= temp_size) {
-        return sonde_err_set(err, SONDE_EINVAL, "'%s' is too long a path", path);
-    }
-    const int fd = mkostemp(temp, O_CLOEXEC);
-    if (fd >= 0) return fd;
-    return sonde_err_set(err, errno == EACCES || errno == EROFS ? SONDE_EACCES : SONDE_EIO,
-                         "cannot create a file beside '%s': %s", path, strerror(errno));
-}
-
-static int save_to(struct run_writer *w, const char *real)
-{
-    char temp[4096];
-    const int fd = run_write_create_beside(w->path, real, temp, sizeof(temp), w->err);
-    if (fd < 0) return fd;
-    int rc = close_database(w, write_database(w, temp));
-    if (!rc) rc = run_write_finish(w, fd, temp, real);
-    if (rc) unlink(temp);
-    close(fd);
-    return rc;
-}
-
 static int check_kind(const char *path, struct sonde_err *err)
 {
     struct stat st;
@@ -442,28 +408,24 @@ static int check_kind(const char *path, struct sonde_err *err)
 
 int sonde_run_check(const char *path, struct sonde_err *err)
 {
-    char temp[4096];
+    struct sonde_file_temp temp;
     int rc = check_kind(path, err);
-    if (rc) return rc;
-    char *real = realpath(path, NULL);
-    const int fd = run_write_create_beside(path, real ? real : path, temp, sizeof(temp), err);
-    free(real); /* realpath's own allocation */
-    if (fd < 0) return fd;
-    unlink(temp);
-    close(fd);
-    return 0;
+    if (!rc) rc = sonde_file_temp_create(&temp, path, err);
+    if (!rc) sonde_file_temp_release(&temp);
+    return rc;
 }
 
 int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde_err *err)
 {
     assert(path && p);
     struct run_writer w = { .p = p, .path = path, .err = err };
+    struct sonde_file_temp temp;
     int rc = check_kind(path, err);
+    if (!rc) rc = sonde_file_temp_create(&temp, path, err);
     if (rc) return rc;
-    /* Replace what a symbolic link points to, not the link. */
-    char *real = realpath(path, NULL);
-    rc = save_to(&w, real ? real : path);
-    free(real);
+    rc = close_database(&w, write_database(&w, temp.path));
+    if (!rc) rc = sonde_file_temp_commit(&temp, err);
+    sonde_file_temp_release(&temp);
     return rc;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
@@ -15,12 +16,6 @@ enum { KNOWN_MAX = 16384 };
 static uint64_t store_event_known_key_of(uint32_t pid, uint64_t id)
 {
     return id ^ (uint64_t)pid * 0x9e3779b97f4a7c15ull;
-}
-
-static int store_event_known_by_number(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 static int store_event_known_note(struct store_known *k, uint32_t pid, uint64_t id,
@@ -55,7 +50,7 @@ void store_known_load(struct sonde_store *s)
         if (i == STORE_SPANS) store_spans(s, &newest, store_event_known_note_span, k, NULL, &err);
         else store_requests(s, &newest, note_request, k, NULL, &err);
         if (k->count < KNOWN_MAX) k->oldest_ms = INT64_MIN; /* that is all there is */
-        qsort(k->keys, k->count, sizeof(*k->keys), store_event_known_by_number);
+        qsort(k->keys, k->count, sizeof(*k->keys), sonde_cmp_u64);
     }
 }
 
@@ -73,5 +68,5 @@ int store_is_known(const struct store_known *k, uint32_t pid, uint64_t id, uint6
     if (!k->count || time_ms >= k->since_ms) return 0;
     const uint64_t key = store_event_known_key_of(pid, id);
     return time_ms < k->oldest_ms ||
-           bsearch(&key, k->keys, k->count, sizeof(key), store_event_known_by_number) != NULL;
+           bsearch(&key, k->keys, k->count, sizeof(key), sonde_cmp_u64) != NULL;
 }

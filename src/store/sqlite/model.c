@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/chunk_hist.h"
 #include "store/store.h"
@@ -124,20 +125,13 @@ static int is_over(const struct sonde_model *m, struct sonde_model_series *s)
     return 1;
 }
 
-static int room_for(struct sonde_store_feed *f, size_t count)
-{
-    if (count <= f->cap) return 0;
-    struct sonde_store_value *grown = sonde__realloc(f->tick.values, count * sizeof(*grown));
-    if (!grown) return SONDE_ENOMEM;
-    f->tick.values = grown;
-    f->cap = (uint32_t)count;
-    return 0;
-}
-
 void sonde_store_feed_tick(struct sonde_model *m, void *arg)
 {
     struct sonde_store_feed *f = arg;
-    if (f->off || room_for(f, m->series_count + 16)) return; /* the next tick shows what was missed */
+    if (f->off) return;
+    if (SONDE_ARRAY_RESERVE(f->tick.values, f->cap, m->series_count + 16)) {
+        return; /* the next tick shows what was missed */
+    }
     f->tick.count = 0;
     f->tick.time_ms = (int64_t)floor(m->now_s * 1e3);
     sonde_buf_reset(&f->data);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "model/window.h"
 #include "base/alloc.h"
 #include "sonde/sonde.h"
@@ -148,12 +149,8 @@ static int new_point(struct asking *k, double time_s)
         return sonde_err_set(k->err, SONDE_EFULL, "more than %zu points: ask for a shorter time, "
                              "a longer step or fewer series", k->points_max);
     }
-    if (k->count == k->cap) {
-        const size_t cap = k->cap ? k->cap * 2 : 256;
-        struct sonde_store_point *grown = sonde__realloc(k->points, cap * sizeof(*grown));
-        if (!grown) return sonde_err_set(k->err, SONDE_ENOMEM, "no memory for the answer");
-        k->points = grown;
-        k->cap = cap;
+    if (SONDE_ARRAY_ROOM(k->points, k->count, k->cap)) {
+        return sonde_err_set(k->err, SONDE_ENOMEM, "no memory for the answer");
     }
     finish_point(k);
     point_begin(&k->points[k->count++], time_s);

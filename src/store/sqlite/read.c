@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
@@ -53,15 +54,9 @@ static int get_rolled(const void *data, size_t len, enum sonde_type type, uint32
 
 struct store_source *store_sources_add(struct store_sources *all, const struct store_source *one)
 {
-    if (all->count == all->cap) {
-        const size_t cap = all->cap ? all->cap * 2 : 64;
-        struct store_source *grown = sonde__realloc(all->at, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        all->at = grown;
-        all->cap = cap;
-    }
-    all->at[all->count] = *one;
-    return &all->at[all->count++];
+    struct store_source *source = SONDE_ARRAY_ADD(all->at, all->count, all->cap);
+    if (source) *source = *one;
+    return source;
 }
 
 void store_sources_release(struct store_sources *all)

@@ -28,6 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/errno.h"
 #include "base/log.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
@@ -126,8 +127,7 @@ int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_st
     }
     store_recent_sweep(parent);
     if (!mkdtemp(folder)) {
-        return sonde_err_set(err, errno == EACCES || errno == EROFS ? SONDE_EACCES
-                                  : errno == ENOSPC ? SONDE_ENOSPC : SONDE_EIO,
+        return sonde_err_set(err, sonde__from_errno(errno),
                              "cannot make a folder in '%s': %s", parent, strerror(errno));
     }
     const int rc = open_in(folder, o, &s, err);

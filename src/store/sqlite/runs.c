@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/file.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
@@ -319,20 +320,15 @@ int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct 
     if (access(path, F_OK) == 0) {
         return sonde_err_set(err, SONDE_EEXIST, "'%s' is there already: choose another name", path);
     }
-    struct sonde_buf temp;
-    sonde_buf_init(&temp, 1 << 16);
-    sonde_buf_printf(&temp, "%s.%ld.part", path, (long)getpid());
-    if (temp.error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
-    struct sonde_store copy = { .path = temp.data, .lock_fd = -1 };
-    unlink(temp.data);
+    struct sonde_file_temp temp;
+    rc = sonde_file_temp_create(&temp, path, err);
+    if (rc) return rc;
+    struct sonde_store copy = { .path = temp.path, .lock_fd = -1 };
     rc = store_make_file(&copy, err);
     if (!rc) rc = attach_source(&copy, s, err);
     if (!rc) rc = store_runs_copy_rows(&copy, id, s->version, err);
     store_disconnect(&copy);
-    if (!rc && rename(temp.data, path) != 0) {
-        rc = sonde_err_set(err, SONDE_EIO, "'%s' cannot be written: %s", path, strerror(errno));
-    }
-    if (rc) unlink(temp.data);
-    sonde_buf_release(&temp);
+    if (!rc) rc = sonde_file_temp_commit(&temp, err);
+    sonde_file_temp_release(&temp);
     return rc;
 }

@@ -8,28 +8,21 @@
 
 enum { LABELS_MAX = 64 };
 
-static int store_series_copy_text(sqlite3_stmt *st, int column, const char **out)
-{
-    *out = (const char *)sqlite3_column_text(st, column);
-    if (!*out) *out = "";
-    return 0;
-}
-
 int store_series_row(sqlite3_stmt *st, struct sonde_store_series *out)
 {
     *out = (struct sonde_store_series){
         .id = (uint32_t)sqlite3_column_int64(st, 0),
+        .name = store_text(st, 1),
+        .help = store_text(st, 2),
+        .unit = store_text(st, 3),
+        .source = store_text(st, 4),
+        .labels = store_text(st, 5),
+        .program = store_text(st, 6),
         .pid = (uint32_t)sqlite3_column_int64(st, 7),
         .type = (enum sonde_type)sqlite3_column_int(st, 8),
         .kind = (enum sonde_kind)sqlite3_column_int(st, 9),
         .scale = sqlite3_column_double(st, 10),
     };
-    store_series_copy_text(st, 1, &out->name);
-    store_series_copy_text(st, 2, &out->help);
-    store_series_copy_text(st, 3, &out->unit);
-    store_series_copy_text(st, 4, &out->source);
-    store_series_copy_text(st, 5, &out->labels);
-    store_series_copy_text(st, 6, &out->program);
     const int type = (int)out->type, kind = (int)out->kind;
     return type >= SONDE_COUNTER && type <= SONDE_HISTOGRAM && kind >= SONDE_KIND_CUSTOM &&
                    kind <= SONDE_KIND_PERCENTAGE && isfinite(out->scale)

@@ -31,17 +31,6 @@ static int copy_spec(struct sonde_store_series *to, const struct sonde_store_ser
     return 0;
 }
 
-static int slot_room(struct sonde_store *s)
-{
-    if (s->slot_count < s->slot_cap) return 0;
-    const uint32_t cap = s->slot_cap ? s->slot_cap * 2 : 256;
-    struct store_slot *grown = sonde__realloc(s->slots, cap * sizeof(*grown));
-    if (!grown) return SONDE_ENOMEM;
-    s->slots = grown;
-    s->slot_cap = cap;
-    return 0;
-}
-
 static int define_locked(struct sonde_store *s, const struct sonde_store_series *spec,
                          uint32_t *slot)
 {
@@ -54,7 +43,7 @@ static int define_locked(struct sonde_store *s, const struct sonde_store_series 
         for (at = s->slot_free; s->slots[at].used; at++) {
         }
         s->slot_free = at + 1;
-    } else if (slot_room(s)) {
+    } else if (SONDE_ARRAY_ROOM(s->slots, s->slot_count, s->slot_cap)) {
         return SONDE_ENOMEM;
     }
     struct store_slot new = { .used = 1, .column = UINT32_MAX, .since = s->appended };

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/errno.h"
 #include "base/log.h"
 #include "base/strip.h"
 #include "sonde/sonde.h"
@@ -234,7 +235,7 @@ static int store_sqlite_take_lock(struct sonde_store *s, struct sonde_err *err)
     int rc = 0;
     s->lock_fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->lock_fd < 0) {
-        rc = sonde_err_set(err, errno == EACCES || errno == EROFS ? SONDE_EACCES : SONDE_EIO,
+        rc = sonde_err_set(err, sonde__from_errno(errno),
                            "store '%s' cannot be opened for writing: %s: %s", s->path, path.data,
                            strerror(errno));
     } else if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {

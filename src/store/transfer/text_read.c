@@ -11,13 +11,15 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/cmp.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "model/exposition.h"
 #include "sonde/sonde.h"
 #include "store/transfer/transfer.h"
 
 struct plain {
     struct sonde_transfer_series s;  /* numbers in `value`, as bits */
-    uint64_t hash;
     enum sonde_exposition_type type;
     size_t stem;                     /* bytes of its name that are the family's */
     char *base;                      /* labels without le; of _bucket only */
@@ -27,9 +29,8 @@ struct plain {
 
 struct transfer_text_reader {
     struct plain *at;
-    size_t count, cap;
-    uint32_t *table;                 /* + 1; slots: a power of two */
-    size_t slots;
+    uint32_t count, cap;
+    struct sonde_map map;            /* of name and labels; row + 1 */
     struct sonde_buf key, base;
     int64_t now_ms;
     struct sonde_transfer *x;
@@ -38,13 +39,9 @@ struct transfer_text_reader {
 
 /* ---- Samples -------------------------------------------------------------------------------------- */
 
-static uint64_t transfer_text_read_hash_of(const char *a, const char *b)
+static uint32_t transfer_text_read_hash_of(const char *name, const char *labels)
 {
-    uint64_t h = 14695981039346656037ull;
-    for (; *a; a++) h = (h ^ (unsigned char)*a) * 1099511628211ull;
-    h = (h ^ '{') * 1099511628211ull;
-    for (; *b; b++) h = (h ^ (unsigned char)*b) * 1099511628211ull;
-    return h ^ h >> 29;
+    return sonde_hash_end(sonde_hash_mix(sonde_hash_text(name), sonde_hash_text(labels)));
 }
 
 static void transfer_text_read_put_label(struct sonde_buf *out, const struct sonde_label *l)
@@ -58,46 +55,32 @@ static void transfer_text_read_put_label(struct sonde_buf *out, const struct son
     sonde_buf_putc(out, '"');
 }
 
-static int transfer_text_read_rehash(struct transfer_text_reader *r)
+static struct plain *transfer_text_read_look_up(struct transfer_text_reader *r, uint32_t hash,
+                                                const char *name, const char *labels)
 {
-    const size_t slots = r->slots ? r->slots * 2 : 1024;
-    uint32_t *table = sonde__calloc(slots, sizeof(*table));
-    if (!table) return SONDE_ENOMEM;
-    for (size_t i = 0; i < r->count; i++) {
-        size_t at = r->at[i].hash & (slots - 1);
-        while (table[at]) at = (at + 1) & (slots - 1);
-        table[at] = (uint32_t)i + 1;
+    uint32_t at = hash, row;
+    while ((row = sonde_map_next(&r->map, hash, &at))) {
+        struct plain *p = &r->at[row - 1];
+        if (!strcmp(p->s.spec.name, name) && !strcmp(p->s.spec.labels, labels)) return p;
     }
-    sonde__free(r->table);
-    r->table = table;
-    r->slots = slots;
-    return 0;
+    return NULL;
 }
 
 static struct plain *transfer_text_read_add(struct transfer_text_reader *r,
-                                            const struct sonde_exposition_sample *s, uint64_t hash)
+                                            const struct sonde_exposition_sample *s, uint32_t hash)
 {
     struct sonde_transfer one = { 0 };
     const struct sonde_store_series spec = { .name = s->name, .help = s->help, .unit = s->unit,
                                              .labels = r->key.len ? r->key.data : "", .scale = 1 };
-    if (r->count == r->cap) {
-        const size_t cap = r->cap ? r->cap * 2 : 256;
-        struct plain *grown = sonde__realloc(r->at, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        r->at = grown;
-        r->cap = cap;
-    }
-    if (r->count * 2 >= r->slots && transfer_text_read_rehash(r) != 0) return NULL;
+    if (SONDE_ARRAY_ROOM(r->at, r->count, r->cap) || sonde_map_reserve(&r->map)) return NULL;
     if (!sonde_transfer_add(&one, &spec)) {
         sonde_transfer_release(&one);
         return NULL;
     }
     struct plain *p = &r->at[r->count++];
-    *p = (struct plain){ .s = one.at[0], .hash = hash, .type = s->type, .stem = strlen(s->family) };
+    *p = (struct plain){ .s = one.at[0], .type = s->type, .stem = strlen(s->family) };
     sonde__free(one.at);
-    size_t at = hash & (r->slots - 1);
-    while (r->table[at]) at = (at + 1) & (r->slots - 1);
-    r->table[at] = (uint32_t)r->count;
+    sonde_map_put(&r->map, hash, r->count);
     return p;
 }
 
@@ -105,14 +88,9 @@ static struct plain *transfer_text_read_find(struct transfer_text_reader *r,
                                              const struct sonde_exposition_sample *s)
 {
     const char *labels = r->key.len ? r->key.data : "";
-    const uint64_t hash = transfer_text_read_hash_of(s->name, labels);
-    for (size_t at = hash & (r->slots - 1); r->slots && r->table[at]; at = (at + 1) & (r->slots - 1)) {
-        struct plain *p = &r->at[r->table[at] - 1];
-        if (p->hash == hash && !strcmp(p->s.spec.name, s->name) && !strcmp(p->s.spec.labels, labels)) {
-            return p;
-        }
-    }
-    return transfer_text_read_add(r, s, hash);
+    const uint32_t hash = transfer_text_read_hash_of(s->name, labels);
+    struct plain *p = transfer_text_read_look_up(r, hash, s->name, labels);
+    return p ? p : transfer_text_read_add(r, s, hash);
 }
 
 /* x_created of a counter x_total: where that began. */
@@ -230,25 +208,18 @@ static int by_group(const void *a, const void *b)
     const struct plain *x = *(struct plain *const *)a, *y = *(struct plain *const *)b;
     int order = strcmp(x->s.spec.name, y->s.spec.name);
     if (!order) order = strcmp(x->base, y->base);
-    return order ? order : (x->le > y->le) - (x->le < y->le);
+    return order ? order : SONDE_CMP(x->le, y->le);
 }
 
-static struct plain *transfer_text_read_part(struct transfer_text_reader *r, const struct plain *bucket,
-                                             const char *suffix)
+static struct plain *transfer_text_read_part(struct transfer_text_reader *r,
+                                             const struct plain *bucket, const char *suffix)
 {
     char name[600];
-    struct sonde_exposition_sample s = { .name = name, .family = "" };
     if (bucket->stem + strlen(suffix) + 1 > sizeof(name)) return NULL;
     memcpy(name, bucket->s.spec.name, bucket->stem);
     memcpy(name + bucket->stem, suffix, strlen(suffix) + 1);
-    const uint64_t hash = transfer_text_read_hash_of(s.name, bucket->base);
-    for (size_t at = hash & (r->slots - 1); r->table[at]; at = (at + 1) & (r->slots - 1)) {
-        struct plain *p = &r->at[r->table[at] - 1];
-        if (p->hash == hash && !strcmp(p->s.spec.name, name) && !strcmp(p->s.spec.labels, bucket->base)) {
-            return p;
-        }
-    }
-    return NULL;
+    return transfer_text_read_look_up(r, transfer_text_read_hash_of(name, bucket->base), name,
+                                      bucket->base);
 }
 
 static int same_times(const struct plain *a, const struct plain *b)
@@ -409,7 +380,7 @@ int sonde_transfer_text_read(const char *text, size_t len, int openmetrics, stru
         sonde__free(r.at[i].base);
     }
     sonde__free(r.at);
-    sonde__free(r.table);
+    sonde_map_release(&r.map);
     sonde_buf_release(&r.key);
     sonde_buf_release(&r.base);
     *rounded = r.rounded;

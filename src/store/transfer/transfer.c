@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 #include "store/chunk_hist.h"
 
@@ -33,15 +34,6 @@ void sonde_transfer_release(struct sonde_transfer *x)
     *x = (struct sonde_transfer){ 0 };
 }
 
-static void *transfer_grow(void *array, size_t *cap, size_t count, size_t item)
-{
-    if (count < *cap) return array;
-    const size_t next = *cap ? *cap * 2 : 16;
-    void *grown = sonde__realloc(array, next * item);
-    if (grown) *cap = next;
-    return grown;
-}
-
 static int series_init(struct sonde_transfer_series *s, const struct sonde_store_series *spec)
 {
     const char *const in[] = { spec->name, spec->help, spec->unit, spec->source, spec->labels,
@@ -61,28 +53,26 @@ static int series_init(struct sonde_transfer_series *s, const struct sonde_store
 struct sonde_transfer_series *sonde_transfer_add(struct sonde_transfer *x,
                                                  const struct sonde_store_series *spec)
 {
-    void *grown = transfer_grow(x->at, &x->cap, x->count, sizeof(*x->at));
-    if (!grown) return NULL;
-    x->at = grown;
+    assert(x && spec && spec->name);
+    if (SONDE_ARRAY_ROOM(x->at, x->count, x->cap)) return NULL;
     if (series_init(&x->at[x->count], spec) != 0) return NULL;
     return &x->at[x->count++];
 }
 
 int sonde_transfer_point(struct sonde_transfer_series *s, const struct sonde_transfer_point *p)
 {
-    void *grown = transfer_grow(s->point, &s->cap, s->count, sizeof(*s->point));
-    if (!grown) return SONDE_ENOMEM;
-    s->point = grown;
-    s->point[s->count++] = *p;
+    struct sonde_transfer_point *at = SONDE_ARRAY_ADD(s->point, s->count, s->cap);
+    if (!at) return SONDE_ENOMEM;
+    *at = *p;
     return 0;
 }
 
 int sonde_transfer_bucket(struct sonde_transfer_series *s, uint16_t p, uint64_t n)
 {
-    void *grown = transfer_grow(s->bucket, &s->bucket_cap, s->bucket_count, sizeof(*s->bucket));
-    if (!grown) return SONDE_ENOMEM;
-    s->bucket = grown;
-    s->bucket[s->bucket_count++] = (struct sonde_transfer_bucket){ p, n };
+    struct sonde_transfer_bucket *at =
+        SONDE_ARRAY_ADD(s->bucket, s->bucket_count, s->bucket_cap);
+    if (!at) return SONDE_ENOMEM;
+    *at = (struct sonde_transfer_bucket){ p, n };
     return 0;
 }
 
@@ -146,7 +136,7 @@ struct exporting {
 static int transfer_by_time(const void *a, const void *b)
 {
     const struct sonde_transfer_point *x = a, *y = b;
-    return (x->time_ms > y->time_ms) - (x->time_ms < y->time_ms);
+    return SONDE_CMP(x->time_ms, y->time_ms);
 }
 
 /* In order, each time once; and where a counter does not go on from the point before. */
@@ -305,8 +295,7 @@ static int transfer_fits(const struct grid *g, const struct sonde_transfer_serie
 
 static int transfer_by_number(const void *a, const void *b)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    return SONDE_CMP(*(const int64_t *)a, *(const int64_t *)b);
 }
 
 static int transfer_join(struct grid *g, const struct sonde_transfer_series *s)
@@ -315,10 +304,9 @@ static int transfer_join(struct grid *g, const struct sonde_transfer_series *s)
     for (size_t i = 0; i < s->count; i++) {
         const int64_t t = s->point[i].time_ms;
         if (had && t >= g->time_ms[0] && t <= g->time_ms[had - 1]) continue;
-        void *grown = transfer_grow(g->time_ms, &g->cap, g->count, sizeof(*g->time_ms));
-        if (!grown) return SONDE_ENOMEM;
-        g->time_ms = grown;
-        g->time_ms[g->count++] = t;
+        int64_t *at = SONDE_ARRAY_ADD(g->time_ms, g->count, g->cap);
+        if (!at) return SONDE_ENOMEM;
+        *at = t;
     }
     if (g->count != had) qsort(g->time_ms, g->count, sizeof(*g->time_ms), transfer_by_number);
     return 0;

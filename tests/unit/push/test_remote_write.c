@@ -489,14 +489,16 @@ static void own_series(void **state)
         { "sonde_push_dropped_total", "memory", 60 },
     };
     struct sonde_model *m;
-    pthread_mutex_init(&d.lock, NULL);
+    sonde_lock_init(&d.lock, SONDE_RANK_PUSH_DEST);
     assert_int_equal(push_queue_open(NULL, 800, 1e6, &d.queue, NULL), 0);
     for (int i = 0; i < 3; i++) { /* the third makes the first be dropped */
         push_queue_put(d.queue, push_batch_create(1, "", 1, sonde__calloc(1, 100), 100));
     }
     assert_int_equal(sonde_model_create(NULL, &m), 0);
     for (int round = 0; round < 2; round++) { /* the second finds all there */
+        sonde_wrlock(&m->lock);
         push_series_update(&d, m);
+        sonde_rwunlock(&m->lock);
         for (size_t i = 0; i < COUNT(cases); i++) {
             const struct sonde_model_series *s = find(m, cases[i].name, cases[i].reason);
             const double v = s->family->type == SONDE_COUNTER ? (double)s->counter : s->gauge;
@@ -516,7 +518,7 @@ static void own_series(void **state)
         assert_true(f->help[help - 1] == '.');
     }
     push_queue_close(d.queue);
-    pthread_mutex_destroy(&d.lock);
+    sonde_lock_destroy(&d.lock);
     sonde_model_destroy(m);
 }
 

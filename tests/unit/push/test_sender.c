@@ -15,11 +15,13 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 
-static int wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until);
-#define pthread_cond_timedwait wait_until
+static int wait_until(struct sonde_cond *cond, struct sonde_lock *lock,
+                      const struct timespec *until);
+#define sonde_cond_timedwait wait_until
 #include "push/sender.c" /* over the fakes below; the library's own is not linked then */
-#undef pthread_cond_timedwait
+#undef sonde_cond_timedwait
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define STEP_S 0.001
@@ -51,9 +53,13 @@ double push_clock_s(void)
     return now;
 }
 
-static int wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until)
+static int wait_until(struct sonde_cond *cond, struct sonde_lock *lock,
+                      const struct timespec *until)
 {
-    if (fake.no_end) return pthread_cond_wait(cond, lock);
+    if (fake.no_end) {
+        sonde_cond_wait(cond, lock);
+        return 0;
+    }
     pthread_mutex_lock(&fake.lock);
     fake.now_s = (double)until->tv_sec + (double)until->tv_nsec * 1e-9;
     pthread_mutex_unlock(&fake.lock);
@@ -119,8 +125,8 @@ static void dest_open(struct push_dest *d, const struct reply *replies, size_t r
     d->ops = &ops;
     d->random = 0x1234567;
     snprintf(d->url, sizeof(d->url), "http://collector");
-    pthread_mutex_init(&d->lock, NULL);
-    sonde_clock_cond_init(&d->wake);
+    sonde_lock_init(&d->lock, SONDE_RANK_PUSH_DEST);
+    sonde_cond_init(&d->wake);
     assert_int_equal(push_queue_open(NULL, 1 << 20, 1e6, &d->queue, NULL), 0);
     fake.now_s = 0;
     fake.replies = replies;
@@ -135,9 +141,9 @@ static void dest_put(struct push_dest *d, uint32_t items)
     struct push_batch *b = push_batch_create(SONDE_PUSH_METRICS, "/", items, body, 10);
     assert_non_null(b);
     push_queue_put(d->queue, b);
-    pthread_mutex_lock(&d->lock);
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
+    sonde_lock(&d->lock);
+    sonde_cond_signal(&d->wake);
+    sonde_unlock(&d->lock);
 }
 
 static void dest_start(struct push_dest *d)
@@ -164,8 +170,8 @@ static void dest_finish(struct push_dest *d)
 static uint64_t dest_close(struct push_dest *d)
 {
     const uint64_t left = push_queue_close(d->queue);
-    pthread_cond_destroy(&d->wake);
-    pthread_mutex_destroy(&d->lock);
+    sonde_cond_destroy(&d->wake);
+    sonde_lock_destroy(&d->lock);
     return left;
 }
 
