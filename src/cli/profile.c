@@ -358,6 +358,10 @@ static int load_history(const struct sonde_cli *cli, const char *path, const str
     sonde_progress_begin(&progress, cli, "reading", path);
     int rc = sonde_store_sqlite.open(&o, &store, &err);
     if (!rc) rc = sonde_history_merge(&sonde_store_sqlite, store, &r->q, out, &err);
+    if (rc == SONDE_ENOENT && store &&
+        sonde_history_is_empty(&sonde_store_sqlite, store, r->q.heap)) {
+        sonde_err_set(&err, rc, "%s; --continuous turns it on", err.text);
+    }
     sonde_store_sqlite.close(store);
     sonde_progress_end(&progress);
     if (!rc) return SONDE_EXIT_OK;

@@ -347,6 +347,19 @@ int sonde_history_step(struct sonde_history *h, double now_s, struct sonde_err *
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
+static void history_count_part(const struct sonde_history_part *part, void *arg)
+{
+    (void)part;
+    ++*(size_t *)arg;
+}
+
+int sonde_history_is_empty(const struct sonde_store_ops *ops, struct sonde_store *s, int heap)
+{
+    const struct sonde_history_query any = { .heap = heap };
+    size_t count = 0;
+    return sonde_history_each(ops, s, &any, history_count_part, &count, NULL) == 0 && !count;
+}
+
 static int history_nothing(const struct sonde_store_ops *ops, struct sonde_store *s,
                            const struct sonde_history_query *q, struct sonde_err *err)
 {
@@ -356,8 +369,7 @@ static int history_nothing(const struct sonde_store_ops *ops, struct sonde_store
     if (rc) return rc;
     if (!all.count) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there is no history of %s: continuous profiling was "
-                           "not on (--continuous or POST /admin/profile/continuous turns it on), or "
-                           "nothing was sampled so far",
+                           "not on, or nothing was sampled so far",
                            q->heap ? "heaps" : "profiles");
     } else {
         double first_s = all.at[0].start_s, last_s = 0;

@@ -77,6 +77,9 @@ int sonde_history_each(const struct sonde_store_ops *ops, struct sonde_store *s,
                        void (*row)(const struct sonde_history_part *part, void *arg), void *arg,
                        struct sonde_err *err);
 
+/* 1 if there is none of any time: who asked may want to know how to turn it on. */
+int sonde_history_is_empty(const struct sonde_store_ops *ops, struct sonde_store *s, int heap);
+
 /* What a part is: a profile, to be destroyed. */
 int sonde_history_get(const struct sonde_store_ops *ops, struct sonde_store *s, uint64_t id,
                       struct sonde_profile **out, struct sonde_err *err);

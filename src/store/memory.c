@@ -113,7 +113,7 @@ static int memory_replace(struct sonde_store *s, const struct sonde_store_profil
     if (k.p.bytes > s->bytes_max) {
         kept_release(&k);
         return sonde_err_set(err, SONDE_EFULL, "a profile of %zu bytes does not fit into the %llu "
-                             "that are kept in memory: start sonde with --store FILE", k.p.bytes,
+                             "that are kept in memory; a store on disk has room for it", k.p.bytes,
                              (unsigned long long)s->bytes_max);
     }
     sonde_lock(&s->lock);

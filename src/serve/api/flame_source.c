@@ -79,6 +79,9 @@ static int take_history(const struct flame_making *m, int spans, struct sonde_ap
     }
     if (spans && !q.heap) q.to_s += LATER_S;
     int rc = sonde_history_merge(ops, store, &q, &out->profile, err);
+    if (rc == SONDE_ENOENT && err && sonde_history_is_empty(ops, store, q.heap)) {
+        sonde_err_set(err, rc, "%s; POST /admin/profile/continuous turns it on", err->text);
+    }
     if (rc) return rc;
     struct sonde_profile *p = out->profile;
     if (spans && !q.heap) {

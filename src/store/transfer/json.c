@@ -297,8 +297,8 @@ int sonde_transfer_json_read(const char *text, size_t len, struct sonde_transfer
     series = json_object_get(root, "series");
     if (strcmp(transfer_json_text_of(root, "format"), "sonde-series") != 0 ||
         !json_is_array(series)) {
-        rc = sonde_err_set(err, SONDE_EFORMAT, "not series as `sonde export --format json STORE` writes "
-                                               "them");
+        rc = sonde_err_set(err, SONDE_EFORMAT, "not series as an export in the format json has "
+                                               "them (\"format\": \"sonde-series\")");
     } else if (json_integer_value(json_object_get(root, "version")) != 1) {
         rc = sonde_err_set(err, SONDE_EVERSION, "written by a later version of sonde");
     } else {
