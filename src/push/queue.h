@@ -76,7 +76,7 @@ void push_queue_stats(struct push_queue *q, struct push_queue_stats *out);
 
 /* 0 or SONDE_E…; nothing is left behind on failure. size: of the file. */
 int push_spool_write(int dir_fd, const struct push_batch *b, uint64_t *size);
-/* SONDE_EFORMAT: damaged; SONDE_ENOENT; SONDE_ENOMEM; SONDE_EIO. */
+/* SONDE_EFORMAT: damaged; SONDE_ENOMEM: later it may go well; or of errno. */
 int push_spool_read(int dir_fd, uint64_t seq, struct push_batch **out);
 void push_spool_remove(int dir_fd, uint64_t seq);
 /* Numbers of all files, ascending, to be freed; half-written ones are removed. */

@@ -115,6 +115,7 @@ static int put_aside(struct sonde_store *s, struct sonde_err *err)
 
 int store_start_over(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int rc = store_is_damaged(s) ? put_aside(s, err) : 0;
     if (!rc && !s->db) {
         rc = store_set_up(s, err);

@@ -10,6 +10,7 @@
  * before would have fitted. A batch says how many there were and how many of them it has. Rejected:
  * the first of each second, which are not those that anybody asks for, and every n-th, which tears
  * traces apart. */
+#include <assert.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -43,6 +44,7 @@ void store_events_release(struct sonde_store *s)
 
 int store_events_begin(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     static const char *const last[STORE_EVENTS] = { "SELECT max(id) FROM spans",
                                                     "SELECT max(id) FROM requests" };
     int rc = 0;
@@ -57,7 +59,7 @@ int store_events_begin(struct sonde_store *s, struct sonde_err *err)
     return rc;
 }
 
-/* ---- Which (lock held) ---------------------------------------------------------------------------- */
+/* ---- Which, under the lock ----------------------------------------------------------------------- */
 
 static void turn_second(struct store_events *e, double now_s)
 {
@@ -104,10 +106,11 @@ static int is_slow(struct store_events *e, double seconds)
 
 /* ---- Adding --------------------------------------------------------------------------------------- */
 
-/* What was put to the open batch counts, or did not fit. lock held. */
+/* What was put to the open batch counts, or did not fit. */
 static int close_record(struct sonde_store *s, struct store_events *e, size_t len_before,
                         uint64_t time_ns)
 {
+    sonde_assert_held(&s->lock);
     struct store_batch *b = &e->open;
     const int error = b->data.error;
     if (error) {
@@ -125,6 +128,7 @@ static int close_record(struct sonde_store *s, struct store_events *e, size_t le
 
 static void note_seen(struct sonde_store *s, struct store_batch *b, uint64_t time_ns)
 {
+    sonde_assert_held(&s->lock);
     const int64_t time_ms = (int64_t)(time_ns / 1000000);
     if (!b->seen) b->from_ms = b->to_ms = time_ms;
     b->seen++;
@@ -135,7 +139,7 @@ int store_span_add(struct sonde_store *s, const struct sonde_model_span *span)
 {
     struct store_events *e = &s->events[STORE_SPANS];
     int rc = 0;
-    if (!s->started) return SONDE_EINVAL;
+    if (!s->thread.started) return SONDE_EINVAL;
     if (store_is_off(s)) return SONDE_EOFF;
     if (store_is_known(&e->known, span->pid, span->id, span->start_ns)) return 0;
     sonde_lock(&s->lock);
@@ -157,7 +161,7 @@ int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r
 {
     struct store_events *e = &s->events[STORE_REQUESTS];
     int rc = 0;
-    if (!s->started) return SONDE_EINVAL;
+    if (!s->thread.started) return SONDE_EINVAL;
     if (store_is_off(s)) return SONDE_EOFF;
     if (store_is_known(&e->known, r->pid, r->id, r->arrived_ns)) return 0;
     sonde_lock(&s->lock);
@@ -175,10 +179,11 @@ int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r
     return rc;
 }
 
-/* ---- Writing (db_lock held) ------------------------------------------------------------------------ */
+/* ---- Writing ------------------------------------------------------------------------------------- */
 
 int store_events_wait(const struct sonde_store *s)
 {
+    sonde_assert_held(&s->lock);
     int waiting = 0;
     for (int k = 0; k < STORE_EVENTS; k++) {
         waiting |= s->events[k].open.seen || s->events[k].out.seen;
@@ -192,6 +197,7 @@ static void take_batch(struct sonde_store *s, struct store_events *e)
     sonde_lock(&s->lock);
     if (!e->out.seen && e->open.seen) {
         const struct store_batch taken = e->open;
+        assert(taken.kept <= taken.seen && taken.id >= e->out.id);
         e->open = e->out; /* its memory is used again */
         e->out = taken;
         sonde_buf_reset(&e->open.data);
@@ -231,6 +237,7 @@ static int insert_batch(struct sonde_store *s, enum store_sql which, const struc
 
 int store_events_save(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     static const enum store_sql add[STORE_EVENTS] = { SQL_ADD_SPANS, SQL_ADD_REQUESTS };
     int rc = 0;
     uint64_t kept[STORE_EVENTS] = { 0 };
@@ -251,6 +258,7 @@ int store_events_save(struct sonde_store *s, struct sonde_err *err)
 
 void store_events_saved(struct sonde_store *s)
 {
+    sonde_assert_held(&s->lock);
     uint64_t written = UINT64_MAX;
     for (int k = 0; k < STORE_EVENTS; k++) {
         struct store_events *e = &s->events[k];
@@ -261,4 +269,5 @@ void store_events_saved(struct sonde_store *s)
         if (up_to < written) written = up_to;
     }
     if (written > s->events_written) s->events_written = written;
+    assert(s->events_written <= s->events_added);
 }

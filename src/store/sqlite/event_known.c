@@ -4,6 +4,7 @@
  * one reads what is still in it, and most of that is in the store already. The ids of the newest
  * that the store has are held in memory; what began before this run and is among them, or is older
  * than all of them, is not added again. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -39,6 +40,7 @@ static int note_request(const struct sonde_infer_request *r, void *arg)
 
 void store_known_load(struct sonde_store *s)
 {
+    assert(!s->thread.started);
     const struct sonde_store_range newest = { .limit = KNOWN_MAX };
     struct sonde_err err;
     for (int i = 0; i < STORE_EVENTS; i++) {

@@ -87,6 +87,7 @@ static int store_facts_put_heap(struct sonde_store *s, sqlite3 *from, int64_t ru
 int store_facts_put(struct sonde_store *s, const struct sonde_store_profile *p, const void *data,
                     size_t len, uint64_t profile, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t run = 0;
     sqlite3 *from = open_bytes(data, len);
     if (!from) return 0;

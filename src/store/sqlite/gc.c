@@ -30,6 +30,7 @@ int store_do(struct sonde_store *s, const char *sql, int64_t a, int64_t b, struc
 
 int store_delete_block(struct sonde_store *s, int64_t block, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     const int64_t from = block << STORE_SERIES_BITS, to = (block + 1) << STORE_SERIES_BITS;
     int rc = store_do(s, "DELETE FROM chunks WHERE id IN (SELECT id FROM chunks WHERE id >= ?1"
                       " AND id < ?2 LIMIT 100)", from, to, err);
@@ -221,6 +222,7 @@ static int used_bytes(struct sonde_store *s, int64_t *out, struct sonde_err *err
 int store_is_over(struct sonde_store *s, const struct sonde_store_retention *keep,
                   struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t used = 0;
     if (!keep->bytes) return 0;
     const int rc = used_bytes(s, &used, err);
@@ -323,7 +325,7 @@ static int store_gc_leftovers(struct sonde_store *s, struct sonde_err *err)
     rc = store_number(s, s->db, "SELECT coalesce((SELECT min(from_ms) FROM blocks), 0)", 0, &oldest,
                       err);
     /* An agent knows its series by number: only it may take a number away. */
-    if (rc || !oldest || (live && !s->started)) {
+    if (rc || !oldest || (live && !s->thread.started)) {
         s->gc_series = 0;
         return rc;
     }
@@ -333,6 +335,7 @@ static int store_gc_leftovers(struct sonde_store *s, struct sonde_err *err)
 int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *keep,
                   struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int rc = store_run_sql(s, SQL_BEGIN, err);
     int more = rc;
     if (!rc) more = by_age(s, keep, err);

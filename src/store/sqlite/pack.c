@@ -1,5 +1,7 @@
 /* pack.c - a full block becomes chunks, some columns a step, and its rows are deleted with the
  * last of them. */
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
@@ -53,9 +55,10 @@ static int finish_block(struct sonde_store *s, const struct block *b, struct son
     return rc ? rc : st ? 0 : store_failed(s, s->db, err);
 }
 
-/* Some columns of the oldest full block; 1 = there is more to do. */
 int store_pack_step(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
+    assert(!s->job.tier); /* one job at a time */
     struct block *b = s->sealing; /* only this thread changes the list */
     if (!b) return 0;
     if (!s->job.block) s->job = (struct store_job){ .block = s->next_block++ };
@@ -78,6 +81,7 @@ int store_pack_step(struct sonde_store *s, struct sonde_err *err)
     if (!whole) return 1;
     s->job = (struct store_job){ 0 };
     sonde_lock(&s->lock);
+    assert(s->sealing == b);
     s->sealing = b->next;
     store_block_put(b);
     sonde_unlock(&s->lock);

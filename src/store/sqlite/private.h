@@ -30,10 +30,10 @@
 #ifndef SONDE_STORE_SQLITE_PRIVATE_H
 #define SONDE_STORE_SQLITE_PRIVATE_H
 
-#include <pthread.h>
 #include <sqlite3.h>
 
 #include "base/lock.h"
+#include "base/thread.h"
 #include "store/block.h"
 #include "store/store.h"
 
@@ -142,7 +142,7 @@ struct sonde_store {
     int version;                     /* of the file: less than ours if it is only read */
     uint32_t run;                    /* changed with db_lock and read_lock held */
 
-    /* The writer's connection; db_lock is held while it is used. Rank 1. */
+    /* The writer's connection; db_lock is held while it is used. */
     struct sonde_lock db_lock;
     sqlite3 *db;
     sqlite3_stmt *sql[SQL_COUNT];
@@ -159,15 +159,15 @@ struct sonde_store {
     struct store_rollup *roll;       /* rollup.c: of the job */
     int wal_pages;                   /* of the log, since the last checkpoint */
 
-    /* For asking. Rank 1. */
+    /* For asking. */
     struct sonde_lock read_lock;
     sqlite3 *read;
 
-    /* Everything below; never held while something is written or read. Rank 2. */
+    /* Everything below; never held while something is written or read. */
     struct sonde_lock lock;
     struct sonde_cond wake, done;
-    pthread_t thread;
-    int started, stopping;
+    struct sonde_thread thread;      /* the writer */
+    int stopping;
     int hurry;                       /* somebody waits for what is written */
     struct store_pending *pending, **pending_end;
     size_t pending_bytes;
@@ -193,7 +193,7 @@ struct sonde_store {
 
 int64_t store_now_ms(void);
 double store_clock_s(void);
-double store_cpu_s(void);             /* of this thread */          /* for durations */
+double store_cpu_s(void); /* of this thread: for durations */
 
 /* What SQLite says of db, as an error; notes damage. */
 int store_is_damaged(const struct sonde_store *s);

@@ -65,6 +65,7 @@ static int store_profiles_insert(struct sonde_store *s, const struct sonde_store
 
 int store_profile_forget(struct sonde_store *s, int64_t id, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int rc = store_do(s, "DELETE FROM heaps WHERE profile = ?1", id, 0, err);
     if (!rc) rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", id, 0, err);
     return rc;

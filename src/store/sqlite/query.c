@@ -408,7 +408,7 @@ static int ask_gaps(struct asking *k)
 static int store_query_read_head(struct asking *k)
 {
     struct sonde_store *s = k->s;
-    if (s->started || s->db) return 0;
+    if (s->thread.started || s->db) return 0;
     sonde_lock(&s->lock);
     while (s->sealing) {
         struct block *b = s->sealing;

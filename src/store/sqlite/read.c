@@ -139,8 +139,8 @@ void store_reader_destroy(struct store_reader *r)
 static int store_read_bad(struct store_reader *r, const char *table, int64_t id)
 {
     return sonde_err_set(r->err, SONDE_EFORMAT, "store '%s' is damaged: table %s, row %lld cannot "
-                         "be read; `sonde gc` removes nothing but what is old: copy out what is "
-                         "good with `sonde runs copy` and begin a new file", r->s->path, table,
+                         "be read; copy out the runs that can be, and begin a new file",
+                         r->s->path, table,
                          (long long)id);
 }
 

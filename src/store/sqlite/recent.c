@@ -15,6 +15,7 @@
  * Rejected: a database in memory, or in /dev/shm, which is 64 MB of memory; /proc/self/fd/N as the
  * path of a file without a name, which SQLite resolves to the name that is gone; a journal in memory
  * instead of the log, with which whoever asks keeps the writer waiting. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -145,9 +146,10 @@ int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_st
 
 int store_is_off(const struct sonde_store *s) { return __atomic_load_n(&s->off, __ATOMIC_RELAXED); }
 
-/* What waits in memory. Lock held. */
+/* What waits in memory. */
 static void drop_memory(struct sonde_store *s)
 {
+    sonde_assert_held(&s->lock);
     while (s->pending) {
         struct store_pending *p = s->pending;
         s->pending = p->next;
@@ -174,6 +176,8 @@ static void drop_memory(struct sonde_store *s)
 
 void store_give_up(struct sonde_store *s, const struct sonde_err *why)
 {
+    sonde_assert_held(&s->db_lock);
+    assert(s->o.temporary);
     sonde_lock(&s->read_lock);
     sonde_lock(&s->lock);
     __atomic_store_n(&s->off, 1, __ATOMIC_RELAXED);

@@ -296,6 +296,7 @@ static int work_on_job(struct sonde_store *s, struct sonde_err *err)
 
 int store_rollup_step(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int rc = 0;
     if (!s->job.tier) {
         if (!s->roll_wanted || s->job.block) return 0;

@@ -17,8 +17,8 @@ enum { TAGS_MAX_LEN = 1000 };
 int store_live_run(struct sonde_store *s, uint32_t *out, struct sonde_err *err)
 {
     int64_t last = 0;
-    *out = s->started ? s->run : 0;
-    if (s->started || s->lock_fd >= 0 || !store_is_locked(s)) return 0;
+    *out = s->thread.started ? s->run : 0;
+    if (s->thread.started || s->lock_fd >= 0 || !store_is_locked(s)) return 0;
     const int rc = store_number(s, s->read ? s->read : s->db, "SELECT max(id) FROM runs", 0, &last,
                                 err);
     *out = (uint32_t)last;
@@ -140,6 +140,7 @@ int store_run_set(struct sonde_store *s, uint32_t id, const char *name, const ch
 /* One block's chunks, some at a time; then what has no blocks. 1 = there is more. */
 static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t block = 0;
     int rc = store_number(s, s->db, "SELECT id FROM blocks WHERE run = ?1 LIMIT 1", id, &block, err);
     if (rc) return rc;
@@ -184,17 +185,18 @@ int store_run_delete(struct sonde_store *s, uint32_t id, struct sonde_err *err)
     return rc;
 }
 
-/* A little of what a run lacks in roll-ups; 1 = there is more. db_lock held. */
+/* A little of what a run lacks in roll-ups; 1 = there is more. */
 static int roll_step(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t rolled = 0;
     int rc = store_number(s, s->db, "SELECT rolled FROM runs WHERE id = ?1", id, &rolled, err);
     if (rc || rolled) return rc;
-    if (!s->started && s->lock_fd < 0) {
+    if (!s->thread.started && s->lock_fd < 0) {
         return sonde_err_set(err, SONDE_EBUSY, "run %u is not rolled up yet: the sonde that writes "
                              "this store is about to; try again in a minute", id);
     }
-    if (!s->started && !s->next_block) {
+    if (!s->thread.started && !s->next_block) {
         rc = store_recover(s, s->db, err);
         if (!rc) rc = store_begin_blocks(s, err);
     }
@@ -324,10 +326,14 @@ int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct 
     rc = sonde_file_temp_create(&temp, path, err);
     if (rc) return rc;
     struct sonde_store copy = { .path = temp.path, .lock_fd = -1 };
+    sonde_lock_init(&copy.db_lock, SONDE_RANK_STORE_DB); /* nobody else's; what writes wants it */
+    sonde_lock(&copy.db_lock);
     rc = store_make_file(&copy, err);
     if (!rc) rc = attach_source(&copy, s, err);
     if (!rc) rc = store_runs_copy_rows(&copy, id, s->version, err);
     store_disconnect(&copy);
+    sonde_unlock(&copy.db_lock);
+    sonde_lock_destroy(&copy.db_lock);
     if (!rc) rc = sonde_file_temp_commit(&temp, err);
     sonde_file_temp_release(&temp);
     return rc;

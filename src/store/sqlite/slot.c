@@ -1,6 +1,7 @@
 /* slot.c - series that are recorded now: what the collector defined, and the number each has
  * in the file. A number is given before anything is written, so that it works where nothing can be:
  * new ones are noted in a table in memory until they are saved. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -34,6 +35,8 @@ static int copy_spec(struct sonde_store_series *to, const struct sonde_store_ser
 static int define_locked(struct sonde_store *s, const struct sonde_store_series *spec,
                          uint32_t *slot)
 {
+    sonde_assert_held(&s->lock);
+    assert(s->slots_used <= s->slot_count);
     if (s->slots_used >= s->o.series_max) {
         s->stats.dropped_series++;
         return SONDE_EFULL;
@@ -65,6 +68,9 @@ int store_define(struct sonde_store *s, const struct sonde_store_series *spec, u
 
 void store_slot_free(struct sonde_store *s, struct store_slot *slot)
 {
+    sonde_assert_held(&s->lock);
+    assert(slot >= s->slots && slot < s->slots + s->slot_count);
+    assert(slot->used && s->slots_used);
     sonde__free((void *)(uintptr_t)slot->spec.name);
     *slot = (struct store_slot){ .column = UINT32_MAX };
     s->slots_used--;
@@ -72,7 +78,7 @@ void store_slot_free(struct sonde_store *s, struct store_slot *slot)
     if (at < s->slot_free) s->slot_free = at;
 }
 
-/* ---- Numbers (db_lock held) ------------------------------------------------------------------------ */
+/* ---- Numbers ------------------------------------------------------------------------------------- */
 
 static void bind_name(sqlite3_stmt *st, const struct sonde_store_series *spec)
 {
@@ -108,6 +114,7 @@ static int store_slot_find_series(struct sonde_store *s, struct sonde_store_seri
 
 int store_slots_find(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int rc = 0;
     sonde_lock(&s->lock);
     for (uint32_t i = 0; i < s->slot_count && !rc; i++) {
@@ -148,6 +155,7 @@ static int save_series(struct sonde_store *s, const struct sonde_store_series *s
 
 int store_slots_save(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int rc = 0;
     for (uint32_t i = 0; !rc; i++) {
         sonde_lock(&s->lock);

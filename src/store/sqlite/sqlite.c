@@ -3,6 +3,7 @@
  * WAL with synchronous=FULL: a commit is on the disk when it returns, and readers do not wait. One
  * agent writes a store: it holds a lock on FILE.lock. Checkpoints are made by hand, often and
  * small, so that none takes long. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -89,17 +90,21 @@ int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err)
 
 void store_rollback(struct sonde_store *s)
 {
+    sonde_assert_held(&s->db_lock);
     if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
 int store_exec(struct sonde_store *s, const char *sql, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
                                                                     : store_failed(s, s->db, err);
 }
 
 sqlite3_stmt *store_sql(struct sonde_store *s, enum store_sql which)
 {
+    sonde_assert_held(&s->db_lock);
+    assert(which < SQL_COUNT);
     if (!s->sql[which]) {
         sqlite3_prepare_v3(s->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT,
                            &s->sql[which], NULL);
@@ -109,6 +114,7 @@ sqlite3_stmt *store_sql(struct sonde_store *s, enum store_sql which)
 
 int store_step(struct sonde_store *s, sqlite3_stmt *st, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     const int got = st ? sqlite3_step(st) : SQLITE_ERROR;
     const int rc = got == SQLITE_DONE || got == SQLITE_ROW ? 0 : store_failed(s, s->db, err);
     if (st) {
@@ -291,6 +297,7 @@ static int store_sqlite_add_run(struct sonde_store *s, uint32_t id, struct sonde
 
 int store_begin_blocks(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t block = 0;
     int rc = store_number(s, s->db, "SELECT max(id) FROM blocks", 0, &block, err);
     if (rc) return rc;
@@ -303,12 +310,14 @@ int store_begin_blocks(struct sonde_store *s, struct sonde_err *err)
 
 int store_begin_run(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t run = 0, series = 0;
     int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
     if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM series", 0, &series, err);
     if (!rc) rc = store_events_begin(s, err);
     if (!rc) rc = store_begin_blocks(s, err);
     if (rc) return rc;
+    assert(s->next_block);
     sonde_lock(&s->read_lock);
     s->run = (uint32_t)run + 1;
     sonde_unlock(&s->read_lock);
@@ -318,6 +327,7 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
 
 int store_next_run(struct sonde_store *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     int64_t last = 0;
     int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &last, err);
     if (!rc) rc = store_sqlite_add_run(s, (uint32_t)last + 1, err);
@@ -440,7 +450,9 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
     if (!s->path || (o->run_name && !s->o.run_name) || (o->config && !s->o.config)) {
         sonde_err_set(err, rc, "out of memory");
     } else {
+        sonde_lock(&s->db_lock);
         rc = o->read_only ? store_look(s, err) : open_for_writing(s, err);
+        sonde_unlock(&s->db_lock);
     }
     if (rc) {
         store_sqlite_destroy(s);
@@ -454,8 +466,9 @@ static void store_close(struct sonde_store *s)
 {
     if (!s) return;
     store_writer_stop(s);
-    if (s->db && s->lock_fd >= 0 && !s->o.temporary) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE,
-                                                            NULL, NULL);
+    if (s->db && s->lock_fd >= 0 && !s->o.temporary) {
+        sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    }
     store_sqlite_destroy(s);
 }
 

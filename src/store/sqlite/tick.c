@@ -5,6 +5,7 @@
  * When writing fails nothing is thrown away: rows and full blocks wait in memory. Only when there is
  * no room for another full block is the oldest dropped, and its time noted as a gap, to be written
  * when that is possible again. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,9 +14,10 @@
 
 /* ---- Appending ----------------------------------------------------------------------------------- */
 
-/* Lock held. */
 static void note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason)
 {
+    sonde_assert_held(&s->lock);
+    assert(from_ms <= to_ms);
     struct store_gap **at = &s->gaps;
     while (*at && (*at)->next) at = &(*at)->next;
     /* One after the other is one. */
@@ -32,6 +34,8 @@ static void note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, cons
 
 static int append_locked(struct sonde_store *s, struct store_pending *p, int64_t time_ms)
 {
+    sonde_assert_held(&s->lock);
+    assert(!*s->pending_end);
     if (store_is_off(s)) return SONDE_EOFF;
     if (!p || s->pending_bytes + p->bytes > s->o.memory_max / 2) {
         s->stats.dropped_ticks++;
@@ -80,7 +84,7 @@ int store_flush(struct sonde_store *s, struct sonde_err *err)
     sonde_lock(&s->lock);
     const uint64_t wanted = s->appended, events = s->events_added;
     const uint64_t tries = s->tries; /* the one that is under way may have begun before */
-    while (s->started && !store_is_off(s) && (s->written < wanted || s->events_written < events) &&
+    while (s->thread.started && !store_is_off(s) && (s->written < wanted || s->events_written < events) &&
            !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
         s->hurry = 1;
         sonde_cond_signal(&s->wake);
@@ -92,15 +96,17 @@ int store_flush(struct sonde_store *s, struct sonde_err *err)
     return rc;
 }
 
-/* ---- Into blocks (lock held) ---------------------------------------------------------------------- */
+/* ---- Into blocks --------------------------------------------------------------------------------- */
 
 void store_block_put(struct block *b)
 {
+    assert(b->refs);
     if (--b->refs == 0) block_destroy(b);
 }
 
 void store_drop_rows(struct sonde_store *s)
 {
+    sonde_assert_held(&s->lock);
     for (struct store_row *r = s->rows, *next; r; r = next) {
         next = r->next;
         sonde__free(r);
@@ -113,6 +119,8 @@ void store_drop_rows(struct sonde_store *s)
 /* The oldest block that is not packed is one too many. */
 static void drop_block(struct sonde_store *s)
 {
+    sonde_assert_held(&s->db_lock); /* the job may be of it */
+    sonde_assert_held(&s->lock);
     struct block *b = s->sealing;
     s->sealing = b->next;
     s->stats.dropped_ticks += b->ticks;
@@ -143,6 +151,7 @@ static size_t sealing_bytes(const struct sonde_store *s)
 /* The open block is full. */
 void store_close_block(struct sonde_store *s)
 {
+    sonde_assert_held(&s->lock);
     if (!s->open) return;
     if (s->open->ticks) {
         /* Only what fails is dropped: a block that is being packed will be done in seconds. */
@@ -208,6 +217,7 @@ static int store_tick_add_value(struct sonde_store *s, const struct sonde_store_
 /* The tick's row, to be written. */
 static void queue_row(struct sonde_store *s, int64_t time_ms, const struct sonde_buf *row)
 {
+    assert(s->open && s->open->ticks && !*s->rows_end);
     struct store_row *r = NULL;
     if (!row->error && !s->rows_lost && s->rows_bytes < s->o.memory_max / 4) {
         r = sonde__alloc(sizeof(*r) + row->len);
@@ -230,6 +240,8 @@ static void queue_row(struct sonde_store *s, int64_t time_ms, const struct sonde
 
 void store_take_tick(struct sonde_store *s, const struct store_pending *p)
 {
+    sonde_assert_held(&s->db_lock);
+    sonde_assert_held(&s->lock);
     const struct sonde_store_tick *t = &p->tick;
     struct sonde_buf row;
     if (needs_new_block(s, t)) store_close_block(s);

@@ -3,6 +3,7 @@
  * What was appended (tick.c) is written at once, one row a tick, in a transaction of its own:
  * from then on it is safe. Full blocks are packed (pack.c), rolled up (rollup.c) and
  * deleted (gc.c) in steps between that. What cannot be written is tried again every second. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +21,7 @@ enum {
     CLOCK_BACK_MS = 60000,       /* set back by more: another run */
 };
 
-/* ---- Writing rows (db_lock held) ------------------------------------------------------------------- */
+/* ---- Writing rows -------------------------------------------------------------------------------- */
 
 static int save_rows(struct sonde_store *s, struct sonde_err *err)
 {
@@ -181,6 +182,7 @@ static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err
         rc = follow_clock(s, p->tick.time_ms, err);
         if (rc) break;
         sonde_lock(&s->lock);
+        assert(p == s->pending && s->pending_bytes >= p->bytes);
         s->pending = p->next;
         if (!s->pending) s->pending_end = &s->pending;
         s->pending_bytes -= p->bytes;
@@ -214,6 +216,7 @@ static void note_longest(struct sonde_store *s, const struct store_writer_watch 
 /* The log is moved to the file before it is long, so that it never takes long. */
 static void store_writer_checkpoint(struct sonde_store *s)
 {
+    sonde_assert_held(&s->db_lock);
     if (s->wal_pages < CHECKPOINT_PAGES) return;
     const struct store_writer_watch began = watch_start();
     sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -302,6 +305,7 @@ static int store_writer_work(struct sonde_store *s)
     if (!rc && s->rows_lost) store_close_block(s); /* safe again as soon as it is packed */
     if (!rc) s->written += taken + s->unsaved;
     s->unsaved = rc ? s->unsaved + taken : 0;
+    assert(s->written + s->unsaved <= s->appended);
     s->tries++;
     sonde_cond_broadcast(&s->done);
     sonde_unlock(&s->lock);
@@ -337,35 +341,33 @@ static void *store_writer_run(void *arg)
 int store_writer_start(struct sonde_store *s, struct sonde_err *err)
 {
     sqlite3_wal_hook(s->db, count_pages, s);
-    const int failure = pthread_create(&s->thread, NULL, store_writer_run, s);
-    if (failure) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the store's thread: %s",
-                             strerror(failure));
-    }
-    s->started = 1;
-    return 0;
+    return sonde_thread_start(&s->thread, "sonde-store", store_writer_run, s, err);
 }
 
 void store_writer_stop(struct sonde_store *s)
 {
-    if (!s->started) return;
+    if (!s->thread.started) return;
     sonde_lock(&s->lock);
     s->stopping = 1;
     sonde_cond_signal(&s->wake);
     sonde_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
-    s->started = 0;
+    sonde_thread_join(&s->thread);
     if (s->o.temporary) return;
     /* What is left; if it cannot be written now, its rows are there already. */
     struct sonde_err err = { "" };
     store_writer_work(s);
+    sonde_lock(&s->db_lock);
     sonde_lock(&s->lock);
     store_close_block(s);
     sonde_unlock(&s->lock);
-    sonde_lock(&s->db_lock);
-    int rc = 1;
-    while (s->job.tier && rc > 0) rc = store_rollup_step(s, &err);
-    for (rc = 1; rc > 0;) rc = store_pack_step(s, &err);
+    int rc = 0;
+    while (s->job.tier && rc >= 0) rc = store_rollup_step(s, &err);
+    /* A roll-up that failed is still the job, with its block and how far it is: packing must not go on
+     * from there. The rows are packed at the next start. */
+    if (rc >= 0) {
+        do rc = store_pack_step(s, &err);
+        while (rc > 0);
+    }
     if (rc < 0) store_writer_tell_failure(s, &err);
     sonde_unlock(&s->db_lock);
 }

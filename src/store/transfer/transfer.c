@@ -1,6 +1,7 @@
 /* transfer.c - see transfer.h: the table in between, out of a store and into one. */
 #include "store/transfer/transfer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -482,7 +482,7 @@ static void test_bad_paths(void **state)
     struct sonde_err err;
     char nowhere[160];
     snprintf(nowhere, sizeof(nowhere), "%s/none/a.run", dir);
-    assert_int_equal(sonde_run_save(nowhere, p, &err), SONDE_EIO);
+    assert_int_equal(sonde_run_save(nowhere, p, &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, nowhere));
     assert_int_equal(sonde_run_save(dir, p, &err), SONDE_EINVAL);
     assert_non_null(strstr(err.text, "is not a file"));

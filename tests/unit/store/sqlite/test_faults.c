@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "store/sqlite/private.h"
 #include "unit/store/sqlite/store_build.h"
 
 /* ---- Writes that fail, or are the last ---------------------------------------------------------- */
@@ -701,6 +702,35 @@ static void test_damaged_and_stuck(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* The agent ends while nothing can be written and a roll-up is half done: that is given up, and what
+ * is not packed is packed at the next start. */
+static void test_stopped_in_a_rollup(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 600 });
+    struct load l = new_load(s, 5, 5, 2);
+    struct sonde_err err = { "" };
+    add_ticks(&l, 5000);
+    flush(s);
+    sonde_lock(&s->db_lock);
+    for (int rc = 1; rc > 0;) rc = s->job.tier ? 0 : store_pack_step(s, &err);
+    for (int rc = 1; rc > 0;) rc = store_rollup_step(s, &err);
+    assert_int_equal(store_exec(s, "DELETE FROM blocks WHERE tier > 0", &err), 0);
+    s->roll_wanted = 1;
+    disk_fails(ENOSPC);
+    assert_true(store_rollup_step(s, &err) < 0);
+    assert_true(s->job.tier > 0);
+    s->job.next = 1 << 20; /* as if so many series were done */
+    sonde_unlock(&s->db_lock);
+    OPS->close(s);
+    disk_fails(0);
+    s = open_at(build_path, (struct sonde_store_options){ 0 });
+    assert_int_equal(check_ticks(s, l.ticks), l.ticks);
+    OPS->close(s);
+    assert_true(integrity_ok(build_path));
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static void test_no_memory(void **unused)
 {
     (void)unused;
@@ -726,7 +756,8 @@ int main(void)
         TEST(test_power_cut), TEST(test_killed),           TEST(test_disk_full),
         TEST(test_gap),       TEST(test_damaged_at_start), TEST(test_damaged_while_open),
         TEST(test_disk_hangs),     TEST(test_new_while_disk_hangs), TEST(test_damaged_and_full),
-        TEST(test_damaged_and_stuck), TEST(test_read_only_disk), TEST(test_no_memory),
+        TEST(test_damaged_and_stuck), TEST(test_read_only_disk),
+        TEST(test_stopped_in_a_rollup), TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, hook_disk, NULL);
 }

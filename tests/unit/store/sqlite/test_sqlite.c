@@ -374,7 +374,7 @@ static void test_refused(void **unused)
     assert_int_equal(access(lock, F_OK), -1);
 
     const struct sonde_store_options nowhere = { .path = "/nonexistent/a.store" };
-    assert_int_equal(OPS->open(&nowhere, &second, &err), SONDE_EIO);
+    assert_int_equal(OPS->open(&nowhere, &second, &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, "/nonexistent/a.store"));
     const struct sonde_store_options missing = { .path = "/nonexistent", .read_only = 1 };
     assert_int_equal(OPS->open(&missing, &second, &err), SONDE_ENOENT);
