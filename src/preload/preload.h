@@ -46,6 +46,12 @@ enum sonde__real_id {
 void *sonde__real(enum sonde__real_id id);
 #define SONDE__REAL(name) ((__typeof__(&name))sonde__real(SONDE__REAL_##name))
 
+/* ---- spin.c -------------------------------------------------------------------------------- */
+
+/* Wait for a lock that is a word, 1 while it is held. 0: it is ours; -1: whoever holds it does not
+ * let go, for seconds. */
+int sonde__spin_wait(uint32_t *lock);
+
 /* ---- env.c -------------------------------------------------------------------------------- */
 
 struct sonde__sampler_config {

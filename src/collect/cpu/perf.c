@@ -105,12 +105,11 @@ static void add_started(struct sonde_cpu_engine *e, const uint32_t *pids, uint32
 /* Every process that is sampled; free it. NULL: no memory. */
 static uint32_t *sampled_pids(const struct sonde_perf_reader *r, uint32_t *count)
 {
-    uint32_t *pids = sonde__calloc(r->tasks.process_count + 1, sizeof(*pids));
+    const struct sonde_perf_process *p;
+    uint32_t *pids = sonde__calloc(r->tasks.processes.used + 1u, sizeof(*pids));
     *count = 0;
-    for (uint32_t i = 0; pids && i < SONDE_PERF_BUCKETS; i++) {
-        for (const struct sonde_perf_process *p = r->tasks.processes[i]; p; p = p->next) {
-            pids[(*count)++] = p->pid;
-        }
+    for (uint32_t at = 0; pids && (p = sonde_pointer_map_each(&r->tasks.processes, &at));) {
+        pids[(*count)++] = p->pid;
     }
     return pids;
 }
@@ -259,11 +258,10 @@ static int misses_kernel(const struct sonde_cpu_engine *e, const struct sonde_cp
 static void cpu_perf_put_known(const struct sonde_perf_tasks *t, struct sonde_cpu_counts *out)
 {
     out->known_count = 0;
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (const struct sonde_perf_process *p = t->processes[i]; p; p = p->next) {
-            if (out->known_count == SONDE_CPU_KNOWN_MAX) return;
-            out->known[out->known_count++] = p->pid;
-        }
+    const struct sonde_perf_process *p;
+    for (uint32_t at = 0; (p = sonde_pointer_map_each(&t->processes, &at));) {
+        if (out->known_count == SONDE_CPU_KNOWN_MAX) return;
+        out->known[out->known_count++] = p->pid;
     }
 }
 

@@ -32,7 +32,7 @@ int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
 
 void sonde_perf_reader_release(struct sonde_perf_reader *r)
 {
-    if (r->tasks.threads) sonde_perf_tasks_release(&r->tasks);
+    sonde_perf_tasks_release(&r->tasks);
     sonde_perf_lot_release(&r->lot);
     sonde_perf_outer_destroy(r->outer);
     r->outer = NULL;
@@ -424,11 +424,10 @@ static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_rec
 
 void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
-            t->blocked = (uint32_t)sonde_perf_is_blocked(t->process->pid, t->tid);
-            t->out_ns = now_ns;
-        }
+    struct sonde_perf_thread *t;
+    for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
+        t->blocked = (uint32_t)sonde_perf_is_blocked(t->process->pid, t->tid);
+        t->out_ns = now_ns;
     }
 }
 
@@ -452,22 +451,20 @@ static void perf_reader_sample_sleeper(struct sonde_perf_reader *r, struct sonde
 
 void sonde_perf_reader_sample_sleepers(struct sonde_perf_reader *r)
 {
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
-            if (t->blocked && !t->out_stack && !t->looked) perf_reader_sample_sleeper(r, t);
-        }
+    struct sonde_perf_thread *t;
+    for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
+        if (t->blocked && !t->out_stack && !t->looked) perf_reader_sample_sleeper(r, t);
     }
 }
 
 void sonde_perf_reader_forget(struct sonde_perf_reader *r)
 {
     sonde_cpu_stacks_forget(r->stacks); /* without memory frames that are left out have no name */
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
-            t->row = t->switch_stack = t->out_stack = 0;
-            t->switch_flags = t->out_flags = 0;
-            t->looked = 0;
-        }
+    struct sonde_perf_thread *t;
+    for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
+        t->row = t->switch_stack = t->out_stack = 0;
+        t->switch_flags = t->out_flags = 0;
+        t->looked = 0;
     }
 }
 
@@ -480,10 +477,9 @@ static void add_rest(struct sonde_perf_reader *r, struct sonde_perf_thread *t, u
 
 void sonde_perf_reader_blocked_flush(struct sonde_perf_reader *r, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
-            add_rest(r, t, now_ns);
-        }
+    struct sonde_perf_thread *t;
+    for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
+        add_rest(r, t, now_ns);
     }
 }
 

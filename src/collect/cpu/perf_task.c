@@ -1,67 +1,71 @@
 #include "collect/cpu/perf_task.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
 
-static uint32_t perf_task_bucket(uint32_t number) { return number & (SONDE_PERF_BUCKETS - 1); }
-
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks)
 {
+    assert(t && stacks);
     memset(t, 0, sizeof(*t));
     t->stacks = stacks;
-    t->processes = sonde__calloc(SONDE_PERF_BUCKETS, sizeof(*t->processes));
-    t->threads = sonde__calloc(SONDE_PERF_BUCKETS, sizeof(*t->threads));
-    if (t->processes && t->threads && !sonde_modules_create(0, &t->modules)) return 0;
-    sonde_perf_tasks_release(t);
-    return SONDE_ENOMEM;
+    return sonde_modules_create(0, &t->modules);
 }
 
-static void free_process(struct sonde_perf_process *p)
+static void perf_task_process_free(struct sonde_perf_process *p)
 {
     sonde_aspace_destroy(p->as);
     sonde__free(p);
 }
 
+static void perf_task_thread_free(struct sonde_perf_thread *thread)
+{
+    sonde_perf_words_free(thread->words);
+    sonde__free(thread);
+}
+
 void sonde_perf_tasks_release(struct sonde_perf_tasks *t)
 {
-    for (uint32_t i = 0; t->threads && i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_thread *thread = t->threads[i], *next; thread; thread = next) {
-            next = thread->next;
-            sonde_perf_words_free(thread->words);
-            sonde__free(thread);
-        }
+    struct sonde_perf_thread *thread;
+    struct sonde_perf_process *p;
+    for (uint32_t at = 0; (thread = sonde_pointer_map_each(&t->threads, &at));) {
+        perf_task_thread_free(thread);
     }
-    for (uint32_t i = 0; t->processes && i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_process *p = t->processes[i], *next; p; p = next) {
-            next = p->next;
-            free_process(p);
-        }
+    for (uint32_t at = 0; (p = sonde_pointer_map_each(&t->processes, &at));) {
+        perf_task_process_free(p);
     }
-    sonde__free(t->processes);
-    sonde__free(t->threads);
+    sonde_pointer_map_release(&t->processes);
+    sonde_pointer_map_release(&t->threads);
     sonde_modules_destroy(t->modules);
     memset(t, 0, sizeof(*t));
 }
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
+static uint32_t perf_task_hash(uint32_t number) { return (uint32_t)sonde_hash_u64(number); }
+
 struct sonde_perf_process *sonde_perf_tasks_process(const struct sonde_perf_tasks *t, uint32_t pid)
 {
-    struct sonde_perf_process *p = t->processes[perf_task_bucket(pid)];
-    while (p && p->pid != pid) p = p->next;
+    const uint32_t hash = perf_task_hash(pid);
+    uint32_t at = hash;
+    struct sonde_perf_process *p;
+    while ((p = sonde_pointer_map_next(&t->processes, hash, &at)) && p->pid != pid) continue;
     return p;
 }
 
 struct sonde_perf_thread *sonde_perf_tasks_thread(const struct sonde_perf_tasks *t, uint32_t tid)
 {
-    struct sonde_perf_thread *thread = t->threads[perf_task_bucket(tid)];
-    while (thread && thread->tid != tid) thread = thread->next;
+    const uint32_t hash = perf_task_hash(tid);
+    uint32_t at = hash;
+    struct sonde_perf_thread *thread;
+    while ((thread = sonde_pointer_map_next(&t->threads, hash, &at)) && thread->tid != tid) continue;
     return thread;
 }
 
@@ -71,8 +75,11 @@ struct sonde_perf_thread *sonde_perf_tasks_thread(const struct sonde_perf_tasks 
 static struct sonde_perf_process *perf_task_put_process(struct sonde_perf_tasks *t, uint32_t pid,
                                                         struct sonde_aspace *as)
 {
-    struct sonde_perf_process *p =
-        t->process_count < SONDE_PERF_TASKS_MAX ? sonde__calloc(1, sizeof(*p)) : NULL;
+    assert(!sonde_perf_tasks_process(t, pid));
+    struct sonde_perf_process *p = NULL;
+    if (t->processes.used < SONDE_PERF_TASKS_MAX && !sonde_pointer_map_reserve(&t->processes)) {
+        p = sonde__calloc(1, sizeof(*p));
+    }
     if (!p) {
         sonde_aspace_destroy(as);
         return NULL;
@@ -80,9 +87,7 @@ static struct sonde_perf_process *perf_task_put_process(struct sonde_perf_tasks 
     p->pid = pid;
     p->as = as;
     p->layout = sonde_cpu_stacks_layout_new(t->stacks);
-    p->next = t->processes[perf_task_bucket(pid)];
-    t->processes[perf_task_bucket(pid)] = p;
-    t->process_count++;
+    sonde_pointer_map_put(&t->processes, perf_task_hash(pid), p);
     return p;
 }
 
@@ -97,12 +102,7 @@ static void perf_task_read_name(uint32_t pid, uint32_t tid, char *out, size_t si
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
-    out[0] = '\0';
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    const ssize_t n = read(fd, out, size - 1);
-    close(fd);
-    out[n > 0 ? n : 0] = '\0';
+    sonde_file_read_small(AT_FDCWD, path, out, size);
     out[strcspn(out, "\n")] = '\0';
 }
 
@@ -113,7 +113,7 @@ struct sonde_perf_thread *sonde_perf_tasks_add_thread(struct sonde_perf_tasks *t
     struct sonde_perf_thread *thread = sonde_perf_tasks_thread(t, tid);
     if (thread && thread->process == p) return thread;
     if (thread) sonde_perf_tasks_end(t, thread); /* its end was missed */
-    if (t->thread_count >= SONDE_PERF_TASKS_MAX) return NULL;
+    if (t->threads.used >= SONDE_PERF_TASKS_MAX || sonde_pointer_map_reserve(&t->threads)) return NULL;
     thread = sonde__calloc(1, sizeof(*thread));
     if (!thread) return NULL;
     thread->tid = tid;
@@ -123,9 +123,7 @@ struct sonde_perf_thread *sonde_perf_tasks_add_thread(struct sonde_perf_tasks *t
     } else {
         perf_task_read_name(p->pid, tid, thread->name, sizeof(thread->name));
     }
-    thread->next = t->threads[perf_task_bucket(tid)];
-    t->threads[perf_task_bucket(tid)] = thread;
-    t->thread_count++;
+    sonde_pointer_map_put(&t->threads, perf_task_hash(tid), thread);
     p->threads++;
     return thread;
 }
@@ -161,12 +159,17 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
 void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread)
 {
     struct sonde_perf_process *p = thread->process;
-    for (uint32_t i = 0; p->threads > 1 && i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_thread *o = t->threads[i], *next; o; o = next) {
-            next = o->next;
-            if (o->process == p && o != thread) sonde_perf_tasks_end(t, o);
-        }
+    struct sonde_perf_thread *o, *gone = NULL;
+    for (uint32_t at = 0; p->threads > 1 && (o = sonde_pointer_map_each(&t->threads, &at));) {
+        if (o->process != p || o == thread) continue;
+        o->next = gone;
+        gone = o;
     }
+    while ((o = gone)) {
+        gone = o->next;
+        sonde_perf_tasks_end(t, o);
+    }
+    assert(p->threads == 1);
     sonde_perf_words_free(thread->words);
     thread->words = NULL;
     sonde_aspace_exec(p->as);
@@ -183,31 +186,20 @@ void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process 
 
 void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t)
 {
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (struct sonde_perf_process *p = t->processes[i]; p; p = p->next) {
-            sonde_aspace_scan(p->as);
-            p->layout = sonde_cpu_stacks_layout_new(t->stacks);
-        }
+    struct sonde_perf_process *p;
+    for (uint32_t at = 0; (p = sonde_pointer_map_each(&t->processes, &at));) {
+        sonde_aspace_scan(p->as);
+        p->layout = sonde_cpu_stacks_layout_new(t->stacks);
     }
-}
-
-static void remove_process(struct sonde_perf_tasks *t, struct sonde_perf_process *gone)
-{
-    struct sonde_perf_process **at = &t->processes[perf_task_bucket(gone->pid)];
-    while (*at != gone) at = &(*at)->next;
-    *at = gone->next;
-    t->process_count--;
-    free_process(gone);
 }
 
 void sonde_perf_tasks_end(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread)
 {
-    struct sonde_perf_thread **at = &t->threads[perf_task_bucket(thread->tid)];
-    while (*at != thread) at = &(*at)->next;
-    *at = thread->next;
-    t->thread_count--;
     struct sonde_perf_process *p = thread->process;
-    sonde_perf_words_free(thread->words);
-    sonde__free(thread);
-    if (!--p->threads) remove_process(t, p);
+    assert(p->threads > 0);
+    sonde_pointer_map_remove(&t->threads, perf_task_hash(thread->tid), thread);
+    perf_task_thread_free(thread);
+    if (--p->threads) return;
+    sonde_pointer_map_remove(&t->processes, perf_task_hash(p->pid), p);
+    perf_task_process_free(p);
 }

@@ -3,6 +3,7 @@
 #ifndef SONDE_COLLECT_CPU_PERF_TASK_H
 #define SONDE_COLLECT_CPU_PERF_TASK_H
 
+#include "base/map.h"
 #include "collect/aspace/aspace.h"
 #include "collect/cpu/stack.h"
 #include "collect/cpu/perf_outer.h"
@@ -10,7 +11,6 @@
 #define SONDE_PERF_TASKS_MAX 131072u /* of each at one time; the kernel's own limit is near */
 
 struct sonde_perf_process {
-    struct sonde_perf_process *next;
     uint32_t pid;
     uint32_t threads;          /* known ones */
     struct sonde_aspace *as;   /* owned */
@@ -19,7 +19,7 @@ struct sonde_perf_process {
 };
 
 struct sonde_perf_thread {
-    struct sonde_perf_thread *next;
+    struct sonde_perf_thread *next; /* of those that end now */
     struct sonde_perf_process *process;
     uint32_t tid;
     uint32_t row;              /* in the profile's threads; 0 = no sample yet */
@@ -43,11 +43,9 @@ struct sonde_perf_thread {
 struct sonde_perf_tasks {
     struct sonde_modules *modules;      /* owned */
     struct sonde_cpu_stacks *stacks;    /* borrowed */
-    struct sonde_perf_process **processes; /* SONDE_PERF_BUCKETS lists by pid */
-    struct sonde_perf_thread **threads;    /* by tid */
-    uint32_t process_count, thread_count;
+    struct sonde_pointer_map processes; /* owned, as what is in it; by pid */
+    struct sonde_pointer_map threads;   /* by tid */
 };
-#define SONDE_PERF_BUCKETS 1024u
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks);
 void sonde_perf_tasks_release(struct sonde_perf_tasks *t);

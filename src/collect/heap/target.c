@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "collect/heap/private.h"
@@ -21,20 +22,6 @@
 double heap_count(const struct heap_target *t, uint64_t units)
 {
     return (double)units / (double)(1ull << t->info.count_shift);
-}
-
-/* Room for count entries, new ones zero. 0 or SONDE_ENOMEM. */
-static int heap_target_grow(void **array, uint32_t *cap, uint32_t count, size_t bytes)
-{
-    if (count <= *cap) return 0;
-    uint32_t next = *cap ? *cap * 2 : 64;
-    if (next < count) next = count;
-    char *grown = sonde__realloc(*array, next * bytes);
-    if (!grown) return SONDE_ENOMEM;
-    memset(grown + *cap * bytes, 0, (next - *cap) * bytes);
-    *array = grown;
-    *cap = next;
-    return 0;
 }
 
 static int heap_target_no_memory(struct sonde_err *err)
@@ -134,8 +121,7 @@ static int module_read(struct heap_target *t, uint32_t id, struct sonde_err *err
 
 static int modules_read(struct heap_target *t, struct sonde_err *err)
 {
-    if (heap_target_grow((void **)&t->modules, &t->module_cap, t->info.modules,
-                         sizeof(*t->modules))) {
+    if (SONDE_ARRAY_RESERVE(t->modules, t->module_cap, t->info.modules)) {
         return heap_target_no_memory(err);
     }
     if (!t->module_count) t->module_count = 1;
@@ -172,21 +158,17 @@ static int nodes_read(struct heap_reader *r, struct heap_target *t, struct sonde
 
 struct heap_thread *heap_target_thread(struct heap_target *t, uint32_t tid)
 {
-    size_t used = 0;
-    const struct sonde_budget b = { &used, SIZE_MAX };
     const uint32_t hash = sonde_hash_end(tid);
     uint32_t at = hash, i;
     while ((i = sonde_map_next(&t->thread_index, hash, &at))) {
         if (t->threads[i - 1].tid == tid) return &t->threads[i - 1];
     }
-    if (t->thread_count == HEAP_THREADS_MAX || sonde_intern_reserve(&t->thread_index, &b) != 0 ||
-        heap_target_grow((void **)&t->threads, &t->thread_cap, t->thread_count + 1,
-                         sizeof(*t->threads))) {
-        return NULL;
-    }
-    t->threads[t->thread_count].tid = tid;
-    sonde_map_put(&t->thread_index, hash, ++t->thread_count);
-    return &t->threads[t->thread_count - 1];
+    if (t->thread_count == HEAP_THREADS_MAX || sonde_map_reserve(&t->thread_index)) return NULL;
+    struct heap_thread *thread = SONDE_ARRAY_ADD(t->threads, t->thread_count, t->thread_cap);
+    if (!thread) return NULL;
+    *thread = (struct heap_thread){ .tid = tid };
+    sonde_map_put(&t->thread_index, hash, t->thread_count);
+    return thread;
 }
 
 /* The name as it is now, at most once a second: threads name themselves after they begin. */
@@ -225,12 +207,10 @@ static void heap_target_on_event(void *arg, const struct sonde_segment_heap_even
     if (e->freed) return; /* rows say what was freed of each site */
     heap_target_look_at_name(g->r, t, e->tid);
     if (heap_target_draw(g->r) & ((1ull << g->r->event_shift) - 1)) return;
-    if (heap_target_grow((void **)&t->events, &t->event_cap, t->event_count + 1,
-                         sizeof(*t->events))) {
-        return;
-    }
+    struct heap_event *event = SONDE_ARRAY_ADD(t->events, t->event_count, t->event_cap);
+    if (!event) return;
     const int tsc = sonde_segment_header(t->base.segment)->tsc != 0;
-    t->events[t->event_count++] = (struct heap_event){
+    *event = (struct heap_event){
         .time_ns = sonde_tick_unix_ns(&g->r->clock, tsc, e->ticks),
         .size = e->size,
         .node = e->node,
@@ -302,8 +282,10 @@ static int heap_target_each_row(struct heap_target *t,
                                 void *arg, struct sonde_err *err)
 {
     struct sonde__heap_row rows[SONDE__HEAP_ROWS];
-    if (heap_target_grow((void **)&t->sites, &t->site_cap, t->info.sites, sizeof(*t->sites))) {
-        return heap_target_no_memory(err);
+    const uint32_t known = t->site_count;
+    if (SONDE_ARRAY_RESERVE(t->sites, t->site_cap, t->info.sites)) return heap_target_no_memory(err);
+    if (t->info.sites > known) {
+        memset(t->sites + known, 0, (t->info.sites - known) * sizeof(*t->sites));
     }
     t->site_count = t->info.sites;
     for (uint32_t first = 0; first < t->site_count; first += SONDE__HEAP_ROWS) {

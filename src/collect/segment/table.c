@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "collect/segment/private.h"
 
@@ -175,19 +176,6 @@ static int family_read(struct sonde_segment *s, uint32_t id, uint64_t string_byt
     return rc;
 }
 
-static int segment_table_grow(void **array, uint32_t *cap, uint32_t count, size_t item_bytes,
-                              struct sonde_err *err)
-{
-    if (count <= *cap) return 0;
-    uint32_t next = *cap ? *cap * 2 : 8; /* most programs define few, and there may be a thousand */
-    if (next < count) next = count;
-    void *p = sonde__realloc(*array, next * item_bytes);
-    if (!p) return sonde_err_set(err, SONDE_ENOMEM, "no memory to read it");
-    *array = p;
-    *cap = next;
-    return 0;
-}
-
 /* ---- Series ------------------------------------------------------------------------------- */
 
 /* Tags, then own labels; an overflow series has overflow="true" in their place. */
@@ -265,21 +253,15 @@ int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
     struct segment_counts c;
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0) return rc;
-    rc = segment_table_grow((void **)&s->family, &s->family_cap, c.families, sizeof(s->family[0]),
-                            err);
-    if (rc != 0) return rc;
+    uint32_t sum_cap = s->series_cap; /* sum has one for each series, as long as it grows with them */
+    if (SONDE_ARRAY_RESERVE(s->family, s->family_cap, c.families) ||
+        SONDE_ARRAY_RESERVE(s->sum, sum_cap, c.series) ||
+        SONDE_ARRAY_RESERVE(s->series, s->series_cap, c.series)) {
+        return sonde_err_set(err, SONDE_ENOMEM, "no memory to read it");
+    }
     for (; s->family_count < c.families; s->family_count++) {
         uint32_t id = s->family_count;
         rc = family_read(s, id, c.strings, &s->family[id], err);
-        if (rc != 0) return rc;
-    }
-    if (c.series > s->series_cap) {
-        uint32_t cap = s->series_cap;
-        rc = segment_table_grow((void **)&s->sum, &cap, c.series, sizeof(s->sum[0]), err);
-        if (rc == 0) {
-            rc = segment_table_grow((void **)&s->series, &s->series_cap, c.series,
-                                    sizeof(s->series[0]), err);
-        }
         if (rc != 0) return rc;
     }
     for (; s->series_count < c.series; s->series_count++) {

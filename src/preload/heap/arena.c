@@ -29,7 +29,7 @@ void sonde__heap_arena(void)
     if (!sonde__heap_state.mallinfo2) return;
     const uint64_t now = sonde__mono_ns();
     if (now < __atomic_load_n(&next_ns, __ATOMIC_RELAXED) ||
-        __atomic_exchange_n(&sonde__heap_gate.arena_lock, 1, __ATOMIC_ACQUIRE)) {
+        sonde__heap_trylock(&sonde__heap_gate.arena_lock, SONDE__HEAP_RANK_ARENA)) {
         return;
     }
     if (now >= next_ns) {
@@ -41,5 +41,5 @@ void sonde__heap_arena(void)
                          __ATOMIC_RELAXED);
         errno = saved;
     }
-    __atomic_store_n(&sonde__heap_gate.arena_lock, 0, __ATOMIC_RELEASE);
+    sonde__heap_unlock(&sonde__heap_gate.arena_lock, SONDE__HEAP_RANK_ARENA);
 }

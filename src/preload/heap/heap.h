@@ -32,8 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/preload.h"
 #include "preload/walk/walk.h"
 #include "segment/heap.h"
+#include "segment/never.h"
 #include "unwind/arch_here.h"
 
 /* ---- real.c: the allocator behind us ----------------------------------------------------- */
@@ -126,6 +128,9 @@ struct sonde__heap_tls {
     uint32_t ended;
     uint32_t probed;            /* we were called while busy */
     uint32_t waited;            /* heap.c: it has been told when to begin */
+#ifndef NDEBUG
+    uint32_t held;              /* locks: a bit for each rank */
+#endif
 };
 
 extern __thread struct sonde__heap_tls sonde__heap_tls
@@ -167,18 +172,69 @@ void sonde__heap_pages_give(void *pages, uint64_t bytes);
 /* The ith of all: where; 0 = that was the last, UINT64_MAX = there is none here. */
 uint64_t sonde__heap_own(uint32_t i, uint64_t *bytes);
 
-/* 0, or -1: whoever holds it does not let go, for seconds. */
-int sonde__heap_lock_wait(uint32_t *lock);
+/* ---- Locks ----------------------------------------------------------------------------------- */
 
-static inline int sonde__heap_lock(uint32_t *lock)
+/* A thread that holds a lock may take one of a higher rank, not of the same or a lower one: so no
+ * two threads can wait for each other, and none for itself. Today each is taken alone. Debug builds
+ * keep the ranks that a thread holds and stop where the order is broken; in release builds a rank
+ * costs nothing. docs/design/guarantees.md says what each lock is held for. */
+enum sonde__heap_rank {
+    SONDE__HEAP_RANK_ARENA,     /* tried; the allocator's own locks are taken under it */
+    SONDE__HEAP_RANK_PEAK,      /* tried */
+    SONDE__HEAP_RANK_MAP,
+    SONDE__HEAP_RANK_THREAD,
+    SONDE__HEAP_RANK_SHARD,     /* of the live table: one at a time */
+    SONDE__HEAP_RANK_SIDE,
+    SONDE__HEAP_RANK_FILTER,
+    SONDE__HEAP_RANK_NODE
+};
+
+static inline void sonde__heap_rank_enter(enum sonde__heap_rank rank)
 {
-    return __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) ? sonde__heap_lock_wait(lock) : 0;
+#ifdef NDEBUG
+    (void)rank;
+#else
+    (void)SONDE_NEVER(sonde__heap_tls.held >> rank);
+    (void)SONDE_NEVER(!sonde__heap_tls.busy); /* a handler would wait for its own thread */
+    sonde__heap_tls.held |= 1u << rank;
+#endif
 }
 
-static inline void sonde__heap_unlock(uint32_t *lock)
+static inline void sonde__heap_rank_leave(enum sonde__heap_rank rank)
 {
+#ifdef NDEBUG
+    (void)rank;
+#else
+    (void)SONDE_NEVER(!(sonde__heap_tls.held >> rank & 1));
+    sonde__heap_tls.held &= ~(1u << rank);
+#endif
+}
+
+/* 0, or -1: whoever holds it does not let go, for seconds. */
+static inline int sonde__heap_lock(uint32_t *lock, enum sonde__heap_rank rank)
+{
+    sonde__heap_rank_enter(rank);
+    const int rc = __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) ? sonde__spin_wait(lock) : 0;
+    if (rc) sonde__heap_rank_leave(rank);
+    return rc;
+}
+
+/* 0, or 1: somebody holds it. */
+static inline uint32_t sonde__heap_trylock(uint32_t *lock, enum sonde__heap_rank rank)
+{
+    sonde__heap_rank_enter(rank);
+    const uint32_t taken = __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE);
+    if (taken) sonde__heap_rank_leave(rank);
+    return taken;
+}
+
+static inline void sonde__heap_unlock(uint32_t *lock, enum sonde__heap_rank rank)
+{
+    sonde__heap_rank_leave(rank);
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
+
+/* ---- memory.c: time ----------------------------------------------------------------------- */
 
 /* CLOCK_MONOTONIC_COARSE since the start, in units of 2^20 ns. */
 uint32_t sonde__heap_coarse(void);

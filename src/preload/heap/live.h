@@ -89,7 +89,7 @@ static inline int sonde__live_put(struct sonde__live_entry e, struct sonde__live
 {
     const uint64_t key = e.key & SONDE__LIVE_KEY;
     struct sonde__live_shard *s = sonde__live_shard(key << 3);
-    if (sonde__heap_lock(&s->lock)) return -1;
+    if (sonde__heap_lock(&s->lock, SONDE__HEAP_RANK_SHARD)) return -1;
     if (__builtin_expect(s->count < s->limit, 1)) {
         struct sonde__live_bucket *b = &s->bucket[sonde__live_home(s, key)];
         struct sonde__live_entry *to = NULL;
@@ -103,7 +103,7 @@ static inline int sonde__live_put(struct sonde__live_entry e, struct sonde__live
             to->key = (to->key & SONDE__LIVE_PAST) | e.key;
             to->value = e.value;
             s->count++;
-            sonde__heap_unlock(&s->lock);
+            sonde__heap_unlock(&s->lock, SONDE__HEAP_RANK_SHARD);
             return 0;
         }
     }
@@ -116,7 +116,10 @@ static inline int sonde__live_take(uint64_t addr, struct sonde__live_entry *out)
     const uint64_t key = addr >> 3;
     struct sonde__live_shard *s = sonde__live_shard(addr);
     int found = 0;
-    if (!__atomic_load_n(&s->buckets, __ATOMIC_RELAXED) || sonde__heap_lock(&s->lock)) return 0;
+    if (!__atomic_load_n(&s->buckets, __ATOMIC_RELAXED) ||
+        sonde__heap_lock(&s->lock, SONDE__HEAP_RANK_SHARD)) {
+        return 0;
+    }
     struct sonde__live_entry *e = sonde__live_near(s, key);
     if (__builtin_expect(e != NULL, 1)) {
         /* Word by word: the processor does not hand on two words that were stored one by one,
@@ -129,7 +132,7 @@ static inline int sonde__live_take(uint64_t addr, struct sonde__live_entry *out)
     } else if (sonde__live_past(&s->bucket[sonde__live_home(s, key)])) {
         found = sonde__live_take_far(s, key, out);
     }
-    sonde__heap_unlock(&s->lock);
+    sonde__heap_unlock(&s->lock, SONDE__HEAP_RANK_SHARD);
     return found;
 }
 

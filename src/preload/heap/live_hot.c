@@ -32,7 +32,7 @@ static struct heap_live_side *side_at(uint32_t i)
 static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
 {
     int rc = -1;
-    if (sonde__heap_lock(&sonde__heap_gate.side_lock)) return rc;
+    if (sonde__heap_lock(&sonde__heap_gate.side_lock, SONDE__HEAP_RANK_SIDE)) return rc;
     if (side_free) {
         *out = side_free - 1;
         side_free = (uint32_t)side_at(*out)->size;
@@ -48,16 +48,16 @@ static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
         }
     }
     if (!rc) *side_at(*out) = (struct heap_live_side){ size, ticks };
-    sonde__heap_unlock(&sonde__heap_gate.side_lock);
+    sonde__heap_unlock(&sonde__heap_gate.side_lock, SONDE__HEAP_RANK_SIDE);
     return rc;
 }
 
 static void side_give(uint32_t i)
 {
-    if (sonde__heap_lock(&sonde__heap_gate.side_lock)) return;
+    if (sonde__heap_lock(&sonde__heap_gate.side_lock, SONDE__HEAP_RANK_SIDE)) return;
     side_at(i)->size = side_free;
     side_free = i + 1;
-    sonde__heap_unlock(&sonde__heap_gate.side_lock);
+    sonde__heap_unlock(&sonde__heap_gate.side_lock, SONDE__HEAP_RANK_SIDE);
 }
 
 int sonde__live_pack(const struct sonde__heap_block *b, struct sonde__live_entry *out)
@@ -169,10 +169,10 @@ static int heap_live_grow(struct sonde__live_shard *s)
     struct sonde__live_shard to = { .buckets = heap_live_grown(s->buckets) };
     const uint64_t bytes = to.buckets * sizeof(*to.bucket);
     to.limit = limit_of(to.buckets);
-    sonde__heap_unlock(&s->lock);
+    sonde__heap_unlock(&s->lock, SONDE__HEAP_RANK_SHARD);
     to.bucket = sonde__heap_pages(bytes);
     if (!to.bucket) return -1;
-    if (sonde__heap_lock(&s->lock)) {
+    if (sonde__heap_lock(&s->lock, SONDE__HEAP_RANK_SHARD)) {
         sonde__heap_pages_give(to.bucket, bytes);
         return -1;
     }
@@ -186,9 +186,9 @@ static int heap_live_grow(struct sonde__live_shard *s)
         __atomic_store_n(&s->bucket, to.bucket, __ATOMIC_RELEASE);
         __atomic_store_n(&s->buckets, to.buckets, __ATOMIC_RELEASE);
     }
-    sonde__heap_unlock(&s->lock);
+    sonde__heap_unlock(&s->lock, SONDE__HEAP_RANK_SHARD);
     sonde__heap_pages_give(unused, unused_bytes);
-    return sonde__heap_lock(&s->lock);
+    return sonde__heap_lock(&s->lock, SONDE__HEAP_RANK_SHARD);
 }
 
 int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
@@ -207,7 +207,7 @@ int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
         known->key = (known->key & SONDE__LIVE_PAST) | e.key;
         known->value = e.value;
     }
-    sonde__heap_unlock(&s->lock);
+    sonde__heap_unlock(&s->lock, SONDE__HEAP_RANK_SHARD);
     return known != NULL;
 }
 
@@ -239,14 +239,14 @@ void sonde__live_each(sonde__live_fn *call, void *arg)
     for (uint32_t i = 0; i < SONDE__LIVE_SHARDS; i++) {
         struct sonde__live_shard *s = &sonde__live_shards[i];
         struct sonde__heap_block b;
-        if (sonde__heap_lock(&s->lock)) continue;
+        if (sonde__heap_lock(&s->lock, SONDE__HEAP_RANK_SHARD)) continue;
         for (uint32_t k = 0; k < s->buckets * 4; k++) {
             const struct sonde__live_entry *e = &s->bucket[k / 4].e[k % 4];
             if (!(e->key & SONDE__LIVE_KEY)) continue;
             heap_live_look(e, &b);
             call(arg, &b);
         }
-        sonde__heap_unlock(&s->lock);
+        sonde__heap_unlock(&s->lock, SONDE__HEAP_RANK_SHARD);
     }
 }
 

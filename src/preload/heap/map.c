@@ -171,14 +171,14 @@ static int heap_map_cut(uint64_t start, uint64_t end, uint64_t number)
 static int heap_map_put(uint64_t start, uint64_t end, const struct sonde__heap_block *b)
 {
     int rc = -1;
-    if (sonde__heap_lock(&sonde__heap_gate.map_lock)) return rc;
+    if (sonde__heap_lock(&sonde__heap_gate.map_lock, SONDE__HEAP_RANK_MAP)) return rc;
     const struct heap_map_mapping m = { start, end, ++numbers, *b };
     heap_map_cut(start, end, m.number);
     if (!room_make()) {
         insert_at(first_behind(start), &m);
         rc = 0;
     }
-    sonde__heap_unlock(&sonde__heap_gate.map_lock);
+    sonde__heap_unlock(&sonde__heap_gate.map_lock, SONDE__HEAP_RANK_MAP);
     return rc;
 }
 
@@ -193,14 +193,14 @@ uint64_t sonde__heap_maps_count(void) { return __atomic_load_n(&list_count, __AT
 /* Piece by piece. */
 void sonde__heap_maps_each(void (*call)(void *arg, const struct sonde__heap_block *b), void *arg)
 {
-    if (sonde__heap_lock(&sonde__heap_gate.map_lock)) return;
+    if (sonde__heap_lock(&sonde__heap_gate.map_lock, SONDE__HEAP_RANK_MAP)) return;
     for (uint32_t i = 0; i < list_count; i++) {
         struct sonde__heap_block b = list[i].block;
         b.addr = list[i].start;
         b.size = list[i].end - list[i].start;
         call(arg, &b);
     }
-    sonde__heap_unlock(&sonde__heap_gate.map_lock);
+    sonde__heap_unlock(&sonde__heap_gate.map_lock, SONDE__HEAP_RANK_MAP);
 }
 
 /* ---- Coming ---------------------------------------------------------------------------------- */
@@ -294,9 +294,9 @@ static int heap_map_unmapped(void *p, size_t n, uint64_t number)
     int any = 0;
     __atomic_fetch_add(&sonde__heap_unmaps, 1, __ATOMIC_RELAXED);
     sonde__heap_busy(1);
-    if (!sonde__heap_lock(&sonde__heap_gate.map_lock)) {
+    if (!sonde__heap_lock(&sonde__heap_gate.map_lock, SONDE__HEAP_RANK_MAP)) {
         any = heap_map_cut(start, start + heap_map_pages(n), number);
-        sonde__heap_unlock(&sonde__heap_gate.map_lock);
+        sonde__heap_unlock(&sonde__heap_gate.map_lock, SONDE__HEAP_RANK_MAP);
     }
     sonde__heap_busy(0);
     errno = saved;

@@ -1,7 +1,6 @@
-/* memory.c - what the heap profiler needs of the kernel: pages, waiting, a clock. System calls
+/* memory.c - what the heap profiler needs of the kernel: pages, a clock. System calls
  * rather than the functions of their names, which are interposed. */
 #include <errno.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -15,8 +14,6 @@
 #endif
 
 #define OWN_MAX 4096u
-#define SPINS 200
-#define WAIT_NS 2000000000u
 
 /* ---- Pages ----------------------------------------------------------------------------------- */
 
@@ -84,27 +81,7 @@ void sonde__heap_pages_give(void *pages, uint64_t bytes)
     errno = saved;
 }
 
-/* ---- Waiting, time --------------------------------------------------------------------------- */
-
-/* Whoever holds it needs nanoseconds, but may be kept from running. */
-int sonde__heap_lock_wait(uint32_t *lock)
-{
-    uint64_t until = 0;
-    for (int i = 0;; i++) {
-        if (!__atomic_load_n(lock, __ATOMIC_RELAXED) &&
-            !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) {
-            return 0;
-        }
-        if (i < SPINS) {
-            sonde__arch_pause();
-            continue;
-        }
-        if (!sonde__g.silent) sched_yield();
-        const uint64_t now = sonde__mono_ns();
-        if (!until) until = now + WAIT_NS;
-        if (now > until) return -1;
-    }
-}
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static uint64_t coarse_ns(void)
 {

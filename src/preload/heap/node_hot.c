@@ -89,13 +89,13 @@ static int module_find(void *arg, uint64_t start, uint64_t end, uint64_t offset,
     struct text *t = arg;
     if (t->pc < start || t->pc >= end) return 0;
     *t = (struct text){ t->pc, start, end, offset, path, path_len, 0 };
-    if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return 1;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) return 1;
     for (uint32_t i = heap_node_area()->module_count - 1; i >= 1 && !t->id; i--) {
         const struct sonde__heap_module *m = heap_node_module_at(i);
         if (m->start == start && m->end == end && same_path(m, t)) t->id = i;
     }
     if (!t->id) t->id = module_add(t);
-    sonde__heap_unlock(&sonde__heap_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE);
     return 1;
 }
 
@@ -199,9 +199,9 @@ uint32_t sonde__heap_node(uint32_t parent, uint64_t ip)
     const uint32_t h = heap_node_hash(parent, ip);
     uint32_t at;
     uint32_t id = look_up(__atomic_load_n(&index_now, __ATOMIC_ACQUIRE), parent, ip, h, &at);
-    if (id || sonde__heap_lock(&sonde__heap_gate.node_lock)) return id;
+    if (id || sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) return id;
     id = node_add(parent, ip, h);
-    sonde__heap_unlock(&sonde__heap_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE);
     return id;
 }
 
@@ -226,9 +226,11 @@ uint32_t sonde__heap_site(uint32_t node)
 {
     uint32_t site = __atomic_load_n(&heap_node_at(node)->site, __ATOMIC_ACQUIRE);
     if (site) return site;
-    if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return SONDE__HEAP_SITE_REST;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) {
+        return SONDE__HEAP_SITE_REST;
+    }
     site = site_add(node);
-    sonde__heap_unlock(&sonde__heap_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE);
     return site;
 }
 

@@ -90,7 +90,7 @@ static void heap_peak_copy(struct sonde__heap *m, uint64_t live)
 
 static void heap_peak_keep(struct sonde__heap *m, uint64_t live)
 {
-    if (__atomic_exchange_n(&sonde__heap_gate.peak_lock, 1, __ATOMIC_ACQUIRE)) return;
+    if (sonde__heap_trylock(&sonde__heap_gate.peak_lock, SONDE__HEAP_RANK_PEAK)) return;
     const uint64_t start = sonde_ticks();
     const uint64_t since = start - paid_ticks;
     if (start > paid_ticks) {
@@ -106,7 +106,7 @@ static void heap_peak_keep(struct sonde__heap *m, uint64_t live)
         const uint64_t most = rows * ROW_TICKS;
         credit_ticks -= (int64_t)(took < most ? took : most) * SHARE;
     }
-    __atomic_store_n(&sonde__heap_gate.peak_lock, 0, __ATOMIC_RELEASE);
+    sonde__heap_unlock(&sonde__heap_gate.peak_lock, SONDE__HEAP_RANK_PEAK);
 }
 
 void sonde__heap_flush(struct sonde__heap_thread *t)

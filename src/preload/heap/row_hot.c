@@ -44,7 +44,7 @@ uint32_t sonde__heap_lane_take(uint32_t tid)
 {
     struct sonde__heap *m = sonde__heap_state.area;
     uint32_t found = 0;
-    if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return 0;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) return 0;
     for (uint32_t i = 1; i < m->lane_count && !found; i++) {
         if (!__atomic_load_n(&m->lane[i].tid, __ATOMIC_ACQUIRE)) found = i;
     }
@@ -56,7 +56,7 @@ uint32_t sonde__heap_lane_take(uint32_t tid)
         m->lane[found].claims++;
         __atomic_store_n(&m->lane[found].tid, tid, __ATOMIC_RELEASE);
     }
-    sonde__heap_unlock(&sonde__heap_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE);
     return found;
 }
 

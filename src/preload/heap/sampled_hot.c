@@ -35,28 +35,29 @@ static uint8_t *filter_count(struct sonde__heap_gate *g, uint64_t addr)
 static int filter_add(uint64_t addr)
 {
     struct sonde__heap_gate *g = &sonde__heap_gate;
-    if (sonde__heap_lock(&g->filter_lock)) return -1;
+    if (sonde__heap_lock(&g->filter_lock, SONDE__HEAP_RANK_FILTER)) return -1;
     const uint64_t room = ++g->filter_used * (uint64_t)FILTER_ROOM;
     if (g->filter_mask + 1 < SONDE__HEAP_FILTER && room > g->filter_mask * 64ull) filter_grow(g);
     uint8_t *count = filter_count(g, addr);
     if (*count < UINT8_MAX) ++*count;
     __atomic_fetch_or(&g->filter[sonde__heap_filter_word(addr)],
                       1ull << sonde__heap_filter_bit(addr), __ATOMIC_RELAXED);
-    sonde__heap_unlock(&g->filter_lock);
+    sonde__heap_unlock(&g->filter_lock, SONDE__HEAP_RANK_FILTER);
     return 0;
 }
 
 static void filter_remove(uint64_t addr)
 {
     struct sonde__heap_gate *g = &sonde__heap_gate;
-    if (sonde__heap_lock(&g->filter_lock)) return; /* some frees go the slow way for nothing */
+    /* Without it some frees go the slow way for nothing. */
+    if (sonde__heap_lock(&g->filter_lock, SONDE__HEAP_RANK_FILTER)) return;
     uint8_t *count = filter_count(g, addr);
     g->filter_used--;
     if (*count && *count < UINT8_MAX && !--*count) {
         __atomic_fetch_and(&g->filter[sonde__heap_filter_word(addr)],
                            ~(1ull << sonde__heap_filter_bit(addr)), __ATOMIC_RELAXED);
     }
-    sonde__heap_unlock(&g->filter_lock);
+    sonde__heap_unlock(&g->filter_lock, SONDE__HEAP_RANK_FILTER);
 }
 
 /* ---- Allocations ----------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ static struct sonde__heap_thread *block_make(void)
 static struct sonde__heap_thread *heap_thread_block_take(uint32_t tid)
 {
     struct sonde__heap_thread **take = NULL;
-    if (sonde__heap_lock(&sonde__heap_gate.thread_lock)) return NULL;
+    if (sonde__heap_lock(&sonde__heap_gate.thread_lock, SONDE__HEAP_RANK_THREAD)) return NULL;
     for (struct sonde__heap_thread **at = &free_list; *at; at = &(*at)->next) {
         take = at;
         if ((*at)->tid == tid) break;
@@ -55,7 +55,7 @@ static struct sonde__heap_thread *heap_thread_block_take(uint32_t tid)
     if (t && sampled && t->tid != tid && blocks < BLOCKS_SAMPLED) t = NULL;
     if (t) *take = t->next;
     else blocks++;
-    sonde__heap_unlock(&sonde__heap_gate.thread_lock);
+    sonde__heap_unlock(&sonde__heap_gate.thread_lock, SONDE__HEAP_RANK_THREAD);
     if (!t) t = block_make();
     if (t) t->tid = tid;
     return t;
@@ -63,10 +63,10 @@ static struct sonde__heap_thread *heap_thread_block_take(uint32_t tid)
 
 static void block_give(struct sonde__heap_thread *t)
 {
-    if (sonde__heap_lock(&sonde__heap_gate.thread_lock)) return;
+    if (sonde__heap_lock(&sonde__heap_gate.thread_lock, SONDE__HEAP_RANK_THREAD)) return;
     t->next = free_list;
     free_list = t;
-    sonde__heap_unlock(&sonde__heap_gate.thread_lock);
+    sonde__heap_unlock(&sonde__heap_gate.thread_lock, SONDE__HEAP_RANK_THREAD);
 }
 
 static void lane_set(struct sonde__heap_thread *t, uint32_t lane)

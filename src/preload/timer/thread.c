@@ -9,7 +9,6 @@
 #include "preload/timer/timer.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -36,16 +35,18 @@ static int have_key;
 static char *slabs[SLABS_MAX];
 static uint32_t slab_count, slab_used; /* slots taken from the last one, ever */
 static struct sonde__thread *free_list;
-static uint32_t lock;                  /* of the above; for an instant, never in a handler */
+static uint32_t slots_lock;            /* of the above; for an instant, never in a handler */
 
 /* ---- Slots ---------------------------------------------------------------------------------- */
 
-static void timer_thread_take_lock(void)
+/* 0, or -1: whoever holds it does not let go, for seconds. */
+static int timer_slots_lock(void)
 {
-    while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+    if (!__atomic_exchange_n(&slots_lock, 1, __ATOMIC_ACQUIRE)) return 0;
+    return sonde__spin_wait(&slots_lock);
 }
 
-static void give_lock(void) { __atomic_store_n(&lock, 0, __ATOMIC_RELEASE); }
+static void timer_slots_unlock(void) { __atomic_store_n(&slots_lock, 0, __ATOMIC_RELEASE); }
 
 static size_t slot_bytes(void)
 {
@@ -75,21 +76,23 @@ static struct sonde__thread *slot_new(void)
 
 struct sonde__thread *sonde__thread_take(void)
 {
-    timer_thread_take_lock();
-    struct sonde__thread *t = free_list;
-    if (t) free_list = t->next;
-    else t = slot_new();
-    give_lock();
+    struct sonde__thread *t = NULL;
+    if (!timer_slots_lock()) {
+        t = free_list;
+        if (t) free_list = t->next;
+        else t = slot_new();
+        timer_slots_unlock();
+    }
     if (!t) __atomic_fetch_add(&sonde__timer.area->threads_refused, 1, __ATOMIC_RELAXED);
     return t;
 }
 
 static void slot_give(struct sonde__thread *t)
 {
-    timer_thread_take_lock();
+    if (timer_slots_lock()) return; /* the slot is lost, the program goes on */
     t->next = free_list;
     free_list = t;
-    give_lock();
+    timer_slots_unlock();
 }
 
 /* ---- Timers --------------------------------------------------------------------------------- */
@@ -202,7 +205,7 @@ static void timer_thread_forget(struct sonde__thread *t)
 
 void sonde__threads_forked(void)
 {
-    lock = 0;
+    slots_lock = 0;
     left_ns = 0;
     free_list = NULL;
     each_slot(timer_thread_forget); /* all are in the list now, also those that were never used */
