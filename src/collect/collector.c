@@ -141,6 +141,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     sonde_tick_clock_init(&c->clock);
     sonde_wrlock(&c->model->lock);
     probes_open(c, options);
+    c->model->shared = 1;
     sonde_rwunlock(&c->model->lock);
     *out = c;
     return 0;
@@ -157,6 +158,7 @@ void sonde_collector_destroy(struct sonde_collector *c)
 {
     if (!c) return;
     sonde_collector_stop(c);
+    c->model->shared = 0; /* whoever knew it is gone */
     for (size_t i = 0; i < c->probe_count; i++) c->probes[i].ops->close(c->probes[i].state);
     collector_state_save(c, 1);
     sonde_buf_release(&c->state.bytes);

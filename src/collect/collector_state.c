@@ -43,7 +43,7 @@
 #define NAME "agent.state"
 #define NAME_NEW "agent.state.new"
 #define MAGIC "sondest\n"
-#define VERSION 3u
+#define VERSION 4u
 #define BYTES_MAX (64u << 20)
 #define PERIOD_NS 100000000u
 #define COST_MAX 100u           /* writing takes one in so many nanoseconds, at most … */

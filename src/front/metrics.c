@@ -328,12 +328,14 @@ static void tell_request(struct sonde_front_metrics *g, struct sonde_front_reque
     const struct front_metrics_row *row = r->user = find_row(g, r->route, r->model);
     struct sonde_infer_event e = event_at(r, SONDE_INFER_REQUEST, r->arrived_ns);
     e.model = row->model;
-    e.route = sonde_front_route_name(row->route);
-    e.trace_hi = r->trace_hi;
-    e.trace_lo = r->trace_lo;
-    e.parent = r->parent;
-    e.profile = r->profile != 0;
-    if (r->max_tokens > 0 && r->max_tokens <= UINT32_MAX) e.tokens_max = (uint32_t)r->max_tokens;
+    e.request.route = sonde_front_route_name(row->route);
+    e.request.trace_hi = r->trace_hi;
+    e.request.trace_lo = r->trace_lo;
+    e.request.parent = r->parent;
+    e.request.profile = r->profile != 0;
+    if (r->max_tokens > 0 && r->max_tokens <= UINT32_MAX) {
+        e.request.tokens_max = (uint32_t)r->max_tokens;
+    }
     sonde_infer_post(g->infer, &e);
 }
 
@@ -341,8 +343,8 @@ static void tell_tokens(struct sonde_front_metrics *g, struct sonde_front_reques
                         uint64_t tokens)
 {
     struct sonde_infer_event e = event_at(r, SONDE_INFER_TOKENS, ns);
-    e.tokens = tokens;
-    e.tid = (uint32_t)r->chunks; /* tells what was read at one time from what was told twice */
+    e.tokens.count = tokens;
+    e.tokens.seq = r->chunks; /* several may have been read at one time */
     sonde_infer_post(g->infer, &e);
 }
 
@@ -358,15 +360,15 @@ static void tell_end(struct sonde_front_metrics *g, struct sonde_front_request *
         tell_tokens(g, r, r->first_byte_ns, (uint64_t)r->usage.completion_tokens);
     }
     struct sonde_infer_event e = event_at(r, SONDE_INFER_USAGE, r->ended_ns);
-    e.tokens = front_metrics_said(r->usage.prompt_tokens);
-    e.value = front_metrics_said(r->usage.cached_tokens);
-    e.tokens_out = front_metrics_said(r->usage.completion_tokens);
-    if (e.tokens != SONDE_INFER_UNSAID || e.tokens_out != SONDE_INFER_UNSAID) {
+    e.usage.prompt = front_metrics_said(r->usage.prompt_tokens);
+    e.usage.reused = front_metrics_said(r->usage.cached_tokens);
+    e.usage.output = front_metrics_said(r->usage.completion_tokens);
+    if (e.usage.prompt != SONDE_INFER_UNSAID || e.usage.output != SONDE_INFER_UNSAID) {
         sonde_infer_post(g->infer, &e);
     }
     e = event_at(r, SONDE_INFER_END, r->ended_ns);
-    e.outcome = front_metrics_outcome_of(r->outcome);
-    snprintf(e.text, sizeof(e.text), "%.*s", SONDE_INFER_TEXT - 1, r->error);
+    e.end.outcome = front_metrics_outcome_of(r->outcome);
+    snprintf(e.end.error, sizeof(e.end.error), "%.*s", SONDE_INFER_TEXT - 1, r->error);
     sonde_infer_post(g->infer, &e);
 }
 

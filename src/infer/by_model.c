@@ -1,5 +1,6 @@
 /* by_model.c - what is not of one request: batches, memory, caches, loading, and what the
  * machine does in all, by process and model. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -40,33 +41,46 @@ void infer_computed(struct sonde_infer_tracker *x, struct infer_model *m, uint32
 void infer_on_batch(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
+    assert(e->type == SONDE_INFER_BATCH);
+    const uint64_t prompt = e->batch.prompt, output = e->batch.output;
     if (e->begin_ns > e->time_ns) {
         infer_count(x, SONDE_INFER_BAD_negative);
         return;
     }
-    if (e->tokens > INFER_TOKENS_MAX || e->tokens_out > INFER_TOKENS_MAX) {
+    if (prompt > INFER_TOKENS_MAX || output > INFER_TOKENS_MAX) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
     }
-    const uint64_t ns = e->time_ns - e->begin_ns;
+    const uint64_t ns = e->time_ns - e->begin_ns, tokens = prompt + output;
     struct infer_model *m = model_of(x, in);
-    if (e->type == SONDE_INFER_PHASE) {
-        if (e->kind == SONDE_PHASE_PREFILL || e->kind == SONDE_PHASE_DECODE) {
-            infer_computed(x, m, e->kind, e->tokens, ns);
-        }
-        return;
-    }
-    const uint64_t tokens = e->tokens + e->tokens_out;
     if (!m || !tokens) return;
     m->facts.batches++;
-    m->facts.batch_requests += e->requests;
+    m->facts.batch_requests += e->batch.requests;
     m->facts.batch_tokens += tokens;
-    infer_model_record(x, m, INFER_M_BATCH_REQUESTS, e->requests);
+    infer_model_record(x, m, INFER_M_BATCH_REQUESTS, e->batch.requests);
     infer_model_record(x, m, INFER_M_BATCH_TOKENS, tokens);
     infer_model_add(x, m, INFER_M_PASSES, 1);
-    const uint64_t prefill_ns = (uint64_t)((double)ns * (double)e->tokens / (double)tokens + 0.5);
-    if (e->tokens) infer_computed(x, m, SONDE_PHASE_PREFILL, e->tokens, prefill_ns);
-    if (e->tokens_out) infer_computed(x, m, SONDE_PHASE_DECODE, e->tokens_out, ns - prefill_ns);
+    const uint64_t prefill_ns = (uint64_t)((double)ns * (double)prompt / (double)tokens + 0.5);
+    if (prompt) infer_computed(x, m, SONDE_PHASE_PREFILL, prompt, prefill_ns);
+    if (output) infer_computed(x, m, SONDE_PHASE_DECODE, output, ns - prefill_ns);
+}
+
+void infer_on_phase(struct sonde_infer_tracker *x, const struct infer_event *in)
+{
+    const struct sonde_infer_event *e = &in->e;
+    assert(e->type == SONDE_INFER_PHASE && e->id == 0);
+    if (e->begin_ns > e->time_ns) {
+        infer_count(x, SONDE_INFER_BAD_negative);
+        return;
+    }
+    if (e->phase.tokens > INFER_TOKENS_MAX) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    struct infer_model *m = model_of(x, in);
+    if (e->phase.kind == SONDE_PHASE_PREFILL || e->phase.kind == SONDE_PHASE_DECODE) {
+        infer_computed(x, m, e->phase.kind, e->phase.tokens, e->time_ns - e->begin_ns);
+    }
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -96,12 +110,12 @@ static void set_memory(struct sonde_infer_tracker *x, struct infer_model *m)
 static void on_memory(struct sonde_infer_tracker *x, struct infer_model *m,
                       const struct sonde_infer_event *e)
 {
-    struct sonde_infer_memory *k = memory_kind(x, m, e->text);
-    if (!k || e->value > 1ull << 56) {
+    struct sonde_infer_memory *k = memory_kind(x, m, e->memory.kind);
+    if (!k || e->memory.bytes > 1ull << 56) {
         infer_count(x, k ? SONDE_INFER_BAD_bad_value : SONDE_INFER_BAD_queue_full);
         return;
     }
-    k->bytes = e->value;
+    k->bytes = e->memory.bytes;
     if (k->bytes > k->peak) k->peak = k->bytes;
     set_memory(x, m);
     if (m->memory_now > m->facts.memory_peak) m->facts.memory_peak = m->memory_now;
@@ -123,33 +137,34 @@ static void on_load(struct sonde_infer_tracker *x, struct infer_model *m, const 
         infer_count(x, SONDE_INFER_BAD_negative);
         return;
     }
-    const int ok = e->outcome == SONDE_OK;
+    const int ok = e->load.outcome == SONDE_OK;
     infer_model_add(x, m, ok ? INFER_M_LOAD_OK : INFER_M_LOAD_FAILED, 1);
     if (!ok) return;
     m->facts.load_s = (double)(e->time_ns - e->begin_ns) * 1e-9;
     m->facts.loaded_ns = e->time_ns;
-    m->facts.load_bytes = e->value;
+    m->facts.load_bytes = e->load.bytes;
     infer_model_set(x, m, INFER_M_LOAD_SECONDS, m->facts.load_s);
 }
 
 static void on_kv(struct sonde_infer_tracker *x, struct infer_model *m, const struct sonde_infer_event *e)
 {
-    if (e->value > e->total || e->total == 0) {
+    const uint64_t used = e->kv.used, total = e->kv.total;
+    if (used > total || total == 0) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
     }
-    m->facts.kv_used = e->value;
-    m->facts.kv_total = e->total;
-    if (e->value > m->facts.kv_peak) m->facts.kv_peak = e->value;
-    infer_model_set(x, m, INFER_M_KV_USED, (double)e->value);
-    infer_model_set(x, m, INFER_M_KV_TOTAL, (double)e->total);
-    infer_model_set(x, m, INFER_M_KV_RATIO, (double)e->value / (double)e->total);
+    m->facts.kv_used = used;
+    m->facts.kv_total = total;
+    if (used > m->facts.kv_peak) m->facts.kv_peak = used;
+    infer_model_set(x, m, INFER_M_KV_USED, (double)used);
+    infer_model_set(x, m, INFER_M_KV_TOTAL, (double)total);
+    infer_model_set(x, m, INFER_M_KV_RATIO, (double)used / (double)total);
 }
 
 static void on_backend(struct sonde_infer_tracker *x, struct infer_model *m,
                        const struct sonde_infer_event *e)
 {
-    m->facts.backend = infer_name(x, e->text);
+    m->facts.backend = infer_name(x, e->backend.name);
     if (m->info) m->info->gauge = 0; /* what it ran on before */
     m->info = infer_info_series(x, m, m->facts.backend);
     if (m->info) m->info->gauge = 1;
@@ -166,7 +181,8 @@ void infer_on_model(struct sonde_infer_tracker *x, const struct infer_event *in)
     case SONDE_INFER_BACKEND: on_backend(x, m, e); break;
     case SONDE_INFER_KV: on_kv(x, m, e); break;
     default:
-        m->told_waiting = e->value;
+        assert(e->type == SONDE_INFER_WAITING);
+        m->told_waiting = e->waiting.requests;
         m->waiting_told = 1;
         break;
     }

@@ -7,28 +7,22 @@
 #include "model/model.h"
 #include "sonde/phases.h"
 
-/* Which fields mean something is said beside each; times and pid always do. */
+/* What each is about is in the member of the union that is called after it. */
 enum sonde_infer_event_type {
-    SONDE_INFER_REQUEST,   /* id, begin_ns = arrival, model, route, trace…, tokens_max, profile,
-                              text = the engine's own id; value 1 = it began before that, at a
-                              time that is not known */
-    SONDE_INFER_END,       /* id, outcome (or SONDE_INFER_LOST of profile/infer.h), text = type of the error; value 1 = nobody said so, it is
-                              silent: it may go on, and end again */
-    SONDE_INFER_ATTR,      /* id, attr */
-    SONDE_INFER_PROMPT,    /* id, tokens of the prompt, value = of which reused */
-    SONDE_INFER_TOKENS,    /* id, tokens that came out */
-    SONDE_INFER_USAGE,     /* id, what a server says itself: tokens of the prompt, value = of which
-                              reused, tokens_out = all that came out; SONDE_INFER_UNSAID each.
-                              Corrects what TOKENS said so far */
-    SONDE_INFER_PHASE,     /* id (0 = of no one request), begin_ns, kind, name, tokens */
-    SONDE_INFER_BATCH,     /* begin_ns, requests, tokens of prompts, tokens_out */
-    SONDE_INFER_PART,      /* of a batch: id, begin_ns, requests, tokens, tokens_out of this one,
-                              value = tokens of the whole batch */
-    SONDE_INFER_LOAD,      /* model, begin_ns, value = bytes, outcome */
-    SONDE_INFER_MEMORY,    /* model, text = kind, value = bytes */
-    SONDE_INFER_BACKEND,   /* model, text */
-    SONDE_INFER_KV,        /* model, value = cells used, total */
-    SONDE_INFER_WAITING,   /* model, value = requests */
+    SONDE_INFER_REQUEST,   /* begin_ns = arrival */
+    SONDE_INFER_END,
+    SONDE_INFER_ATTR,
+    SONDE_INFER_PROMPT,
+    SONDE_INFER_TOKENS,
+    SONDE_INFER_USAGE,
+    SONDE_INFER_PHASE,     /* id 0 = of no one request; from begin_ns on */
+    SONDE_INFER_BATCH,     /* of no request; from begin_ns on */
+    SONDE_INFER_PART,      /* of a batch, before it */
+    SONDE_INFER_LOAD,      /* from begin_ns on. This and what follows is of a model, and no request */
+    SONDE_INFER_MEMORY,
+    SONDE_INFER_BACKEND,
+    SONDE_INFER_KV,
+    SONDE_INFER_WAITING,
     SONDE_INFER_EVENT_TYPES
 };
 
@@ -37,6 +31,7 @@ enum sonde_infer_source { SONDE_INFER_API, SONDE_INFER_HOOK, SONDE_INFER_PROBE, 
 #define SONDE_INFER_TEXT 41 /* with the NUL */
 #define SONDE_INFER_UNSAID UINT64_MAX
 
+/* Texts that are pointed to are valid UTF-8 and borrowed; NULL is "", not known. */
 struct sonde_infer_event {
     uint16_t type;                /* enum sonde_infer_event_type */
     uint16_t source;              /* enum sonde_infer_source */
@@ -44,17 +39,49 @@ struct sonde_infer_event {
     uint64_t id;                  /* of the request: unique for its source and pid */
     uint64_t begin_ns, time_ns;   /* unix time; time_ns is when it happened, or ended, and what
                                      events are put in order by. begin_ns of an instant: the same */
-    const char *model, *route;    /* "" = not known. Borrowed, valid UTF-8, as is name */
-    const char *name;             /* of a phase that has no kind of its own; "" else */
-    uint32_t kind;                /* enum sonde_phase_kind; SONDE_PHASE_NAMED: see name */
-    uint32_t outcome;             /* enum sonde_outcome */
-    uint64_t tokens, tokens_out;
-    uint64_t value, total;
-    uint32_t requests;
-    uint32_t tokens_max, profile;
-    uint64_t trace_hi, trace_lo, parent; /* 0 0: none */
-    struct sonde_model_attr attr; /* ATTR; its key is borrowed */
-    char text[SONDE_INFER_TEXT];
+    const char *model;
+    union {
+        struct {
+            const char *route;
+            uint64_t trace_hi, trace_lo, parent; /* 0 0: none */
+            uint32_t tokens_max;  /* 0 = no limit is known */
+            uint8_t profile;      /* it asks for a profile of it alone */
+            uint8_t incomplete;   /* it began before that, at a time that is not known */
+            char own_id[SONDE_INFER_TEXT]; /* the engine's; "" = none */
+        } request;
+        struct {
+            uint32_t outcome;     /* enum sonde_outcome, or SONDE_INFER_LOST of profile/infer.h */
+            uint8_t silent;       /* nobody said so: it may go on, and end again */
+            char error[SONDE_INFER_TEXT]; /* its type; "" = none */
+        } end;
+        struct sonde_model_attr attr;
+        struct { uint64_t count, reused; } prompt; /* tokens; of which a cache had so many */
+        struct {
+            uint64_t count;       /* that came out */
+            uint64_t seq;         /* tells tokens of one thread at one time from what was told twice;
+                                     0 = the thread is enough for that */
+        } tokens;
+        struct {                  /* what a server says itself, SONDE_INFER_UNSAID each; corrects what
+                                     TOKENS said so far */
+            uint64_t prompt, reused, output; /* tokens; output: of all of the answer */
+        } usage;
+        struct {
+            uint32_t kind;        /* enum sonde_phase_kind; SONDE_PHASE_NAMED: see name */
+            const char *name;     /* of a phase that has no kind of its own */
+            uint64_t tokens;
+        } phase;
+        struct { uint64_t prompt, output; uint32_t requests; } batch; /* tokens of prompts; out */
+        struct {
+            uint64_t prompt, output; /* tokens of this request */
+            uint64_t all;         /* of the whole batch */
+            uint32_t requests;    /* in the batch */
+        } part;
+        struct { uint64_t bytes; uint32_t outcome; } load;
+        struct { uint64_t bytes; char kind[SONDE_INFER_TEXT]; } memory;
+        struct { char name[SONDE_INFER_TEXT]; } backend;
+        struct { uint64_t used, total; } kv; /* cells */
+        struct { uint64_t requests; } waiting;
+    };
 };
 
 /* "queue" … for enum sonde_phase_kind; "" for others. */

@@ -3,6 +3,7 @@
  *
  * Events come in order of time. What cannot be (an end before its begin, a time before arrival,
  * more reused than asked) is counted and left out, so that no duration is ever negative. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,23 +203,24 @@ static void infer_flight_on_request(struct sonde_infer_tracker *x, const struct 
         return;
     }
     f->process = in->process;
-    f->group = infer_group_find(x, in->process, e->source, e->model, e->route);
+    f->group = infer_group_find(x, in->process, e->source, e->model, e->request.route);
     f->model = infer_model_find(x, in->process, e->source, e->model);
     f->heard_ns = e->time_ns;
     f->seen_ns = infer_now_ns(x);
     f->r = (struct sonde_infer_request){
-        .id = e->id, .trace_hi = e->trace_hi, .trace_lo = e->trace_lo, .parent = e->parent,
+        .id = e->id, .trace_hi = e->request.trace_hi, .trace_lo = e->request.trace_lo,
+        .parent = e->request.parent,
         .pid = e->pid,
         .source = e->source,
-        .flags = (e->profile ? SONDE_INFER_PROFILE : 0) |
-                 (e->value == 1 ? SONDE_INFER_INCOMPLETE : 0),
+        .flags = (e->request.profile ? SONDE_INFER_PROFILE : 0) |
+                 (e->request.incomplete ? SONDE_INFER_INCOMPLETE : 0),
         .program = in->process ? infer_name(x, in->process->program) : "", .model = e->model,
-        .route = e->route, .backend = "", .error = "", .invalid = "",
-        .arrived_ns = e->begin_ns, .tokens_max = e->tokens_max,
+        .route = e->request.route, .backend = "", .error = "", .invalid = "",
+        .arrived_ns = e->begin_ns, .tokens_max = e->request.tokens_max,
     };
-    memcpy(f->r.own_id, e->text, sizeof(f->r.own_id));
+    memcpy(f->r.own_id, e->request.own_id, sizeof(f->r.own_id));
     infer_flight_link(x, f);
-    if (e->profile && x->o.on_begin) x->o.on_begin(&f->r, x->o.on_done_arg);
+    if (e->request.profile && x->o.on_begin) x->o.on_begin(&f->r, x->o.on_done_arg);
 }
 
 static const char tokens_name[] = "tokens";
@@ -265,11 +267,11 @@ static struct infer_flight *infer_flight_of(struct sonde_infer_tracker *x,
     return f;
 }
 
-static void on_prompt(struct sonde_infer_tracker *x, struct infer_flight *f,
-                      const struct sonde_infer_event *e)
+static void on_prompt(struct sonde_infer_tracker *x, struct infer_flight *f, uint64_t tokens,
+                      uint64_t reused)
 {
     struct sonde_infer_request *r = &f->r;
-    if (e->tokens > INFER_TOKENS_MAX || e->value > e->tokens) {
+    if (tokens > INFER_TOKENS_MAX || reused > tokens) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
     }
@@ -277,23 +279,23 @@ static void on_prompt(struct sonde_infer_tracker *x, struct infer_flight *f,
         infer_count(x, SONDE_INFER_BAD_duplicate);
         return;
     }
-    r->tokens_in = e->tokens;
-    r->tokens_reused = e->value;
-    infer_add(x, f->group, SONDE_INFER_G_TOKENS_IN, e->tokens);
-    infer_add(x, f->group, SONDE_INFER_G_TOKENS_REUSED, e->value);
-    infer_add(x, f->group, SONDE_INFER_G_PREFIX_QUERIES, e->tokens);
-    infer_add(x, f->group, SONDE_INFER_G_PREFIX_HITS, e->value);
+    r->tokens_in = tokens;
+    r->tokens_reused = reused;
+    infer_add(x, f->group, SONDE_INFER_G_TOKENS_IN, tokens);
+    infer_add(x, f->group, SONDE_INFER_G_TOKENS_REUSED, reused);
+    infer_add(x, f->group, SONDE_INFER_G_PREFIX_QUERIES, tokens);
+    infer_add(x, f->group, SONDE_INFER_G_PREFIX_HITS, reused);
     if (!x->muted) {
-        x->totals.tokens_in += e->tokens;
-        x->totals.tokens_reused += e->value;
-        x->cache_asked += e->tokens;
+        x->totals.tokens_in += tokens;
+        x->totals.tokens_reused += reused;
+        x->cache_asked += tokens;
     }
     if (!f->model || x->muted) return;
-    f->model->tokens_in += e->tokens;
-    f->model->tokens_reused += e->value;
+    f->model->tokens_in += tokens;
+    f->model->tokens_reused += reused;
     /* The front does not see what is computed, but is told in the end what was not reused. */
     if (f->r.source == SONDE_INFER_FRONT) {
-        infer_model_add(x, f->model, INFER_M_PROMPT_TOKENS, e->tokens - e->value);
+        infer_model_add(x, f->model, INFER_M_PROMPT_TOKENS, tokens - reused);
     }
 }
 
@@ -334,11 +336,9 @@ static void count_back(struct sonde_infer_tracker *x, struct infer_flight *f, ui
 static void infer_flight_on_usage(struct sonde_infer_tracker *x, struct infer_flight *f,
                                   const struct sonde_infer_event *e)
 {
-    const uint64_t out = e->tokens_out;
-    if (e->tokens != SONDE_INFER_UNSAID) {
-        struct sonde_infer_event prompt = *e;
-        if (prompt.value == SONDE_INFER_UNSAID) prompt.value = 0;
-        on_prompt(x, f, &prompt);
+    const uint64_t out = e->usage.output, reused = e->usage.reused;
+    if (e->usage.prompt != SONDE_INFER_UNSAID) {
+        on_prompt(x, f, e->usage.prompt, reused == SONDE_INFER_UNSAID ? 0 : reused);
     }
     if (out == SONDE_INFER_UNSAID) return;
     if (out > INFER_TOKENS_MAX || (out == 0 && f->r.tokens_out)) {
@@ -379,29 +379,32 @@ static void on_first_token(struct sonde_infer_tracker *x, struct infer_flight *f
 static void on_tokens(struct sonde_infer_tracker *x, struct infer_flight *f,
                       const struct sonde_infer_event *e)
 {
-    if (e->tokens == 0 || e->tokens > INFER_TOKENS_MAX) {
+    const uint64_t tokens = e->tokens.count;
+    if (tokens == 0 || tokens > INFER_TOKENS_MAX) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
     }
-    if (f->first_token_ns && e->time_ns == f->last_token_ns && e->tid == f->last_token_tid) {
+    if (f->first_token_ns && e->time_ns == f->last_token_ns && e->tid == f->last_token_tid &&
+        e->tokens.seq == f->last_token_seq) {
         infer_count(x, SONDE_INFER_BAD_duplicate);
         return;
     }
     f->last_token_tid = e->tid;
-    count_out(x, f, e->tokens);
+    f->last_token_seq = e->tokens.seq;
+    count_out(x, f, tokens);
     if (!f->first_token_ns) {
         on_first_token(x, f, e->time_ns);
     } else if (e->time_ns < f->last_token_ns) {
         infer_count(x, SONDE_INFER_BAD_out_of_order);
     } else {
-        const uint64_t since_ns = e->time_ns - f->last_token_ns, gap_ns = since_ns / e->tokens;
-        keep_gap(f, gap_ns, e->tokens);
-        infer_record(x, f->group, SONDE_INFER_G_ITL, gap_ns, e->tokens);
+        const uint64_t since_ns = e->time_ns - f->last_token_ns, gap_ns = since_ns / tokens;
+        keep_gap(f, gap_ns, tokens);
+        infer_record(x, f->group, SONDE_INFER_G_ITL, gap_ns, tokens);
         if (!x->muted) infer_model_add(x, f->model, INFER_M_PREDICTED_SECONDS, since_ns);
         f->last_token_ns = e->time_ns;
     }
     infer_item(x, f, &(struct sonde_infer_item){
-        .start_ns = e->time_ns, .end_ns = e->time_ns, .tokens = e->tokens, .name = tokens_name,
+        .start_ns = e->time_ns, .end_ns = e->time_ns, .tokens = tokens, .name = tokens_name,
         .kind = SONDE_PHASE_NONE, .count = 1 });
 }
 
@@ -413,14 +416,14 @@ static void on_work(struct infer_flight *f, uint64_t begin_ns)
 static void infer_flight_on_phase(struct sonde_infer_tracker *x, struct infer_flight *f,
                                   const struct sonde_infer_event *e)
 {
-    const uint32_t kind = e->kind < SONDE_PHASE_COUNT ? e->kind : SONDE_PHASE_NONE;
+    const uint32_t kind = e->phase.kind < SONDE_PHASE_COUNT ? e->phase.kind : SONDE_PHASE_NONE;
     const uint64_t begin_ns = e->begin_ns > f->r.arrived_ns ? e->begin_ns : f->r.arrived_ns;
     const uint64_t ns = e->time_ns - begin_ns;
-    if (e->tokens > INFER_TOKENS_MAX) {
+    if (e->phase.tokens > INFER_TOKENS_MAX) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
     }
-    const char *name = kind == SONDE_PHASE_NONE ? e->name : sonde_phase_name(kind);
+    const char *name = kind == SONDE_PHASE_NONE ? e->phase.name : sonde_phase_name(kind);
     const struct sonde_infer_item *last =
         f->r.item_count ? &f->r.items[f->r.item_count - 1] : NULL;
     if (last && last->name == name && last->start_ns == begin_ns &&
@@ -432,12 +435,12 @@ static void infer_flight_on_phase(struct sonde_infer_tracker *x, struct infer_fl
     f->r.phase_count[kind]++;
     if (kind == SONDE_PHASE_PREFILL || kind == SONDE_PHASE_DECODE) {
         on_work(f, begin_ns);
-        infer_computed(x, f->model, kind, e->tokens, ns);
+        infer_computed(x, f->model, kind, e->phase.tokens, ns);
     } else if (kind == SONDE_PHASE_ENCODE && !f->work_ns) {
         f->encode_ns += ns;
     }
     infer_item(x, f, &(struct sonde_infer_item){
-        .start_ns = begin_ns, .end_ns = e->time_ns, .busy_ns = ns, .tokens = e->tokens,
+        .start_ns = begin_ns, .end_ns = e->time_ns, .busy_ns = ns, .tokens = e->phase.tokens,
         .name = name, .kind = kind == SONDE_PHASE_NONE ? SONDE_PHASE_NAMED : kind,
         .count = 1 });
 }
@@ -446,21 +449,21 @@ static void infer_flight_on_phase(struct sonde_infer_tracker *x, struct infer_fl
 static void on_part(struct sonde_infer_tracker *x, struct infer_flight *f,
                     const struct sonde_infer_event *e)
 {
-    const uint64_t tokens = e->tokens + e->tokens_out;
-    if (e->tokens > INFER_TOKENS_MAX || e->tokens_out > INFER_TOKENS_MAX || tokens == 0 ||
-        tokens > e->value) {
+    const uint64_t prompt = e->part.prompt, output = e->part.output, tokens = prompt + output;
+    if (prompt > INFER_TOKENS_MAX || output > INFER_TOKENS_MAX || tokens == 0 ||
+        tokens > e->part.all) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
         return;
     }
     const uint64_t begin_ns = e->begin_ns > f->r.arrived_ns ? e->begin_ns : f->r.arrived_ns;
-    const double each_ns = (double)(e->time_ns - begin_ns) / (double)e->value;
-    const uint64_t prefill_ns = (uint64_t)(each_ns * (double)e->tokens + 0.5);
-    const uint64_t decode_ns = (uint64_t)(each_ns * (double)e->tokens_out + 0.5);
-    if (e->tokens) {
+    const double each_ns = (double)(e->time_ns - begin_ns) / (double)e->part.all;
+    const uint64_t prefill_ns = (uint64_t)(each_ns * (double)prompt + 0.5);
+    const uint64_t decode_ns = (uint64_t)(each_ns * (double)output + 0.5);
+    if (prompt) {
         f->phase_ns[SONDE_PHASE_PREFILL] += prefill_ns;
         f->r.phase_count[SONDE_PHASE_PREFILL]++;
     }
-    if (e->tokens_out) {
+    if (output) {
         f->phase_ns[SONDE_PHASE_DECODE] += decode_ns;
         f->r.phase_count[SONDE_PHASE_DECODE]++;
     }
@@ -470,11 +473,11 @@ static void on_part(struct sonde_infer_tracker *x, struct infer_flight *f,
     x->part_begin_ns = e->begin_ns;
     x->part_time_ns = e->time_ns;
     const uint32_t kind =
-        e->tokens > e->tokens_out ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
+        prompt > output ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
     infer_item(x, f, &(struct sonde_infer_item){
         .start_ns = begin_ns, .end_ns = e->time_ns, .busy_ns = prefill_ns + decode_ns,
         .tokens = tokens, .name = sonde_phase_name(kind), .kind = kind, .count = 1,
-        .batch = e->requests });
+        .batch = e->part.requests });
 }
 
 static void on_attr(struct sonde_infer_tracker *x, struct infer_flight *f,
@@ -505,8 +508,8 @@ static void infer_flight_on_end(struct sonde_infer_tracker *x, struct infer_flig
     uint64_t end_ns = e->time_ns;
     if (end_ns < f->r.arrived_ns) end_ns = f->r.arrived_ns;
     if (end_ns < f->last_token_ns) end_ns = f->last_token_ns;
-    uint32_t outcome = e->outcome < SONDE_INFER_OUTCOMES ? e->outcome : SONDE_ERROR;
-    const char *error = e->text;
+    uint32_t outcome = e->end.outcome < SONDE_INFER_OUTCOMES ? e->end.outcome : SONDE_ERROR;
+    const char *error = e->end.error;
     if (outcome == SONDE_CANCELLED && f->r.source == SONDE_INFER_FRONT &&
         strcmp(error, "bad_request") != 0) {
         infer_client_gone(x, f, end_ns);
@@ -515,7 +518,7 @@ static void infer_flight_on_end(struct sonde_infer_tracker *x, struct infer_flig
         outcome = SONDE_CANCELLED;
         error = "client_closed";
     }
-    infer_flight_finish(x, f, outcome, end_ns, error, e->value == 1);
+    infer_flight_finish(x, f, outcome, end_ns, error, e->end.silent);
 }
 
 void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
@@ -535,7 +538,7 @@ void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
     case SONDE_INFER_WAITING: infer_on_model(x, in); return;
     case SONDE_INFER_PHASE:
         if (e->id == 0) {
-            if (!x->muted) infer_on_batch(x, in);
+            if (!x->muted) infer_on_phase(x, in);
             return;
         }
         break;
@@ -545,11 +548,14 @@ void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
     switch (e->type) {
     case SONDE_INFER_END: infer_flight_on_end(x, f, e); break;
     case SONDE_INFER_ATTR: on_attr(x, f, e); break;
-    case SONDE_INFER_PROMPT: on_prompt(x, f, e); break;
+    case SONDE_INFER_PROMPT: on_prompt(x, f, e->prompt.count, e->prompt.reused); break;
     case SONDE_INFER_TOKENS: on_tokens(x, f, e); break;
     case SONDE_INFER_USAGE: infer_flight_on_usage(x, f, e); break;
     case SONDE_INFER_PHASE: infer_flight_on_phase(x, f, e); break;
-    default: on_part(x, f, e); break;
+    default:
+        assert(e->type == SONDE_INFER_PART);
+        on_part(x, f, e);
+        break;
     }
 }
 

@@ -1,6 +1,6 @@
 /* private.h - what the files of infer/tracker.h share.
  *
- *   inference.c         attaching, names, the order of events, ticks
+ *   tracker.c  attaching, names, the order of events, ticks
  *   flight.c  requests in flight: what each event does to them
  *   join.c    what the front knows of an engine's requests
  *   done.c    figures of a request that ended; the ring of them, timelines that are kept
@@ -11,9 +11,9 @@
 #ifndef SONDE_INFER_PRIVATE_H
 #define SONDE_INFER_PRIVATE_H
 
-
 #include "infer/tracker.h"
 #include "base/lock.h"
+#include "base/map.h"
 #include "base/timeq.h"
 
 #define INFER_NAMES_MAX 4096u      /* texts kept: models, routes, phases, errors */
@@ -21,6 +21,7 @@
 #define INFER_MODELS_MAX 256u
 #define INFER_WAITING_MAX 65536u   /* events being put in order */
 #define INFER_POSTED_MAX 65536u
+#define INFER_POSTED_KEPT 2048u    /* room for so many stays after they were read */
 #define INFER_ITEMS_MAX (1u << 18) /* of all timelines of requests in flight */
 #define INFER_QUIET 256u           /* requests that ended for being silent, should they go on */
 #define INFER_ENDED 4096u          /* ids that ended last, to tell late from unknown */
@@ -79,7 +80,8 @@ struct infer_flight {
     uint64_t heard_ns, seen_ns;            /* of its newest event: when that was, and when known */
     uint64_t first_token_ns, last_token_ns;
     uint64_t work_ns, encode_ns;           /* first forward pass begins; encoding before it took */
-    uint32_t last_token_tid;
+    uint32_t last_token_tid;               /* and seq: what has all three again was told twice */
+    uint64_t last_token_seq;
     int exact;                             /* tokens_out is what the server says */
     uint32_t quiet_slot;                   /* of x->quiet, and 1; 0 = it is in flight */
     int client_gone;                       /* as the front saw: what ends then was cancelled */
@@ -101,7 +103,8 @@ struct infer_done { struct sonde_infer_request r; uint32_t kept; /* lists it is 
 
 struct infer_event { struct sonde_infer_event e; struct sonde_model_process *process; };
 
-struct infer_name { struct infer_name *chain; char text[]; };
+/* Texts that stay where they are, each once. */
+struct infer_names { struct sonde_pointer_map map; };
 
 struct sonde_infer_tracker {
     struct sonde_infer_options o;
@@ -111,13 +114,15 @@ struct sonde_infer_tracker {
     uint64_t from_ns;
     int muted;                             /* the event at hand was before that: it does not count */
 
-    struct infer_name *names[1024];
-    uint32_t name_count;
+    struct infer_names names;
 
-    struct sonde_lock post_lock;             /* of the next four */
+    struct sonde_lock post_lock;           /* of the next five */
     struct sonde_infer_event *posted;
     size_t posted_count, posted_cap;
     uint64_t posted_dropped;
+    struct infer_names posted_names;       /* those of posted events point here */
+    struct sonde_infer_event *spare;       /* takes turns with posted; under the model's lock */
+    size_t spare_cap;
 
     struct sonde_timeq waiting;            /* of struct infer_event */
 
@@ -148,7 +153,7 @@ struct sonde_infer_tracker {
     struct sonde_model_series *invalid_series[SONDE_INFER_REASON_COUNT];
 };
 
-/* ---- inference.c ---- */
+/* ---- tracker.c ---- */
 
 /* Put an event, whose texts are x's names, among those that are put in order. */
 void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e);
@@ -234,6 +239,8 @@ void infer_series_forget(struct sonde_infer_tracker *x, const struct sonde_model
 /* ---- by_model.c ---- */
 
 void infer_on_batch(struct sonde_infer_tracker *x, const struct infer_event *e);
+/* Of no one request. */
+void infer_on_phase(struct sonde_infer_tracker *x, const struct infer_event *e);
 void infer_on_model(struct sonde_infer_tracker *x, const struct infer_event *e);
 /* Tokens computed in a phase and the time it took, of this or of no one request. */
 void infer_computed(struct sonde_infer_tracker *x, struct infer_model *m, uint32_t kind, uint64_t tokens,

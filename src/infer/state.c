@@ -261,6 +261,7 @@ static void flight_fields_io(struct io *io, struct infer_flight *f)
     sonde_state_u64(io->s, &f->work_ns);
     sonde_state_u64(io->s, &f->encode_ns);
     sonde_state_u32(io->s, &f->last_token_tid);
+    sonde_state_u64(io->s, &f->last_token_seq);
     int_io(io, &f->exact);
     int_io(io, &f->told);
     int_io(io, &f->counted);
@@ -343,6 +344,79 @@ static void infer_state_attr_io(struct io *io, struct sonde_model_attr *a)
     }
 }
 
+static void request_event_io(struct io *io, struct sonde_infer_event *e)
+{
+    uint32_t profile = e->request.profile, incomplete = e->request.incomplete;
+    name_io(io, &e->request.route);
+    sonde_state_u64(io->s, &e->request.trace_hi);
+    sonde_state_u64(io->s, &e->request.trace_lo);
+    sonde_state_u64(io->s, &e->request.parent);
+    sonde_state_u32(io->s, &e->request.tokens_max);
+    sonde_state_u32(io->s, &profile);
+    sonde_state_u32(io->s, &incomplete);
+    e->request.profile = profile != 0;
+    e->request.incomplete = incomplete != 0;
+    sonde_state_text(io->s, e->request.own_id, sizeof(e->request.own_id));
+}
+
+static void end_event_io(struct io *io, struct sonde_infer_event *e)
+{
+    uint32_t silent = e->end.silent;
+    sonde_state_u32(io->s, &e->end.outcome);
+    sonde_state_u32(io->s, &silent);
+    e->end.silent = silent != 0;
+    sonde_state_text(io->s, e->end.error, sizeof(e->end.error));
+}
+
+static void numbers_io(struct io *io, uint64_t *a, uint64_t *b)
+{
+    sonde_state_u64(io->s, a);
+    sonde_state_u64(io->s, b);
+}
+
+static void event_fields_io(struct io *io, struct sonde_infer_event *e)
+{
+    switch (e->type) {
+    case SONDE_INFER_REQUEST: request_event_io(io, e); break;
+    case SONDE_INFER_END: end_event_io(io, e); break;
+    case SONDE_INFER_ATTR: infer_state_attr_io(io, &e->attr); break;
+    case SONDE_INFER_PROMPT: numbers_io(io, &e->prompt.count, &e->prompt.reused); break;
+    case SONDE_INFER_TOKENS: numbers_io(io, &e->tokens.count, &e->tokens.seq); break;
+    case SONDE_INFER_USAGE:
+        numbers_io(io, &e->usage.prompt, &e->usage.reused);
+        sonde_state_u64(io->s, &e->usage.output);
+        break;
+    case SONDE_INFER_PHASE:
+        sonde_state_u32(io->s, &e->phase.kind);
+        name_io(io, &e->phase.name);
+        sonde_state_u64(io->s, &e->phase.tokens);
+        break;
+    case SONDE_INFER_BATCH:
+        numbers_io(io, &e->batch.prompt, &e->batch.output);
+        sonde_state_u32(io->s, &e->batch.requests);
+        break;
+    case SONDE_INFER_PART:
+        numbers_io(io, &e->part.prompt, &e->part.output);
+        sonde_state_u64(io->s, &e->part.all);
+        sonde_state_u32(io->s, &e->part.requests);
+        break;
+    case SONDE_INFER_LOAD:
+        sonde_state_u64(io->s, &e->load.bytes);
+        sonde_state_u32(io->s, &e->load.outcome);
+        break;
+    case SONDE_INFER_MEMORY:
+        sonde_state_u64(io->s, &e->memory.bytes);
+        sonde_state_text(io->s, e->memory.kind, sizeof(e->memory.kind));
+        break;
+    case SONDE_INFER_BACKEND:
+        sonde_state_text(io->s, e->backend.name, sizeof(e->backend.name));
+        break;
+    case SONDE_INFER_KV: numbers_io(io, &e->kv.used, &e->kv.total); break;
+    case SONDE_INFER_WAITING: sonde_state_u64(io->s, &e->waiting.requests); break;
+    default: break; /* of a newer source: nothing is made of it */
+    }
+}
+
 static void event_io(struct io *io, struct infer_event *in)
 {
     struct sonde_infer_event *e = &in->e;
@@ -358,27 +432,12 @@ static void event_io(struct io *io, struct infer_event *in)
     sonde_state_u64(io->s, &e->begin_ns);
     sonde_state_u64(io->s, &e->time_ns);
     name_io(io, &e->model);
-    name_io(io, &e->route);
-    name_io(io, &e->name);
-    sonde_state_u32(io->s, &e->kind);
-    sonde_state_u32(io->s, &e->outcome);
-    sonde_state_u64(io->s, &e->tokens);
-    sonde_state_u64(io->s, &e->tokens_out);
-    sonde_state_u64(io->s, &e->value);
-    sonde_state_u64(io->s, &e->total);
-    sonde_state_u32(io->s, &e->requests);
-    sonde_state_u32(io->s, &e->tokens_max);
-    sonde_state_u32(io->s, &e->profile);
-    sonde_state_u64(io->s, &e->trace_hi);
-    sonde_state_u64(io->s, &e->trace_lo);
-    sonde_state_u64(io->s, &e->parent);
-    sonde_state_text(io->s, e->text, sizeof(e->text));
-    if (type == SONDE_INFER_ATTR) infer_state_attr_io(io, &e->attr);
+    event_fields_io(io, e);
 }
 
 static void event_load(struct io *io)
 {
-    struct infer_event e = { .e = { .model = "", .route = "", .name = "", .attr = { .key = "" } } };
+    struct infer_event e = { .e = { .model = "" } };
     event_io(io, &e);
     if (!io->s->bad && !io->gone && e.e.type < SONDE_INFER_EVENT_TYPES) infer_wait(io->x, &e);
 }

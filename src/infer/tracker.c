@@ -1,4 +1,4 @@
-/* tracker.c - see inference.h: attaching to a model, names, the order of events, ticks. */
+/* tracker.c - see tracker.h: attaching to a model, names, the order of events, ticks. */
 #include "infer/tracker.h"
 
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/strip.h"
 
 #define SLACK_NS 200000000u     /* an event may be known this much later than it happened */
@@ -18,34 +19,35 @@
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
+/* A text that stays, of one of the two tables; NULL: there are too many, or no memory. */
+static const char *names_get(struct infer_names *names, const char *text)
+{
+    const size_t len = strlen(text);
+    const uint32_t hash = sonde_hash_bytes(text, len);
+    uint32_t at = hash;
+    const char *known;
+    while ((known = sonde_pointer_map_next(&names->map, hash, &at)) && strcmp(known, text)) continue;
+    if (known) return known;
+    if (names->map.used >= INFER_NAMES_MAX || sonde_pointer_map_reserve(&names->map)) return NULL;
+    char *copy = sonde__alloc(len + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, len + 1);
+    sonde_pointer_map_put(&names->map, hash, copy);
+    return copy;
+}
+
+static void names_release(struct infer_names *names)
+{
+    char *text;
+    for (uint32_t at = 0; (text = sonde_pointer_map_each(&names->map, &at));) sonde__free(text);
+    sonde_pointer_map_release(&names->map);
+}
+
 const char *infer_name(struct sonde_infer_tracker *x, const char *text)
 {
     if (!text || !*text) return "";
-    uint64_t h = 14695981039346656037ull;
-    for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211ull;
-    struct infer_name **slot = &x->names[(h >> 20) % (SONDE_COUNT(x->names))];
-    for (const struct infer_name *n = *slot; n; n = n->chain) {
-        if (!strcmp(n->text, text)) return n->text;
-    }
-    const size_t len = strlen(text);
-    struct infer_name *n = NULL;
-    if (x->name_count < INFER_NAMES_MAX) n = sonde__alloc(sizeof(*n) + len + 1);
-    if (!n) return "(other)";
-    memcpy(n->text, text, len + 1);
-    n->chain = *slot;
-    *slot = n;
-    x->name_count++;
-    return n->text;
-}
-
-static void names_free(struct sonde_infer_tracker *x)
-{
-    for (size_t i = 0; i < SONDE_COUNT(x->names); i++) {
-        for (struct infer_name *n = x->names[i], *next; n; n = next) {
-            next = n->chain;
-            sonde__free(n);
-        }
-    }
+    const char *name = names_get(&x->names, text);
+    return name ? name : "(other)";
 }
 
 static const char *const reasons[] = {
@@ -84,6 +86,17 @@ const char *sonde_infer_reason_text(const char *name)
 
 const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *x) { return &x->o; }
 
+/* The text of an event besides its model's name, which every event may have. */
+static const char **event_text(struct sonde_infer_event *e)
+{
+    switch (e->type) {
+    case SONDE_INFER_REQUEST: return &e->request.route;
+    case SONDE_INFER_PHASE: return &e->phase.name;
+    case SONDE_INFER_ATTR: return &e->attr.key;
+    default: return NULL;
+    }
+}
+
 /* ---- Putting events in order ------------------------------------------------------------------ */
 
 /* The earliest is worked out now. */
@@ -112,7 +125,7 @@ void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e)
 static const char *model_name(struct sonde_infer_tracker *x, const char *name)
 {
     char text[256];
-    if (!name) return infer_name(x, name);
+    if (!name || !*name) return "";
     snprintf(text, sizeof(text), "%s", name);
     sonde_strip_gguf(text); /* as the hooks do: one model has one name, whoever saw it */
     if (sonde_strip_on()) sonde_strip_path(text);
@@ -129,13 +142,10 @@ static void tracker_take(struct sonde_infer_tracker *x, struct sonde_model_proce
     }
     struct infer_event kept = { *e, p };
     kept.e.model = model_name(x, e->model);
-    kept.e.route = infer_name(x, e->route);
-    kept.e.name = infer_name(x, e->name);
-    if (e->type == SONDE_INFER_ATTR) {
-        kept.e.attr.key = infer_name(x, e->attr.key);
-        if (sonde_strip_on() && e->attr.type == SONDE__ATTR_STR) {
-            sonde_strip_paths(kept.e.attr.value.str);
-        }
+    const char **text = event_text(&kept.e);
+    if (text) *text = infer_name(x, *text);
+    if (e->type == SONDE_INFER_ATTR && e->attr.type == SONDE__ATTR_STR && sonde_strip_on()) {
+        sonde_strip_paths(kept.e.attr.value.str);
     }
     x->m->activity++;
     infer_wait(x, &kept);
@@ -143,37 +153,30 @@ static void tracker_take(struct sonde_infer_tracker *x, struct sonde_model_proce
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
 
+/* The caller's texts are gone when the event is read. Few are known, and most events have none: what
+ * is posted often allocates nothing. */
+static const char *posted_name(struct sonde_infer_tracker *x, const char *text)
+{
+    sonde_assert_held(&x->post_lock);
+    if (!text || !*text) return "";
+    const char *name = names_get(&x->posted_names, text);
+    return name ? name : "(other)";
+}
+
 void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
+    assert(x && e);
     sonde_lock(&x->post_lock);
-    if (x->posted_count == x->posted_cap && x->posted_cap < INFER_POSTED_MAX) {
-        const size_t cap = x->posted_cap ? x->posted_cap * 2 : 256;
-        struct sonde_infer_event *grown = sonde__realloc(x->posted, cap * sizeof(*grown));
-        if (grown) {
-            x->posted = grown;
-            x->posted_cap = cap;
-        }
-    }
-    if (x->posted_count < x->posted_cap) {
+    if (SONDE_ARRAY_ROOM_MAX(x->posted, x->posted_count, x->posted_cap, INFER_POSTED_MAX) == 0) {
         struct sonde_infer_event *to = &x->posted[x->posted_count++];
         *to = *e;
-        /* The caller's texts are gone when these are read. */
-        to->model = sonde__strdup(e->model ? e->model : "");
-        to->route = sonde__strdup(e->route ? e->route : "");
-        to->name = sonde__strdup(e->name ? e->name : "");
-        to->attr.key = e->attr.key ? sonde__strdup(e->attr.key) : NULL;
+        to->model = posted_name(x, e->model);
+        const char **text = event_text(to);
+        if (text) *text = posted_name(x, *text);
     } else {
         x->posted_dropped++;
     }
     sonde_unlock(&x->post_lock);
-}
-
-static void posted_release(struct sonde_infer_event *e)
-{
-    sonde__free((char *)(uintptr_t)e->model);
-    sonde__free((char *)(uintptr_t)e->route);
-    sonde__free((char *)(uintptr_t)e->name);
-    sonde__free((char *)(uintptr_t)e->attr.key);
 }
 
 static struct sonde_model_process *tracker_process_of(const struct sonde_model *m, uint32_t pid)
@@ -184,23 +187,27 @@ static struct sonde_model_process *tracker_process_of(const struct sonde_model *
     return NULL;
 }
 
+/* Two arrays take turns, so that those who post find room that was there before; after a burst they
+ * are given back. */
 static void take_posted(struct sonde_infer_tracker *x)
 {
     sonde_lock(&x->post_lock);
     struct sonde_infer_event *posted = x->posted;
-    const size_t count = x->posted_count;
+    const size_t count = x->posted_count, cap = x->posted_cap;
     const uint64_t dropped = x->posted_dropped;
-    x->posted = NULL;
-    x->posted_count = x->posted_cap = 0;
+    x->posted = x->spare;
+    x->posted_cap = x->spare_cap;
+    x->posted_count = 0;
     x->posted_dropped = 0;
     sonde_unlock(&x->post_lock);
     for (uint64_t i = 0; i < dropped; i++) infer_count(x, SONDE_INFER_BAD_queue_full);
     for (size_t i = 0; i < count; i++) {
-        /* A strdup may have failed; then it says less. */
         tracker_take(x, tracker_process_of(x->m, posted[i].pid), &posted[i]);
-        posted_release(&posted[i]);
     }
-    sonde__free(posted);
+    const int keep = cap <= INFER_POSTED_KEPT;
+    x->spare = keep ? posted : NULL;
+    x->spare_cap = keep ? cap : 0;
+    if (!keep) sonde__free(posted);
 }
 
 /* ---- What the collector calls ----------------------------------------------------------------- */
@@ -264,14 +271,15 @@ void sonde_infer_detach(struct sonde_model *m)
     infer_done_release(x);
     for (size_t i = 0; i < x->group_count; i++) sonde__free(x->groups[i]);
     for (size_t i = 0; i < x->model_count; i++) sonde__free(x->models[i]);
-    for (size_t i = 0; i < x->posted_count; i++) posted_release(&x->posted[i]);
     sonde__free(x->groups);
     sonde__free(x->models);
     sonde__free(x->posted);
+    sonde__free(x->spare);
     sonde_timeq_release(&x->waiting);
     sonde__free(x->slots);
     sonde__free(x->ended);
-    names_free(x);
+    names_release(&x->names);
+    names_release(&x->posted_names);
     sonde_lock_destroy(&x->post_lock);
     sonde__free(x);
 }

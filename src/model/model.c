@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/strip.h"
 #include "model/private.h"
@@ -21,30 +23,6 @@
 #define LABELS_MAX 64  /* of a series; far above what a segment or a probe can have */
 
 static const struct sonde_model_limits defaults = { 1u << 20, 20000, 16384 };
-
-uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < len; i++) seed = (seed ^ p[i]) * 1099511628211ull;
-    return seed;
-}
-
-/* FNV's low bits are weak for short keys; tables use this many bits from the top. */
-static size_t model_slot_of(uint64_t hash, size_t slots)
-{
-    return (size_t)((hash * 0x9e3779b97f4a7c15ull) >> 20) & (slots - 1);
-}
-
-int sonde_model_grow(void **array, size_t *cap, size_t count, size_t item_bytes)
-{
-    if (count < *cap) return 0;
-    size_t next = *cap ? *cap * 2 : 8;
-    void *p = sonde__realloc(*array, next * item_bytes);
-    if (!p) return SONDE_ENOMEM;
-    *array = p;
-    *cap = next;
-    return 0;
-}
 
 int sonde_model_create(const struct sonde_model_limits *limits, struct sonde_model **out)
 {
@@ -62,21 +40,11 @@ int sonde_model_create(const struct sonde_model_limits *limits, struct sonde_mod
     m->spans = sonde__calloc(l.spans_max, sizeof(*m->spans));
     m->index = sonde__calloc(1, sizeof(*m->index));
     if (!m->spans || !m->index) goto fail;
-    m->index->series_slots = m->index->family_slots = m->index->intern_slots = 64;
-    m->index->series = sonde__calloc(64, sizeof(m->index->series[0]));
-    m->index->family = sonde__calloc(64, sizeof(m->index->family[0]));
-    m->index->intern = sonde__calloc(64, sizeof(m->index->intern[0]));
-    if (!m->index->series || !m->index->family || !m->index->intern) goto fail;
     sonde_rwlock_init(&m->lock, SONDE_RANK_MODEL);
     *out = m;
     return 0;
 
 fail:
-    if (m->index) {
-        sonde__free(m->index->series);
-        sonde__free(m->index->family);
-        sonde__free(m->index->intern);
-    }
     sonde__free(m->index);
     sonde__free(m->spans);
     sonde__free(m);
@@ -116,9 +84,9 @@ void sonde_model_destroy(struct sonde_model *m)
     sonde__free(m->processes);
     sonde__free(m->spans);
     sonde_model_strip_free(m);
-    sonde__free(m->index->series);
-    sonde__free(m->index->family);
-    sonde__free(m->index->intern);
+    sonde_pointer_map_release(&m->index->series);
+    sonde_pointer_map_release(&m->index->families);
+    sonde_pointer_map_release(&m->index->texts);
     sonde__free(m->index);
     sonde_rwlock_destroy(&m->lock);
     sonde__free(m);
@@ -138,56 +106,33 @@ static size_t family_position(const struct sonde_model *m, const char *name)
     return lo;
 }
 
-static void family_rehash(struct sonde_model_index *x)
-{
-    size_t slots = x->family_slots * 2;
-    struct sonde_model_family_entry **table = sonde__calloc(slots, sizeof(*table));
-    if (!table) return;  /* longer chains, still right */
-    for (size_t i = 0; i < x->family_slots; i++) {
-        struct sonde_model_family_entry *e = x->family[i], *next;
-        for (; e; e = next) {
-            next = e->chain;
-            size_t at = model_slot_of(e->hash, slots);
-            e->chain = table[at];
-            table[at] = e;
-        }
-    }
-    sonde__free(x->family);
-    x->family = table;
-    x->family_slots = slots;
-}
-
 static char *text_or_empty(const char *s) { return sonde__strdup(s ? s : ""); }
 
-/* m->families has room. */
-static void family_link(struct sonde_model *m, struct sonde_model_family_entry *e, uint64_t hash)
+/* m->families and the index have room. */
+static void family_link(struct sonde_model *m, struct sonde_model_family *f)
 {
-    struct sonde_model_index *x = m->index;
-    const size_t at = family_position(m, e->family.name);
+    assert(m->family_count < m->family_cap);
+    const size_t at = family_position(m, f->name);
     memmove(&m->families[at + 1], &m->families[at],
             (m->family_count - at) * sizeof(m->families[0]));
-    m->families[at] = &e->family;
+    m->families[at] = f;
     m->family_count++;
-    if (m->family_count > x->family_slots) family_rehash(x);
-    e->hash = hash;
-    e->chain = x->family[model_slot_of(hash, x->family_slots)];
-    x->family[model_slot_of(hash, x->family_slots)] = e;
+    sonde_pointer_map_put(&m->index->families, sonde_hash_text(f->name), f);
 }
 
-static struct sonde_model_family *model_family_add(struct sonde_model *m, uint64_t hash,
+static struct sonde_model_family *model_family_add(struct sonde_model *m,
                                                    const struct sonde_model_family_spec *spec)
 {
     if (m->family_count >= m->series_max) {
         m->dropped_series++;
         return NULL;
     }
-    if (sonde_model_grow((void **)&m->families, &m->family_cap, m->family_count,
-                         sizeof(m->families[0])) != 0) {
+    if (SONDE_ARRAY_ROOM(m->families, m->family_count, m->family_cap) ||
+        sonde_pointer_map_reserve(&m->index->families)) {
         return NULL;
     }
-    struct sonde_model_family_entry *e = sonde__calloc(1, sizeof(*e));
-    if (!e) return NULL;
-    struct sonde_model_family *f = &e->family;
+    struct sonde_model_family *f = sonde__calloc(1, sizeof(*f));
+    if (!f) return NULL;
     f->name = sonde__strdup(spec->name);
     f->help = text_or_empty(spec->help);
     f->unit = text_or_empty(spec->unit);
@@ -204,34 +149,27 @@ static struct sonde_model_family *model_family_add(struct sonde_model *m, uint64
     f->bound_count = spec->bounds ? spec->bound_count : 0;
     assert(f->bound_count <= SONDE_BOUNDS_MAX);
     f->divisor = whole >= 1 && fabs(divisor - whole) < 1e-9 * whole ? whole : 0;
-    family_link(m, e, hash);
+    family_link(m, f);
     return f;
-}
-
-static struct sonde_model_family_entry *family_find(const struct sonde_model *m, const char *name,
-                                                    uint64_t *hash)
-{
-    *hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, name, strlen(name));
-    struct sonde_model_family_entry *e =
-        m->index->family[model_slot_of(*hash, m->index->family_slots)];
-    while (e && (e->hash != *hash || strcmp(e->family.name, name) != 0)) e = e->chain;
-    return e;
 }
 
 struct sonde_model_family *sonde_model_family_find(const struct sonde_model *m, const char *name)
 {
-    uint64_t hash;
-    struct sonde_model_family_entry *e = family_find(m, name, &hash);
-    return e ? &e->family : NULL;
+    SONDE_MODEL_ASSERT_READ(m);
+    const uint32_t hash = sonde_hash_text(name);
+    uint32_t at = hash;
+    struct sonde_model_family *f;
+    while ((f = sonde_pointer_map_next(&m->index->families, hash, &at)) && strcmp(f->name, name)) {
+        continue;
+    }
+    return f;
 }
 
 static void family_unlink(struct sonde_model *m, size_t at)
 {
-    struct sonde_model_family_entry *e = (struct sonde_model_family_entry *)m->families[at];
-    struct sonde_model_family_entry **link =
-        &m->index->family[model_slot_of(e->hash, m->index->family_slots)];
-    while (*link != e) link = &(*link)->chain;
-    *link = e->chain;
+    assert(at < m->family_count);
+    struct sonde_model_family *f = m->families[at];
+    sonde_pointer_map_remove(&m->index->families, sonde_hash_text(f->name), f);
     m->family_count--;
     memmove(&m->families[at], &m->families[at + 1],
             (m->family_count - at) * sizeof(m->families[0]));
@@ -241,12 +179,11 @@ static void family_unlink(struct sonde_model *m, size_t at)
 static int family_rename(struct sonde_model *m, struct sonde_model_family *f)
 {
     static const char prefix[] = "exported_";
-    uint64_t hash;
     char *name = sonde__alloc(sizeof(prefix) + strlen(f->name));
     if (!name) return SONDE_ENOMEM;
     memcpy(name, prefix, sizeof(prefix));
     memcpy(name + sizeof(prefix) - 1, f->name, strlen(f->name) + 1);
-    if (family_find(m, name, &hash)) {
+    if (sonde_model_family_find(m, name)) {
         sonde__free(name);
         return SONDE_EEXIST;
     }
@@ -255,25 +192,24 @@ static int family_rename(struct sonde_model *m, struct sonde_model_family *f)
     f->name = name;
     f->stem += f->stem ? (uint32_t)sizeof(prefix) - 1 : 0;
     for (size_t i = 0; i < f->series_count; i++) f->series[i]->stored = 0;
-    family_link(m, (struct sonde_model_family_entry *)f, hash);
+    family_link(m, f);
     return 0;
 }
 
 struct sonde_model_family *sonde_model_family(struct sonde_model *m,
                                               const struct sonde_model_family_spec *spec)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     assert(spec->name);
-    uint64_t hash;
-    struct sonde_model_family_entry *e = family_find(m, spec->name, &hash);
-    if (!e) return model_family_add(m, hash, spec);
+    struct sonde_model_family *f = sonde_model_family_find(m, spec->name);
+    if (!f) return model_family_add(m, spec);
     const double scale = spec->scale == 0 ? 1 : spec->scale;
-    const int other = e->family.type != spec->type || e->family.scale < scale ||
-                      e->family.scale > scale;
-    if (e->family.foreign && (other || e->family.shown != SONDE_SHOWN_TYPE || spec->bounds)) {
-        if (family_rename(m, &e->family) == 0) return model_family_add(m, hash, spec);
+    const int other = f->type != spec->type || f->scale < scale || f->scale > scale;
+    if (f->foreign && (other || f->shown != SONDE_SHOWN_TYPE || spec->bounds)) {
+        if (family_rename(m, f) == 0) return model_family_add(m, spec);
     } else if (!other) {
-        e->family.foreign = 0;
-        return &e->family;
+        f->foreign = 0;
+        return f;
     }
     m->dropped_conflicts++;
     return NULL;
@@ -283,14 +219,14 @@ struct sonde_model_family *sonde_model_family_foreign(struct sonde_model *m,
                                                       const struct sonde_model_family_spec *spec,
                                                       enum sonde_shown shown, size_t stem)
 {
-    uint64_t hash;
-    struct sonde_model_family_entry *e = family_find(m, spec->name, &hash);
-    if (e) {
-        const int same = e->family.type == spec->type && e->family.shown == shown &&
-                         e->family.stem == stem && !e->family.bounds;
-        return same ? &e->family : NULL;
+    SONDE_MODEL_ASSERT_WRITE(m);
+    assert(spec->name && stem <= strlen(spec->name));
+    struct sonde_model_family *f = sonde_model_family_find(m, spec->name);
+    if (f) {
+        const int same = f->type == spec->type && f->shown == shown && f->stem == stem && !f->bounds;
+        return same ? f : NULL;
     }
-    struct sonde_model_family *f = model_family_add(m, hash, spec);
+    f = model_family_add(m, spec);
     if (!f) return NULL;
     f->foreign = 1;
     f->shown = (uint8_t)shown;
@@ -307,6 +243,7 @@ static void family_remove(struct sonde_model *m, size_t at)
 
 void sonde_model_family_tidy(struct sonde_model *m, struct sonde_model_family *f)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     if (f->foreign && f->series_count == 0) family_remove(m, family_position(m, f->name));
 }
 
@@ -348,16 +285,15 @@ static int label_set_init(struct sonde_model *m, struct model_label_set *set,
     return 0;
 }
 
-static uint64_t label_set_hash(const struct model_label_set *set, const void *family,
+static uint32_t label_set_hash(const struct model_label_set *set, const void *family,
                                const void *process)
 {
-    uint64_t h = sonde_model_hash(SONDE_MODEL_HASH_SEED, &family, sizeof(family));
-    h = sonde_model_hash(h, &process, sizeof(process));
+    uint64_t h = sonde_hash_mix(sonde_hash_mix(0, (uintptr_t)family), (uintptr_t)process);
     for (size_t i = 0; i < set->count; i++) {
-        h = sonde_model_hash(h, set->label[i].name, strlen(set->label[i].name) + 1);
-        h = sonde_model_hash(h, set->label[i].value, strlen(set->label[i].value) + 1);
+        h = sonde_hash_mix(h, sonde_hash_text(set->label[i].name));
+        h = sonde_hash_mix(h, sonde_hash_text(set->label[i].value));
     }
-    return h;
+    return sonde_hash_end(h);
 }
 
 static int label_set_equal(const struct model_label_set *set, const struct sonde_model_series *s)
@@ -422,50 +358,31 @@ static struct sonde_model_series *series_alloc(const struct model_label_set *set
     return s;
 }
 
-static void series_rehash(struct sonde_model_index *x)
-{
-    size_t slots = x->series_slots * 2;
-    struct sonde_model_series **table = sonde__calloc(slots, sizeof(*table));
-    if (!table) return;
-    for (size_t i = 0; i < x->series_slots; i++) {
-        struct sonde_model_series *s = x->series[i], *next;
-        for (; s; s = next) {
-            next = s->chain;
-            size_t at = model_slot_of(s->hash, slots);
-            s->chain = table[at];
-            table[at] = s;
-        }
-    }
-    sonde__free(x->series);
-    x->series = table;
-    x->series_slots = slots;
-}
-
 struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               struct sonde_model_family *f,
                                               struct sonde_model_process *process,
                                               const struct sonde_label *labels, size_t count)
 {
-    struct sonde_model_index *x = m->index;
+    SONDE_MODEL_ASSERT_WRITE(m);
+    assert(f && (labels || !count));
+    struct sonde_pointer_map *index = &m->index->series;
     struct model_label_set set;
     if (label_set_init(m, &set, process, labels, count) != 0) {
         m->dropped_series++;
         return NULL;
     }
-    uint64_t hash = label_set_hash(&set, f, process);
-    struct sonde_model_series *s = x->series[model_slot_of(hash, x->series_slots)];
-    for (; s; s = s->chain) {
-        if (s->hash == hash && s->family == f && s->process == process &&
-            label_set_equal(&set, s)) {
-            return s;
-        }
+    const uint32_t hash = label_set_hash(&set, f, process);
+    uint32_t at = hash;
+    struct sonde_model_series *s;
+    while ((s = sonde_pointer_map_next(index, hash, &at))) {
+        if (s->family == f && s->process == process && label_set_equal(&set, s)) return s;
     }
     if (m->series_count >= m->series_max) {
         m->dropped_series++;
         return NULL;
     }
-    if (sonde_model_grow((void **)&f->series, &f->series_cap, f->series_count,
-                         sizeof(f->series[0])) != 0) {
+    if (SONDE_ARRAY_ROOM(f->series, f->series_count, f->series_cap) ||
+        sonde_pointer_map_reserve(index)) {
         return NULL;
     }
     s = series_alloc(&set);
@@ -477,9 +394,7 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
     f->series[f->series_count++] = s;
     m->series_count++;
     if (process) process->series_count++;
-    if (m->series_count > x->series_slots) series_rehash(x);
-    s->chain = x->series[model_slot_of(hash, x->series_slots)];
-    x->series[model_slot_of(hash, x->series_slots)] = s;
+    sonde_pointer_map_put(index, hash, s);
     return s;
 }
 
@@ -505,21 +420,15 @@ struct sonde_model_series *sonde_model_kept_series(struct sonde_model *m,
     return s;
 }
 
-static void series_unlink(struct sonde_model_index *x, struct sonde_model_series *s)
-{
-    struct sonde_model_series **link = &x->series[model_slot_of(s->hash, x->series_slots)];
-    while (*link != s) link = &(*link)->chain;
-    *link = s->chain;
-}
-
 void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series *s)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     struct sonde_model_family *f = s->family;
     size_t at = f->series_count;
     while (f->series[--at] != s) assert(at > 0);
     f->series_count--;
     memmove(&f->series[at], &f->series[at + 1], (f->series_count - at) * sizeof(f->series[0]));
-    series_unlink(m->index, s);
+    sonde_pointer_map_remove(&m->index->series, s->hash, s);
     if (s->process) s->process->series_count--;
     sonde_model_series_free(m, s);
     m->series_count--;
@@ -541,6 +450,7 @@ const char *sonde_process_state_name(enum sonde_process_state s)
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
                                                 uint64_t start_time, const char *program)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     if (sonde_strip_on()) program = sonde_model_strip(m, "process", program);
     if (!program) return NULL;
     for (size_t i = 0; i < m->process_count; i++) {
@@ -549,10 +459,7 @@ struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t 
             return p;
         }
     }
-    if (sonde_model_grow((void **)&m->processes, &m->process_cap, m->process_count,
-                         sizeof(m->processes[0])) != 0) {
-        return NULL;
-    }
+    if (SONDE_ARRAY_ROOM(m->processes, m->process_count, m->process_cap)) return NULL;
     struct sonde_model_process *p = sonde__calloc(1, sizeof(*p));
     if (!p) return NULL;
     p->program = sonde__strdup(program);
@@ -584,10 +491,9 @@ static struct sonde_model_series *series_renamed(const struct sonde_model_series
 static void series_rename(struct sonde_model_index *x, struct sonde_model_series *s,
                           struct sonde_model_series *to)
 {
-    series_unlink(x, s);
+    sonde_pointer_map_remove(&x->series, s->hash, s); /* which leaves room for it */
     s->hash = to->hash;
-    s->chain = x->series[model_slot_of(s->hash, x->series_slots)];
-    x->series[model_slot_of(s->hash, x->series_slots)] = s;
+    sonde_pointer_map_put(&x->series, s->hash, s);
     s->labels = to->labels;
     s->label_text = to->label_text;
     s->label_text_len = to->label_text_len;
@@ -614,7 +520,8 @@ static struct sonde_model_series *process_series(const struct sonde_model *m,
 int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process *p,
                                const char *program)
 {
-    struct sonde_model_series *s, *first = NULL, **last = &first;
+    SONDE_MODEL_ASSERT_WRITE(m);
+    struct sonde_model_series *s, *first = NULL, **last = &first; /* chained by `renamed` */
     size_t family = 0, at = 0;
     if (sonde_strip_on()) program = sonde_model_strip(m, "process", program);
     char *name = program ? sonde__strdup(program) : NULL;
@@ -628,12 +535,13 @@ int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process
     while (rc == 0 && (s = process_series(m, p, &family, &at))) {
         *last = series_renamed(s, name);
         if (!*last) rc = SONDE_ENOMEM;
-        else last = &(*last)->chain;
+        else last = &(*last)->renamed;
     }
     family = at = 0;
     while (first) {
         struct sonde_model_series *to = first;
-        first = first->chain;
+        first = first->renamed;
+        to->renamed = NULL;
         if (rc == 0) series_rename(m->index, process_series(m, p, &family, &at), to);
         else sonde__free(to);
     }
@@ -649,6 +557,7 @@ int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process
 
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     for (struct sonde_model_listener *l = m->listeners, *next; l; l = next) {
         next = l->next;
         if (l->on_forget) l->on_forget(p, l->arg);
@@ -662,7 +571,7 @@ void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_proces
                 f->series[kept++] = s;
                 continue;
             }
-            series_unlink(m->index, s);
+            sonde_pointer_map_remove(&m->index->series, s->hash, s);
             sonde_model_series_free(m, s);
             m->series_count--;
         }

@@ -4,7 +4,8 @@
  *
  * Locking: one read-write lock for the whole model; a waiting writer goes first, so no thread may
  * take it for reading twice. sonde_model_tick and everything that adds or
- * changes runs under the write lock, everything that looks under the read lock. Pointers are
+ * changes runs under the write lock, everything that looks under the read lock; before other
+ * threads know the model (`shared`) nobody needs it. Debug builds assert that. Pointers are
  * good while the lock is held; a series lives as long as its process (host and agent ones for
  * ever) unless who added it forgets it, a family as long as it has series.
  *
@@ -94,8 +95,7 @@ struct sonde_model_series {
                                             `gauge`: others count in fractions, with no scale */
 
     /* Private to the model. */
-    uint64_t hash;
-    struct sonde_model_series *chain;
+    uint32_t hash;
     struct sonde_model_series *renamed;  /* where labels are since the process was; NULL = it was not */
     uint64_t counter_prev;               /* as of the last tick … */
     double real_prev;                    /* … or this */
@@ -213,6 +213,7 @@ struct sonde_model_process {
 
 struct sonde_model {
     struct sonde_rwlock lock;
+    int shared;                   /* other threads may know it: set by who starts them */
     uint64_t tick;                /* ticks done */
     double now_s, interval_s;     /* unix time of the last tick, and its real length; never 0 */
     double spans_s;               /* unix time up to which spans have been read; 0 = as now_s */

@@ -1,56 +1,38 @@
 /* span.c - the ring of recent spans, and the names that spans share. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/strip.h"
 #include "model/private.h"
+#include "profile/profile.h"
 
 #define PARTS_MAX ((size_t)1 << 20) /* of all spans in the ring: 16 MB */
 
 /* ---- Interned text ------------------------------------------------------------------------ */
 
-static void intern_rehash(struct sonde_model_index *x)
-{
-    size_t slots = x->intern_slots * 2;
-    struct sonde_model_intern **table = sonde__calloc(slots, sizeof(*table));
-    if (!table) return;
-    for (size_t i = 0; i < x->intern_slots; i++) {
-        struct sonde_model_intern *e = x->intern[i], *next;
-        for (; e; e = next) {
-            next = e->chain;
-            struct sonde_model_intern **slot = &table[(e->hash >> 20) & (slots - 1)];
-            e->chain = *slot;
-            *slot = e;
-        }
-    }
-    sonde__free(x->intern);
-    x->intern = table;
-    x->intern_slots = slots;
-}
-
 /* A counted copy of text, or NULL when out of memory. */
 static const char *model_span_intern(struct sonde_model_index *x, const char *text)
 {
-    size_t len = strlen(text);
-    uint64_t hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, text, len);
-    struct sonde_model_intern *e = x->intern[(hash >> 20) & (x->intern_slots - 1)];
-    for (; e; e = e->chain) {
-        if (e->hash == hash && e->len == len && memcmp(e->text, text, len) == 0) {
+    const size_t len = strlen(text);
+    const uint32_t hash = sonde_hash_bytes(text, len);
+    uint32_t at = hash;
+    struct sonde_model_intern *e;
+    while ((e = sonde_pointer_map_next(&x->texts, hash, &at))) {
+        if (e->len == len && memcmp(e->text, text, len) == 0) {
             e->refs++;
             return e->text;
         }
     }
+    if (sonde_pointer_map_reserve(&x->texts)) return NULL;
     e = sonde__alloc(sizeof(*e) + len + 1);
     if (!e) return NULL;
-    if (x->intern_count >= x->intern_slots) intern_rehash(x);
     e->hash = hash;
     e->refs = 1;
     e->len = len;
     memcpy(e->text, text, len + 1);
-    struct sonde_model_intern **slot = &x->intern[(hash >> 20) & (x->intern_slots - 1)];
-    e->chain = *slot;
-    *slot = e;
-    x->intern_count++;
+    sonde_pointer_map_put(&x->texts, hash, e);
     return e->text;
 }
 
@@ -59,11 +41,9 @@ static void intern_drop(struct sonde_model_index *x, const char *text)
     if (!text) return;
     struct sonde_model_intern *e =
         (struct sonde_model_intern *)(uintptr_t)(text - offsetof(struct sonde_model_intern, text));
+    assert(e->refs > 0);
     if (--e->refs > 0) return;
-    struct sonde_model_intern **link = &x->intern[(e->hash >> 20) & (x->intern_slots - 1)];
-    while (*link != e) link = &(*link)->chain;
-    *link = e->chain;
-    x->intern_count--;
+    sonde_pointer_map_remove(&x->texts, e->hash, e);
     sonde__free(e);
 }
 
@@ -143,12 +123,14 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
 
 void sonde_model_listen(struct sonde_model *m, struct sonde_model_listener *l)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     l->next = m->listeners;
     m->listeners = l;
 }
 
 void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listener *l)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
     struct sonde_model_listener **link = &m->listeners;
     while (*link && *link != l) link = &(*link)->next;
     if (*link) *link = l->next;
@@ -156,6 +138,8 @@ void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listen
 
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span)
 {
+    SONDE_MODEL_ASSERT_WRITE(m);
+    assert(span->name && span->program);
     m->activity++;
     if (m->on_span) m->on_span(span, m->on_span_arg);
     for (struct sonde_model_listener *l = m->listeners; l; l = l->next) {
@@ -171,4 +155,32 @@ void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span
     if (m->span_next >= m->spans_max) span_clear(m->index, slot);
     *slot = copy;
     m->span_next++;
+}
+
+/* ---- Into a profile ------------------------------------------------------------------------ */
+
+int sonde_model_span_add_to(const struct sonde_model_span *span, struct sonde_profile *p)
+{
+    const struct sonde_profile_span s = {
+        .start_ns = span->start_ns,
+        .end_ns = span->start_ns + span->duration_ns,
+        .trace_hi = span->trace_hi,
+        .trace_lo = span->trace_lo,
+        .id = span->id,
+        .parent = span->parent,
+        /* A request is of no thread, nor is a wait in a queue. */
+        .thread = sonde_profile_thread(p, span->pid, span->tid, span->tid ? NULL : "requests"),
+        .name = sonde_profile_cstring(p, span->name),
+        .outcome = span->outcome,
+    };
+    if (!s.thread || (!s.name && span->name[0]) || sonde_profile_add_span(p, &s)) {
+        return SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; i < span->part_count; i++) {
+        const struct sonde_profile_part part = {
+            .request = span->parts[i].request, .span = p->spans_count - 1,
+            .tokens_in = span->parts[i].tokens_in, .tokens_out = span->parts[i].tokens_out };
+        if (sonde_profile_add_part(p, &part)) return SONDE_ENOMEM;
+    }
+    return 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/strip.h"
 #include "model/private.h"
 
@@ -59,8 +60,7 @@ const char *sonde_model_strip(struct sonde_model *m, const char *name, const cha
     struct sonde_model_stripped *e = model_strip_make(name, value, kind);
     if (!e) return NULL;
     const int changed = strcmp(e->shown, value) != 0; /* "text/html" is not */
-    if (!changed || sonde_model_grow((void **)&x->stripped, &x->stripped_cap, x->stripped_count,
-                                     sizeof(x->stripped[0])) != 0) {
+    if (!changed || SONDE_ARRAY_ROOM(x->stripped, x->stripped_count, x->stripped_cap)) {
         sonde__free(e);
         return changed ? NULL : value;
     }

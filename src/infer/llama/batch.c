@@ -34,33 +34,32 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
     uint64_t in = b->prompt_tokens, out = b->output_tokens; /* of nobody yet */
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_PART, b->tid, b->begin_ns, b->end_ns);
-    e.requests = b->requests;
-    e.value = b->prompt_tokens + b->output_tokens;
+    e.part.requests = b->requests;
+    e.part.all = b->prompt_tokens + b->output_tokens;
     for (uint32_t i = 0; i < b->part_count; i++) {
         if (!b->parts[i].id || !(b->parts[i].prompt + b->parts[i].output)) continue;
         e.id = b->parts[i].id;
-        e.tokens = b->parts[i].prompt;
-        e.tokens_out = b->parts[i].output;
-        parts[part_count++] = (struct sonde_model_part){ e.id, (uint32_t)e.tokens,
-                                                         (uint32_t)e.tokens_out };
-        in -= e.tokens;
-        out -= e.tokens_out;
+        e.part.prompt = b->parts[i].prompt;
+        e.part.output = b->parts[i].output;
+        parts[part_count++] = (struct sonde_model_part){ e.id, (uint32_t)e.part.prompt,
+                                                         (uint32_t)e.part.output };
+        in -= e.part.prompt;
+        out -= e.part.output;
         llama_tell(x, &e);
     }
     if (in | out) {
         parts[part_count++] = (struct sonde_model_part){ 0, (uint32_t)in, (uint32_t)out };
     }
     const uint64_t only = b->requests == 1 ? e.id : 0;
-    e.type = SONDE_INFER_BATCH;
-    e.id = 0;
-    e.value = 0;
+    const uint32_t kind =
+        b->prompt_tokens > b->output_tokens ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
+    e = llama_event(x, SONDE_INFER_BATCH, b->tid, b->begin_ns, b->end_ns);
     e.model = llama_model_name(x, k->model);
-    e.tokens = b->prompt_tokens;
-    e.tokens_out = b->output_tokens;
-    e.kind = e.tokens > e.tokens_out ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
-    e.name = sonde_phase_name(e.kind);
+    e.batch.prompt = b->prompt_tokens;
+    e.batch.output = b->output_tokens;
+    e.batch.requests = b->requests;
     llama_tell(x, &e);
-    llama_span_parts(x, e.kind, b->tid, b->begin_ns, b->end_ns,
+    llama_span_parts(x, kind, b->tid, b->begin_ns, b->end_ns,
                      only ? llama_batch_seq_of(k, only) : NULL, parts, part_count);
 }
 

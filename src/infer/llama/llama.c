@@ -24,7 +24,7 @@ struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type,
 {
     return (struct sonde_infer_event){ .type = type, .source = x->source, .pid = x->pid,
                                        .tid = tid, .begin_ns = begin_ns, .time_ns = end_ns,
-                                       .model = "", .route = "", .name = "" };
+                                       .model = "" };
 }
 
 void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e)

@@ -40,7 +40,7 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c);
 /* Calls of a thread that ended up to unix time until_ns have been lost, some of them or all: a ring
  * was written over before it was read. What is not known whole is not known: requests under way then
  * are lost, and nothing that was called before is matched with what comes after it. A request whose
- * beginning may be among the lost is told as such (SONDE_INFER_REQUEST, value 1). Call it before
+ * beginning may be among the lost is told as such (SONDE_INFER_REQUEST, incomplete). Call it before
  * sonde_llama_drained. */
 void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns);
 

@@ -153,8 +153,8 @@ static void on_model_load(struct sonde_llama *x, const struct sonde_llama_call *
     }
     struct sonde_infer_event e = llama_event(x, SONDE_INFER_LOAD, c->tid, c->begin_ns, c->end_ns);
     e.model = m->name;
-    e.value = bytes;
-    e.outcome = object ? SONDE_OK : SONDE_ERROR;
+    e.load.bytes = bytes;
+    e.load.outcome = object ? SONDE_OK : SONDE_ERROR;
     llama_tell(x, &e);
     if (object) llama_buffers_claim(x, c, object, 0);
 }
@@ -185,10 +185,10 @@ static void memory_tell(struct sonde_llama *x, uint64_t model, uint32_t kind, ui
     static const char *const names[LLAMA_MEMORY_KINDS] = { "weights", "kv", "compute" };
     struct sonde_infer_event e = llama_event(x, SONDE_INFER_MEMORY, tid, time_ns, time_ns);
     e.model = llama_model_name(x, model);
-    snprintf(e.text, sizeof(e.text), "%s", names[kind]);
+    snprintf(e.memory.kind, sizeof(e.memory.kind), "%s", names[kind]);
     for (uint32_t i = 0; i < LLAMA_BUFFERS_MAX; i++) {
         const struct llama_buffer *b = &x->buffer[i];
-        if (b->object && b->model == model && b->kind == kind) e.value += b->bytes;
+        if (b->object && b->model == model && b->kind == kind) e.memory.bytes += b->bytes;
     }
     llama_tell(x, &e);
 }

@@ -63,16 +63,16 @@ static void llama_seq_request_begin(struct sonde_llama *x, struct llama_context 
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_REQUEST, c->tid, s->arrived_ns, s->arrived_ns);
     e.id = s->id;
-    e.value = (uint64_t)before;
     e.model = llama_model_name(x, k->model);
-    e.trace_hi = s->trace_hi;
-    e.trace_lo = s->trace_lo;
+    e.request.incomplete = before != 0;
+    e.request.trace_hi = s->trace_hi;
+    e.request.trace_lo = s->trace_lo;
     llama_tell(x, &e);
     if (!known) return;
     e = llama_event(x, SONDE_INFER_PHASE, t.tid, t.begin_ns, t.end_ns);
     e.id = s->id;
-    e.kind = SONDE_PHASE_ENCODE;
-    e.tokens = t.tokens;
+    e.phase.kind = SONDE_PHASE_ENCODE;
+    e.phase.tokens = t.tokens;
     llama_tell(x, &e);
 }
 
@@ -85,9 +85,9 @@ void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct ll
     llama_batch_tell(x, k); /* its own last batch goes before */
     if (s->prompt_done) llama_prompt_tell(x, s);
     e.id = s->id;
-    e.outcome = outcome;
-    e.value = s->quiet != 0;
-    snprintf(e.text, sizeof(e.text), "%s", error);
+    e.end.outcome = outcome;
+    e.end.silent = s->quiet != 0;
+    snprintf(e.end.error, sizeof(e.end.error), "%s", error);
     llama_tell(x, &e);
     s->state = LLAMA_NOTHING;
     k->active--;
@@ -157,8 +157,8 @@ void llama_prompt_tell(struct sonde_llama *x, struct llama_seq *s)
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_PROMPT, 0, s->prompt_ns, s->prompt_ns);
     e.id = s->id;
-    e.tokens = (uint64_t)s->prompt;
-    e.value = (uint64_t)s->reused;
+    e.prompt.count = (uint64_t)s->prompt;
+    e.prompt.reused = (uint64_t)s->reused;
     llama_tell(x, &e);
     s->prompt_told = 1;
 }
@@ -170,7 +170,7 @@ static void unseen_token(struct sonde_llama *x, struct llama_seq *s, const struc
         llama_event(x, SONDE_INFER_TOKENS, c->tid, c->begin_ns, c->begin_ns);
     llama_prompt_tell(x, s);
     e.id = s->id;
-    e.tokens = 1;
+    e.tokens.count = 1;
     llama_tell(x, &e);
     s->tokens_out++;
     s->state = LLAMA_GENERATING;

@@ -110,7 +110,7 @@ static void llama_token_out(struct sonde_llama *x, struct llama_context *k, stru
     if (time_ns > s->heard_ns) s->heard_ns = time_ns;
     struct sonde_infer_event e = llama_event(x, SONDE_INFER_TOKENS, t->tid, time_ns, time_ns);
     e.id = s->id;
-    e.tokens = 1;
+    e.tokens.count = 1;
     llama_tell(x, &e);
 }
 
@@ -122,8 +122,8 @@ static void llama_token_phase(struct sonde_llama *x, uint32_t tid, uint32_t kind
     if (!s) return;
     struct sonde_infer_event e = llama_event(x, SONDE_INFER_PHASE, tid, begin_ns, end_ns);
     e.id = s->id;
-    e.kind = kind;
-    e.tokens = 1;
+    e.phase.kind = kind;
+    e.phase.tokens = 1;
     llama_tell(x, &e);
     if (end_ns > s->heard_ns) s->heard_ns = end_ns;
 }

@@ -42,8 +42,6 @@ static inline void play_event(struct play *g, const struct sonde_infer_event *e)
     full.pid = 42;
     if (!full.tid) full.tid = 43;
     if (!full.model) full.model = "";
-    if (!full.route) full.route = "";
-    if (!full.name) full.name = "";
     if (!full.begin_ns) full.begin_ns = full.time_ns;
     sonde_infer_event(g->x, g->p, &full);
 }
@@ -60,30 +58,30 @@ static inline void play_request(struct play *g, uint64_t id, double ms)
 {
     play_event(g, &(struct sonde_infer_event){
         .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS(ms), .model = "tiny",
-        .route = "/v1/chat/completions", .trace_hi = 1, .trace_lo = id });
+        .request = { .route = "/v1/chat/completions", .trace_hi = 1, .trace_lo = id } });
 }
 
 static inline void play_end(struct play *g, uint64_t id, double ms, uint32_t outcome,
                             const char *error)
 {
     struct sonde_infer_event e = { .type = SONDE_INFER_END, .id = id, .time_ns = MS(ms),
-                                   .outcome = outcome };
-    strncpy(e.text, error, sizeof(e.text) - 1);
+                                   .end.outcome = outcome };
+    strncpy(e.end.error, error, sizeof(e.end.error) - 1);
     play_event(g, &e);
 }
 
 static inline void play_tokens(struct play *g, uint64_t id, double ms, uint64_t n)
 {
     play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = id,
-                                               .time_ns = MS(ms), .tokens = n });
+                                               .time_ns = MS(ms), .tokens.count = n });
 }
 
 static inline void play_prompt(struct play *g, uint64_t id, double ms, uint64_t tokens,
                                uint64_t reused)
 {
     play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_PROMPT, .id = id,
-                                               .time_ns = MS(ms), .tokens = tokens,
-                                               .value = reused });
+                                               .time_ns = MS(ms),
+                                               .prompt = { tokens, reused } });
 }
 
 static inline void play_phase(struct play *g, uint64_t id, uint32_t kind, double from_ms,
@@ -91,8 +89,8 @@ static inline void play_phase(struct play *g, uint64_t id, uint32_t kind, double
 {
     play_event(g, &(struct sonde_infer_event){
         .type = SONDE_INFER_PHASE, .id = id, .begin_ns = MS(from_ms), .time_ns = MS(to_ms),
-        .kind = kind, .name = kind < SONDE_PHASE_COUNT ? sonde_phase_name(kind) : "rerank",
-        .tokens = tokens });
+        .phase = { .kind = kind, .tokens = tokens,
+                   .name = kind < SONDE_PHASE_COUNT ? sonde_phase_name(kind) : "rerank" } });
 }
 
 struct play_part { uint64_t id, prompt, output; };
@@ -100,26 +98,21 @@ struct play_part { uint64_t id, prompt, output; };
 static inline void play_batch(struct play *g, double from_ms, double to_ms,
                               const struct play_part *parts, uint32_t count)
 {
-    struct sonde_infer_event e = { .begin_ns = MS(from_ms), .time_ns = MS(to_ms),
-                                   .requests = count };
     uint64_t prompt = 0, output = 0;
     for (uint32_t i = 0; i < count; i++) {
         prompt += parts[i].prompt;
         output += parts[i].output;
     }
     for (uint32_t i = 0; i < count; i++) {
-        e.type = SONDE_INFER_PART;
-        e.id = parts[i].id;
-        e.tokens = parts[i].prompt;
-        e.tokens_out = parts[i].output;
-        e.value = prompt + output;
-        play_event(g, &e);
+        play_event(g, &(struct sonde_infer_event){
+            .type = SONDE_INFER_PART, .id = parts[i].id, .begin_ns = MS(from_ms),
+            .time_ns = MS(to_ms),
+            .part = { .prompt = parts[i].prompt, .output = parts[i].output, .all = prompt + output,
+                      .requests = count } });
     }
-    e.type = SONDE_INFER_BATCH;
-    e.id = 0;
-    e.tokens = prompt;
-    e.tokens_out = output;
-    play_event(g, &e);
+    play_event(g, &(struct sonde_infer_event){
+        .type = SONDE_INFER_BATCH, .begin_ns = MS(from_ms), .time_ns = MS(to_ms),
+        .batch = { .prompt = prompt, .output = output, .requests = count } });
 }
 
 /* The series of a family whose labels hold this text; NULL if there is none. */

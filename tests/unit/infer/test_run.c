@@ -24,10 +24,10 @@ static void *post_many(void *arg)
         char model[16] = "front";
         struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .source = SONDE_INFER_FRONT,
                                        .id = id, .begin_ns = MS(10), .time_ns = MS(10),
-                                       .model = model, .route = "/v1", .name = "" };
+                                       .model = model, .request.route = "/v1" };
         sonde_infer_post(p->x, &e);
-        e.type = SONDE_INFER_END;
-        e.time_ns = MS(20);
+        e = (struct sonde_infer_event){ .type = SONDE_INFER_END, .source = SONDE_INFER_FRONT,
+                                        .id = id, .begin_ns = MS(10), .time_ns = MS(20) };
         sonde_infer_post(p->x, &e);
         memset(model, 'x', sizeof(model) - 1); /* it was copied */
     }
@@ -142,7 +142,7 @@ static void play_some(struct play *g)
         play_end(g, id, at + 8, id % 5 ? SONDE_OK : SONDE_ERROR, "oom");
     }
     play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_MEMORY, .model = "tiny",
-                                               .time_ns = MS(1), .text = "kv", .value = 77 });
+                                               .time_ns = MS(1), .memory = { 77, "kv" } });
     play_until(g, 1000);
 }
 

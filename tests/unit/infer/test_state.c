@@ -42,18 +42,16 @@ static void step(struct play *g, int i)
             .attr = { .key = "temperature", .type = SONDE__ATTR_DOUBLE, .value.d = 0.7 } });
         break;
     case 19: {
-        struct sonde_infer_event e = { .type = SONDE_INFER_MEMORY, .model = "tiny", .text = "kv",
-                                       .time_ns = MS(80), .value = 4096 };
-        play_event(g, &e);
-        e.type = SONDE_INFER_BACKEND;
-        memcpy(e.text, "cpu", 4);
-        play_event(g, &e);
+        play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_MEMORY, .model = "tiny",
+                                                   .time_ns = MS(80), .memory = { 4096, "kv" } });
+        play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_BACKEND, .model = "tiny",
+                                                   .time_ns = MS(80), .backend.name = "cpu" });
         break;
     }
     case 20:
         play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_LOAD, .model = "tiny",
                                                    .begin_ns = MS(1), .time_ns = MS(81),
-                                                   .value = 1 << 20 });
+                                                   .load.bytes = 1 << 20 });
         break;
     case 21: play_tokens(g, 9, 82, 1); break; /* of nobody */
     case 22: play_tokens(g, 1, 90, 1); break;
@@ -64,7 +62,7 @@ static void step(struct play *g, int i)
     case 27: play_tokens(g, 3, 610, 2); break;
     case 28: /* silent, and then it goes on */
         play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_END, .id = 3,
-                                                   .time_ns = MS(611), .value = 1 });
+                                                   .time_ns = MS(611), .end.silent = 1 });
         break;
     case 29: play_until(g, 900); break;
     case 30: play_tokens(g, 3, 950, 3); break;
@@ -245,9 +243,10 @@ static void process_gone(void **state)
 
 static void front_event(struct play *g, uint32_t type, uint64_t id, double ms, uint32_t outcome)
 {
-    play_event(g, &(struct sonde_infer_event){ .type = (uint16_t)type, .source = SONDE_INFER_FRONT,
-                                               .id = id, .time_ns = MS(ms), .model = "tiny",
-                                               .outcome = outcome });
+    struct sonde_infer_event e = { .type = (uint16_t)type, .source = SONDE_INFER_FRONT, .id = id,
+                                   .time_ns = MS(ms), .model = "tiny" };
+    if (type == SONDE_INFER_END) e.end.outcome = outcome;
+    play_event(g, &e);
 }
 
 /* The front ends with its agent: what it broke off then has ended so; of what it did not see end

@@ -38,10 +38,10 @@ static void everything_is_bounded(void **state)
         snprintf(name, sizeof(name), "phase%u", (unsigned)id);
         play_event(&g, &(struct sonde_infer_event){
             .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS((double)id + 5000),
-            .model = "tiny", .route = route });
+            .model = "tiny", .request.route = route });
         play_event(&g, &(struct sonde_infer_event){
             .type = SONDE_INFER_PHASE, .id = id, .begin_ns = MS((double)id + 5000),
-            .time_ns = MS((double)id + 5001), .kind = SONDE_PHASE_NAMED, .name = name });
+            .time_ns = MS((double)id + 5001), .phase = { .kind = SONDE_PHASE_NAMED, .name = name } });
         play_end(&g, id, (double)id + 5002, SONDE_OK, "");
     }
     play_until(&g, 20000);
@@ -96,7 +96,7 @@ static void which_timelines_are_kept(void **state)
         const double ms = id == 100 ? 5000 : id == 200 ? 9 : 1 + (double)id * 1e-3;
         play_event(&g, &(struct sonde_infer_event){
             .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS(at), .model = "tiny",
-            .profile = id == 400 });
+            .request.profile = id == 400 });
         play_phase(&g, id, SONDE_PHASE_PREFILL, at, at + 0.5, 1);
         play_tokens(&g, id, at + (id == 200 ? 8 : 0.6), 1);
         play_end(&g, id, at + ms, id == 300 ? SONDE_ERROR : SONDE_OK, "");
@@ -177,14 +177,14 @@ static void totals_and_reset(void **state)
         play_end(&g, id, (double)id * 100 + 20, id == 1 ? SONDE_ERROR : SONDE_OK, "");
     }
     struct sonde_infer_event e = { .type = SONDE_INFER_MEMORY, .time_ns = MS(1), .model = "tiny",
-                                   .text = "weights", .value = 1000 };
+                                   .memory = { 1000, "weights" } };
     play_event(&g, &e);
-    strcpy(e.text, "kv");
+    strcpy(e.memory.kind, "kv");
     e.time_ns = MS(2);
-    e.value = 500;
+    e.memory.bytes = 500;
     play_event(&g, &e);
     e.time_ns = MS(3);
-    e.value = 100;
+    e.memory.bytes = 100;
     play_event(&g, &e);
     play_until(&g, 10000);
     sonde_infer_totals(g.x, (double)T0 + 10, &t);
@@ -215,11 +215,11 @@ static void memory_of_the_dead(void **state)
     struct play g;
     struct sonde_infer_totals t;
     struct sonde_infer_event e = { .type = SONDE_INFER_MEMORY, .time_ns = MS(1), .model = "tiny",
-                                   .text = "weights", .value = 1000 };
+                                   .memory = { 1000, "weights" } };
     play_init(&g, NULL);
     play_event(&g, &e);
-    strcpy(e.text, "kv");
-    e.value = 500;
+    strcpy(e.memory.kind, "kv");
+    e.memory.bytes = 500;
     play_event(&g, &e);
     play_until(&g, 1000);
     g.p->state = SONDE_PROCESS_EXITED;
@@ -229,7 +229,7 @@ static void memory_of_the_dead(void **state)
     assert_int_equal(t.memory_bytes, 0);
 
     e.time_ns = MS(1999);
-    e.value = 0;
+    e.memory.bytes = 0;
     play_event(&g, &e);
     play_until(&g, 3000);
     sonde_infer_totals(g.x, (double)T0 + 3, &t);
@@ -282,7 +282,7 @@ static void aliases(void **state)
     for (uint64_t id = 1; id <= 2; id++) { /* two routes are one model */
         play_event(&g, &(struct sonde_infer_event){
             .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS(1), .model = "tiny",
-            .route = id == 1 ? "/a" : "/b" });
+            .request.route = id == 1 ? "/a" : "/b" });
         play_prompt(&g, id, 2, 10, 4);
         play_phase(&g, id, SONDE_PHASE_PREFILL, 5, 10, 6);
         play_phase(&g, id, SONDE_PHASE_DECODE, 10, 20, 1);
@@ -295,9 +295,9 @@ static void aliases(void **state)
     play_batch(&g, 50, 60, (const struct play_part[]){ { 3, 8, 0 }, { 4, 2, 0 } }, 2);
     play_batch(&g, 60, 65, (const struct play_part[]){ { 3, 0, 1 } }, 1);
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_KV, .model = "tiny",
-                                                .time_ns = MS(3), .value = 1, .total = 4 });
+                                                .time_ns = MS(3), .kv = { 1, 4 } });
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_MEMORY, .model = "tiny",
-                                                .time_ns = MS(3), .value = 700, .text = "weights" });
+                                                .time_ns = MS(3), .memory = { 700, "weights" } });
     play_until(&g, 1000);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (!play_series(&g, names[i], "model_name=\"tiny\",process=\"engine\",pid=\"42\"")) {
@@ -333,16 +333,16 @@ static void models(void **state)
     play_init(&g, NULL);
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_LOAD, .model = "a",
                                                 .begin_ns = MS(0), .time_ns = MS(1500),
-                                                .value = 4096 });
+                                                .load.bytes = 4096 });
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_LOAD, .model = "b",
                                                 .begin_ns = MS(0), .time_ns = MS(10),
-                                                .outcome = SONDE_ERROR });
+                                                .load.outcome = SONDE_ERROR });
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_BACKEND, .model = "a",
-                                                .time_ns = MS(1), .text = "cpu" });
+                                                .time_ns = MS(1), .backend.name = "cpu" });
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_BACKEND, .model = "a",
-                                                .time_ns = MS(2), .text = "cuda" });
+                                                .time_ns = MS(2), .backend.name = "cuda" });
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_WAITING, .model = "a",
-                                                .time_ns = MS(3), .value = 7 });
+                                                .time_ns = MS(3), .waiting.requests = 7 });
     /* A phase and a batch of nobody, in a process with two models: neither's. */
     play_phase(&g, 0, SONDE_PHASE_PREFILL, 10, 20, 5);
     play_batch(&g, 30, 40, NULL, 0);
@@ -370,10 +370,16 @@ static void play_from(struct play *g, uint32_t source, uint32_t type, uint64_t i
                       uint64_t tokens, uint32_t outcome)
 {
     struct sonde_infer_event e = { .type = (uint16_t)type, .source = (uint16_t)source, .id = id,
-                                   .time_ns = MS(ms), .model = "tiny", .tokens = tokens,
-                                   .outcome = outcome };
-    if (outcome == SONDE_CANCELLED) strcpy(e.text, "client_closed");
-    e.tid = (uint32_t)ms; /* tokens of one time are told once */
+                                   .time_ns = MS(ms), .model = "tiny" };
+    if (type == SONDE_INFER_TOKENS) {
+        e.tokens.count = tokens;
+        e.tokens.seq = (uint64_t)ms; /* tokens of one time are told once */
+    } else if (type == SONDE_INFER_PROMPT) {
+        e.prompt.count = tokens;
+    } else if (type == SONDE_INFER_END) {
+        e.end.outcome = outcome;
+        if (outcome == SONDE_CANCELLED) strcpy(e.end.error, "client_closed");
+    }
     play_event(g, &e);
 }
 

@@ -94,7 +94,7 @@ static void streaming(void **state)
 static void play_quiet(struct play *g, uint64_t id, double ms)
 {
     play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_END, .id = id,
-                                               .time_ns = MS(ms), .value = 1 });
+                                               .time_ns = MS(ms), .end.silent = 1 });
 }
 
 /* It was silent and counted; it goes on: counted once, its figures are corrected. */
@@ -166,8 +166,8 @@ static void the_end_comes_last_of_its_instant(void **state)
     play_init(&g, NULL);
     play_request(&g, 1, 1000);
     play_end(&g, 1, 1100, SONDE_OK, "");
-    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1, .tokens = 50,
-                                                .time_ns = MS(1100) + 1 });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1,
+                                                .time_ns = MS(1100) + 1, .tokens.count = 50 });
     play_until(&g, 2000);
     assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 0);
     assert_int_equal(sonde_infer_done(g.x, 0)->tokens_out, 50);
@@ -227,7 +227,8 @@ static void began_before(void **state)
     struct play g;
     play_init(&g, NULL);
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_REQUEST, .id = 1,
-                                                .time_ns = MS(100), .model = "tiny", .value = 1 });
+                                                .time_ns = MS(100), .model = "tiny",
+                                                .request.incomplete = 1 });
     play_batch(&g, 150, 200, (struct play_part[]){ { 1, 10, 0 } }, 1);
     play_tokens(&g, 1, 200, 1);
     play_tokens(&g, 1, 210, 1);
@@ -461,7 +462,8 @@ static const struct bad_case {
     struct sonde_infer_event e;
     enum sonde_infer_reason reason;
 } bad_cases[] = {
-    { "no such request", { .type = SONDE_INFER_TOKENS, .id = 9, .time_ns = MS(10), .tokens = 1 },
+    { "no such request", { .type = SONDE_INFER_TOKENS, .id = 9, .time_ns = MS(10),
+                           .tokens.count = 1 },
       SONDE_INFER_BAD_unknown_request },
     { "end of no request", { .type = SONDE_INFER_END, .id = 9, .time_ns = MS(10) },
       SONDE_INFER_BAD_unknown_request },
@@ -470,39 +472,41 @@ static const struct bad_case {
     { "the same request", { .type = SONDE_INFER_REQUEST, .id = 1, .time_ns = MS(0) },
       SONDE_INFER_BAD_duplicate },
     { "tokens before arrival", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(0) - 5000000,
-                                 .tokens = 1 }, SONDE_INFER_BAD_unknown_request },
+                                 .tokens.count = 1 }, SONDE_INFER_BAD_unknown_request },
     { "no tokens", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(10) },
       SONDE_INFER_BAD_bad_value },
     { "too many tokens", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(10),
-                           .tokens = UINT64_MAX }, SONDE_INFER_BAD_bad_value },
+                           .tokens.count = UINT64_MAX }, SONDE_INFER_BAD_bad_value },
     { "more reused than asked", { .type = SONDE_INFER_PROMPT, .id = 1, .time_ns = MS(10),
-                                  .tokens = 5, .value = 6 }, SONDE_INFER_BAD_bad_value },
+                                  .prompt = { 5, 6 } }, SONDE_INFER_BAD_bad_value },
     { "a phase that ends before it begins", { .type = SONDE_INFER_PHASE, .id = 1,
                                               .begin_ns = MS(20), .time_ns = MS(10),
-                                              .kind = SONDE_PHASE_PREFILL },
+                                              .phase.kind = SONDE_PHASE_PREFILL },
       SONDE_INFER_BAD_negative },
     { "a phase of too many tokens", { .type = SONDE_INFER_PHASE, .id = 1, .begin_ns = MS(5),
-                                      .time_ns = MS(10), .tokens = UINT64_MAX,
-                                      .kind = SONDE_PHASE_PREFILL }, SONDE_INFER_BAD_bad_value },
+                                      .time_ns = MS(10),
+                                      .phase = { .kind = SONDE_PHASE_PREFILL,
+                                                 .tokens = UINT64_MAX } }, SONDE_INFER_BAD_bad_value },
     { "a batch backwards", { .type = SONDE_INFER_BATCH, .begin_ns = MS(20), .time_ns = MS(10),
-                             .tokens = 1, .requests = 1 }, SONDE_INFER_BAD_negative },
+                             .batch = { .prompt = 1, .requests = 1 } }, SONDE_INFER_BAD_negative },
     { "a part larger than its batch", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
-                                        .time_ns = MS(10), .tokens = 3, .value = 2 },
+                                        .time_ns = MS(10), .part = { .prompt = 3, .all = 2 } },
       SONDE_INFER_BAD_bad_value },
     { "a part of nothing", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
-                             .time_ns = MS(10), .value = 2 }, SONDE_INFER_BAD_bad_value },
+                             .time_ns = MS(10), .part.all = 2 }, SONDE_INFER_BAD_bad_value },
     { "a part whose sum overflows", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
-                                      .time_ns = MS(10), .tokens = UINT64_MAX, .tokens_out = 2,
-                                      .value = 5 }, SONDE_INFER_BAD_bad_value },
-    { "more cells than there are", { .type = SONDE_INFER_KV, .time_ns = MS(10), .value = 3,
-                                     .total = 2 }, SONDE_INFER_BAD_bad_value },
+                                      .time_ns = MS(10),
+                                      .part = { .prompt = UINT64_MAX, .output = 2, .all = 5 } }, SONDE_INFER_BAD_bad_value },
+    { "more cells than there are", { .type = SONDE_INFER_KV, .time_ns = MS(10),
+                                     .kv = { .used = 3, .total = 2 } }, SONDE_INFER_BAD_bad_value },
     { "a cache of nothing", { .type = SONDE_INFER_KV, .time_ns = MS(10) },
       SONDE_INFER_BAD_bad_value },
-    { "memory beyond all", { .type = SONDE_INFER_MEMORY, .time_ns = MS(10), .text = "kv",
-                             .value = UINT64_MAX }, SONDE_INFER_BAD_bad_value },
+    { "memory beyond all", { .type = SONDE_INFER_MEMORY, .time_ns = MS(10),
+                             .memory = { UINT64_MAX, "kv" } }, SONDE_INFER_BAD_bad_value },
     { "loaded before it was begun", { .type = SONDE_INFER_LOAD, .begin_ns = MS(20),
                                       .time_ns = MS(10) }, SONDE_INFER_BAD_negative },
-    { "in an hour", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(3600000), .tokens = 1 },
+    { "in an hour", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(3600000),
+                      .tokens.count = 1 },
       SONDE_INFER_BAD_bad_time },
 };
 
@@ -543,8 +547,7 @@ static void no_time_at_all(void **state)
     (void)state;
     struct play g;
     play_init(&g, NULL);
-    struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 1, .model = "", .route = "",
-                                   .name = "" };
+    struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 1, .model = "" };
     sonde_infer_event(g.x, g.p, &e);
     assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_bad_time), 1);
     e.time_ns = e.begin_ns = MS(1);
@@ -604,8 +607,8 @@ static void late_events(void **state)
     play_tokens(&g, 1, 30, 1);
     play_until(&g, 500);
     play_tokens(&g, 1, 20, 1); /* half a second late */
-    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1, .tokens = 1,
-                                                .time_ns = MS(0) - 1 });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1,
+                                                .time_ns = MS(0) - 1, .tokens.count = 1 });
     play_until(&g, 600);
     play_end(&g, 1, 25, SONDE_OK, ""); /* before its last token */
     play_until(&g, 1000);

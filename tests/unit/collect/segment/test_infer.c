@@ -35,20 +35,37 @@ static void take_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from);
 }
 
+static void check_text(const char text[SONDE_INFER_TEXT])
+{
+    assert_true(strnlen(text, SONDE_INFER_TEXT) < SONDE_INFER_TEXT);
+    assert_true(sonde__utf8_valid(text, strlen(text)));
+}
+
 static void on_event(void *arg, struct sonde_model_process *p, const struct sonde_infer_event *e)
 {
     (void)arg;
     assert_non_null(p);
     assert_true(seen_count < SEEN_MAX && e->type < SONDE_INFER_EVENT_TYPES);
-    assert_true(e->outcome <= SONDE_TIMEOUT && strnlen(e->text, sizeof(e->text)) < sizeof(e->text));
-    assert_true(sonde__utf8_valid(e->text, strlen(e->text)));
     struct seen *s = &seen[seen_count++];
     memset(s, 0, sizeof(*s));
     s->e = *e;
     take_text(s->model, sizeof(s->model), e->model);
-    take_text(s->route, sizeof(s->route), e->route);
-    take_text(s->name, sizeof(s->name), e->name);
-    take_text(s->key, sizeof(s->key), e->attr.key);
+    switch (e->type) {
+    case SONDE_INFER_REQUEST:
+        take_text(s->route, sizeof(s->route), e->request.route);
+        check_text(e->request.own_id);
+        break;
+    case SONDE_INFER_END:
+        assert_true(e->end.outcome <= SONDE_TIMEOUT);
+        check_text(e->end.error);
+        break;
+    case SONDE_INFER_ATTR: take_text(s->key, sizeof(s->key), e->attr.key); break;
+    case SONDE_INFER_PHASE: take_text(s->name, sizeof(s->name), e->phase.name); break;
+    case SONDE_INFER_LOAD: assert_true(e->load.outcome <= SONDE_TIMEOUT); break;
+    case SONDE_INFER_MEMORY: check_text(e->memory.kind); break;
+    case SONDE_INFER_BACKEND: check_text(e->backend.name); break;
+    default: break;
+    }
 }
 
 static const struct sonde_infer_sink listening = { .event = on_event };
@@ -169,14 +186,14 @@ static void requests(void **state)
     assert_int_equal(e->id, 5);
     assert_int_equal(e->begin_ns, unix_ns(&f, 1000));
     assert_int_equal(e->time_ns, e->begin_ns);
-    assert_string_equal(e->text, "req-17");
+    assert_string_equal(e->request.own_id, "req-17");
     assert_string_equal(seen[0].model, "llama");
     assert_string_equal(seen[0].route, "/v1/chat");
-    assert_int_equal(e->tokens_max, 256);
-    assert_int_equal(e->profile, 1);
-    assert_int_equal(e->trace_hi, 0xa);
-    assert_int_equal(e->trace_lo, 0xb);
-    assert_int_equal(e->parent, 0xc);
+    assert_int_equal(e->request.tokens_max, 256);
+    assert_int_equal(e->request.profile, 1);
+    assert_int_equal(e->request.trace_hi, 0xa);
+    assert_int_equal(e->request.trace_lo, 0xb);
+    assert_int_equal(e->request.parent, 0xc);
 
     e = &seen[1].e;
     assert_int_equal(e->type, SONDE_INFER_ATTR);
@@ -185,15 +202,15 @@ static void requests(void **state)
     assert_int_equal(e->time_ns, unix_ns(&f, 1100));
     e = &seen[2].e;
     assert_int_equal(e->type, SONDE_INFER_PROMPT);
-    assert_int_equal(e->tokens, 100);
-    assert_int_equal(e->value, 60);
+    assert_int_equal(e->prompt.count, 100);
+    assert_int_equal(e->prompt.reused, 60);
     e = &seen[3].e;
     assert_int_equal(e->type, SONDE_INFER_TOKENS);
-    assert_int_equal(e->tokens, 3);
+    assert_int_equal(e->tokens.count, 3);
     e = &seen[4].e;
     assert_int_equal(e->type, SONDE_INFER_END);
-    assert_int_equal(e->outcome, SONDE_ERROR);
-    assert_string_equal(e->text, "oom");
+    assert_int_equal(e->end.outcome, SONDE_ERROR);
+    assert_string_equal(e->end.error, "oom");
     assert_int_equal(e->time_ns, unix_ns(&f, 9000));
 
     /* It is a span of no thread, with its parameters. */
@@ -221,13 +238,13 @@ static void phases(void **state)
     PUT(&f, PHASE, 900, 100, 0, 0, 0, 5, who(SONDE__PHASE_REQUEST, 33)); /* no such kind */
     drain(&f);
     assert_int_equal(seen_count, 5);
-    assert_int_equal(seen[0].e.kind, SONDE_PHASE_PREFILL);
+    assert_int_equal(seen[0].e.phase.kind, SONDE_PHASE_PREFILL);
     assert_string_equal(seen[0].name, "prefill");
     assert_int_equal(seen[0].e.id, 5);
-    assert_int_equal(seen[0].e.tokens, 42);
+    assert_int_equal(seen[0].e.phase.tokens, 42);
     assert_int_equal(seen[0].e.begin_ns, unix_ns(&f, 1000));
     assert_int_equal(seen[0].e.time_ns, unix_ns(&f, 3000));
-    assert_int_equal(seen[1].e.kind, SONDE_PHASE_NAMED);
+    assert_int_equal(seen[1].e.phase.kind, SONDE_PHASE_NAMED);
     assert_string_equal(seen[1].name, "rerank");
     assert_int_equal(seen[1].e.id, 0);
     assert_int_equal(seen[2].e.tid, 0);
@@ -263,17 +280,17 @@ static void batches(void **state)
         const struct sonde_infer_event *e = &seen[i].e;
         assert_int_equal(e->type, SONDE_INFER_PART);
         assert_int_equal(e->id, i + 1);
-        assert_int_equal(e->tokens, i ? 0 : 90);
-        assert_int_equal(e->tokens_out, i ? 1 : 0);
-        assert_int_equal(e->value, 93);
-        assert_int_equal(e->requests, 4);
+        assert_int_equal(e->part.prompt, i ? 0 : 90);
+        assert_int_equal(e->part.output, i ? 1 : 0);
+        assert_int_equal(e->part.all, 93);
+        assert_int_equal(e->part.requests, 4);
         assert_int_equal(e->begin_ns, unix_ns(&f, 1000));
         assert_int_equal(e->time_ns, unix_ns(&f, 5000));
     }
     assert_int_equal(seen[4].e.type, SONDE_INFER_BATCH);
-    assert_int_equal(seen[4].e.tokens, 90);
-    assert_int_equal(seen[4].e.tokens_out, 3);
-    assert_int_equal(seen[4].e.requests, 4);
+    assert_int_equal(seen[4].e.batch.prompt, 90);
+    assert_int_equal(seen[4].e.batch.output, 3);
+    assert_int_equal(seen[4].e.batch.requests, 4);
     const struct sonde_model_span *s = span_named(&f, "prefill"); /* what most of it was */
     assert_int_equal(s->id, id);
     assert_int_equal(s->parent, 0);
@@ -303,17 +320,17 @@ static void models(void **state)
     assert_int_equal(seen_count, 5);
     assert_int_equal(seen[0].e.type, SONDE_INFER_LOAD);
     assert_int_equal(seen[0].e.time_ns - seen[0].e.begin_ns, 4000);
-    assert_int_equal(seen[0].e.value, 4096);
+    assert_int_equal(seen[0].e.load.bytes, 4096);
     assert_string_equal(seen[0].model, "llama");
     assert_int_equal(seen[1].e.type, SONDE_INFER_MEMORY);
-    assert_string_equal(seen[1].e.text, "weights");
-    assert_int_equal(seen[1].e.value, 1 << 20);
+    assert_string_equal(seen[1].e.memory.kind, "weights");
+    assert_int_equal(seen[1].e.memory.bytes, 1 << 20);
     assert_int_equal(seen[2].e.type, SONDE_INFER_BACKEND);
-    assert_string_equal(seen[2].e.text, "cpu");
-    assert_int_equal(seen[3].e.value, 3);
-    assert_int_equal(seen[3].e.total, 9);
+    assert_string_equal(seen[2].e.backend.name, "cpu");
+    assert_int_equal(seen[3].e.kv.used, 3);
+    assert_int_equal(seen[3].e.kv.total, 9);
     assert_int_equal(seen[4].e.type, SONDE_INFER_WAITING);
-    assert_int_equal(seen[4].e.value, 4);
+    assert_int_equal(seen[4].e.waiting.requests, 4);
     assert_string_equal(seen[4].model, "");
     fixture_release(&f);
 }
@@ -378,8 +395,8 @@ static void what_never_comes(void **state)
     PUT(&f, REQUEST_END, 1, 2, 0, 0, 1, 0, who(1, 0)); /* its text was given up */
     drain(&f);
     assert_int_equal(seen_count, 2);
-    assert_string_equal(seen[0].e.text, "error");
-    assert_string_equal(seen[1].e.text, "");
+    assert_string_equal(seen[0].e.end.error, "error");
+    assert_string_equal(seen[1].e.end.error, "");
     fixture_release(&f);
 }
 

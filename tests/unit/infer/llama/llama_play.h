@@ -71,7 +71,7 @@ static inline uint64_t tokens_of(uint64_t id)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < seen_count; i++) {
-        if (seen[i].e.type == SONDE_INFER_TOKENS && seen[i].e.id == id) n += seen[i].e.tokens;
+        if (seen[i].e.type == SONDE_INFER_TOKENS && seen[i].e.id == id) n += seen[i].e.tokens.count;
     }
     return n;
 }

@@ -57,7 +57,7 @@ static void test_hostile(void **state)
             begun += seen[k].e.type == SONDE_INFER_REQUEST;
             ended += seen[k].e.type == SONDE_INFER_END;
             assert_true(seen[k].e.type != SONDE_INFER_PROMPT ||
-                        seen[k].e.value <= seen[k].e.tokens);
+                        seen[k].e.prompt.reused <= seen[k].e.prompt.count);
         }
         assert_true(seen_count < SEEN_MAX);
         seen_count = span_count = 0;

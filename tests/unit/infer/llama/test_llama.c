@@ -26,26 +26,26 @@ static void test_request(void **state)
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     const struct sonde_infer_event *r = nth(SONDE_INFER_REQUEST, 0);
     assert_int_equal(r->begin_ns, arrived);
-    assert_true(r->id && (r->trace_hi | r->trace_lo));
+    assert_true(r->id && (r->request.trace_hi | r->request.trace_lo));
     const struct sonde_infer_event *e = nth(SONDE_INFER_PROMPT, 0);
-    assert_int_equal(e->tokens, 20);
-    assert_int_equal(e->value, 0);
+    assert_int_equal(e->prompt.count, 20);
+    assert_int_equal(e->prompt.reused, 0);
     assert_int_equal(count(SONDE_INFER_TOKENS), 3);
     /* Out when the second chain was applied. */
     assert_int_equal(nth(SONDE_INFER_TOKENS, 0)->time_ns, first + 102 * MS);
     assert_int_equal(count(SONDE_INFER_BATCH), 3);
     e = nth(SONDE_INFER_BATCH, 0);
-    assert_int_equal(e->tokens, 20);
-    assert_int_equal(e->tokens_out, 0);
+    assert_int_equal(e->batch.prompt, 20);
+    assert_int_equal(e->batch.output, 0);
     assert_int_equal(e->begin_ns, first);
     assert_int_equal(e->time_ns, first + 100 * MS);
     e = nth(SONDE_INFER_PART, 1);
     assert_int_equal(e->id, r->id);
-    assert_int_equal(e->tokens, 0);
-    assert_int_equal(e->tokens_out, 1);
-    assert_int_equal(e->value, 1);
+    assert_int_equal(e->part.prompt, 0);
+    assert_int_equal(e->part.output, 1);
+    assert_int_equal(e->part.all, 1);
     e = nth(SONDE_INFER_END, 0);
-    assert_int_equal(e->outcome, SONDE_OK);
+    assert_int_equal(e->end.outcome, SONDE_OK);
     assert_int_equal(e->time_ns, end);
     assert_int_equal(count(SONDE_INFER_END), 1);
     assert_int_equal(spans_named("prefill"), 1);
@@ -57,7 +57,7 @@ static void test_request(void **state)
 
     size_t encode = 0;
     for (size_t i = 0; i < seen_count; i++) {
-        if (seen[i].e.type != SONDE_INFER_PHASE || seen[i].e.kind != SONDE_PHASE_ENCODE) continue;
+        if (seen[i].e.type != SONDE_INFER_PHASE || seen[i].e.phase.kind != SONDE_PHASE_ENCODE) continue;
         encode++;
         assert_int_equal(seen[i].e.id, r->id);
         assert_int_equal(seen[i].e.begin_ns, arrived);
@@ -71,13 +71,13 @@ static void test_memory(void **state)
     start();
     work();
     const struct sonde_infer_event *e = nth(SONDE_INFER_LOAD, 0);
-    assert_int_equal(e->value, 1000);
-    assert_int_equal(e->outcome, SONDE_OK);
+    assert_int_equal(e->load.bytes, 1000);
+    assert_int_equal(e->load.outcome, SONDE_OK);
     for (size_t i = 0; i < seen_count; i++) assert_string_equal(seen[i].model, "tiny-llama.Q4");
-    assert_string_equal(nth(SONDE_INFER_MEMORY, 0)->text, "weights");
-    assert_int_equal(nth(SONDE_INFER_MEMORY, 0)->value, 1000);
-    assert_string_equal(nth(SONDE_INFER_MEMORY, 1)->text, "kv");
-    assert_int_equal(nth(SONDE_INFER_MEMORY, 1)->value, 300);
+    assert_string_equal(nth(SONDE_INFER_MEMORY, 0)->memory.kind, "weights");
+    assert_int_equal(nth(SONDE_INFER_MEMORY, 0)->memory.bytes, 1000);
+    assert_string_equal(nth(SONDE_INFER_MEMORY, 1)->memory.kind, "kv");
+    assert_int_equal(nth(SONDE_INFER_MEMORY, 1)->memory.bytes, 300);
 
     /* A scheduler that reserves anew, inside a batch; the old buffer is gone by then. */
     simple(SONDE__LLAMA_SET_USAGE, LOOP, 0, BUF + 2, 2, 70, 0, 0);
@@ -92,16 +92,16 @@ static void test_memory(void **state)
     now--;
     decode_one(0, 9, 9, 1, 1, 5);
     work();
-    assert_string_equal(nth(SONDE_INFER_MEMORY, 2)->text, "compute");
-    assert_int_equal(nth(SONDE_INFER_MEMORY, 2)->value, 90);
+    assert_string_equal(nth(SONDE_INFER_MEMORY, 2)->memory.kind, "compute");
+    assert_int_equal(nth(SONDE_INFER_MEMORY, 2)->memory.bytes, 90);
     simple(SONDE__LLAMA_BUFFER_FREE, LOOP, 1, BUF + 2, 0, 0, 0, 0);
     simple(SONDE__LLAMA_CONTEXT_FREE, LOOP, 1, CTX, 0, 0, 0, 0);
     simple(SONDE__LLAMA_MODEL_FREE, LOOP, 1, MODEL, 0, 0, 0, 0);
     work();
     assert_int_equal(count(SONDE_INFER_MEMORY), 6);
-    for (size_t i = 3; i < 6; i++) assert_int_equal(nth(SONDE_INFER_MEMORY, i)->value, 0);
-    assert_string_equal(nth(SONDE_INFER_MEMORY, 4)->text, "kv");
-    assert_string_equal(nth(SONDE_INFER_MEMORY, 5)->text, "weights");
+    for (size_t i = 3; i < 6; i++) assert_int_equal(nth(SONDE_INFER_MEMORY, i)->memory.bytes, 0);
+    assert_string_equal(nth(SONDE_INFER_MEMORY, 4)->memory.kind, "kv");
+    assert_string_equal(nth(SONDE_INFER_MEMORY, 5)->memory.kind, "weights");
 }
 
 /* ---- Warm-up ---------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static void test_small_prompt(void **state)
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     assert_int_equal(count(SONDE_INFER_TOKENS), 1);
-    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->tokens, 3);
+    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->prompt.count, 3);
 }
 
 /* ---- Sequences -------------------------------------------------------------------------------- */
@@ -181,8 +181,8 @@ static void test_prefix(void **state)
     assert_int_equal(count(SONDE_INFER_PROMPT), 3);
     static const struct { uint64_t tokens, reused; } want[] = { { 30, 0 }, { 40, 30 }, { 35, 34 } };
     for (size_t i = 0; i < COUNT(want); i++) {
-        assert_int_equal(nth(SONDE_INFER_PROMPT, i)->tokens, want[i].tokens);
-        assert_int_equal(nth(SONDE_INFER_PROMPT, i)->value, want[i].reused);
+        assert_int_equal(nth(SONDE_INFER_PROMPT, i)->prompt.count, want[i].tokens);
+        assert_int_equal(nth(SONDE_INFER_PROMPT, i)->prompt.reused, want[i].reused);
         assert_int_equal(tokens_of(nth(SONDE_INFER_REQUEST, i)->id), 1);
     }
     assert_int_equal(nth(SONDE_INFER_REQUEST, 2)->begin_ns, BASE + third * MS);
@@ -215,13 +215,13 @@ static void test_two(void **state)
     assert_int_equal(tokens_of(a), 3);
     assert_int_equal(tokens_of(b), 2);
     const struct sonde_infer_event *e = nth(SONDE_INFER_BATCH, 1);
-    assert_int_equal(e->requests, 2);
-    assert_int_equal(e->tokens, 6);
-    assert_int_equal(e->tokens_out, 1);
+    assert_int_equal(e->batch.requests, 2);
+    assert_int_equal(e->batch.prompt, 6);
+    assert_int_equal(e->batch.output, 1);
     e = nth(SONDE_INFER_PART, 2);
     assert_int_equal(e->id, b);
-    assert_int_equal(e->tokens, 6);
-    assert_int_equal(e->value, 7);
+    assert_int_equal(e->part.prompt, 6);
+    assert_int_equal(e->part.all, 7);
     assert_int_equal(count(SONDE_INFER_END), 2);
 }
 
@@ -270,7 +270,7 @@ static void test_drafts(void **state)
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     assert_int_equal(count(SONDE_INFER_TOKENS), 5);
-    assert_int_equal(nth(SONDE_INFER_BATCH, 1)->tokens_out, 4);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 1)->batch.output, 4);
 }
 
 /* Asked again for the same row: a grammar did not like the token. */
@@ -302,8 +302,8 @@ static void test_shared(void **state)
     sample_like_server(8, 3, 0);
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 2);
-    assert_int_equal(nth(SONDE_INFER_BATCH, 0)->tokens, 9);
-    assert_int_equal(nth(SONDE_INFER_PROMPT, 1)->value, 9);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 0)->batch.prompt, 9);
+    assert_int_equal(nth(SONDE_INFER_PROMPT, 1)->prompt.reused, 9);
     assert_int_equal(tokens_of(nth(SONDE_INFER_REQUEST, 0)->id), 1);
     assert_int_equal(tokens_of(nth(SONDE_INFER_REQUEST, 1)->id), 1);
 }
@@ -318,7 +318,7 @@ static void test_unseen_sampling(void **state)
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     assert_int_equal(count(SONDE_INFER_TOKENS), 4);
-    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->tokens, 9);
+    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->prompt.count, 9);
 }
 
 /* Batches that do not say which tokens give logits, of a prompt that is longer than one of them. */
@@ -341,10 +341,10 @@ static void test_implied(void **state)
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->begin_ns, BASE + arrived * MS);
-    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->tokens, 33);
+    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->prompt.count, 33);
     assert_int_equal(count(SONDE_INFER_TOKENS), 1);
-    assert_int_equal(nth(SONDE_INFER_BATCH, 2)->tokens, 1);
-    assert_int_equal(nth(SONDE_INFER_BATCH, 3)->tokens_out, 1);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 2)->batch.prompt, 1);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 3)->batch.output, 1);
 }
 
 /* ---- Prompts ---------------------------------------------------------------------------------- */

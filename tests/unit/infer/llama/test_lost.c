@@ -29,8 +29,8 @@ static void test_silence(void **state)
     assert_int_equal(count(SONDE_INFER_END), 1);
     const struct sonde_infer_event *e = nth(SONDE_INFER_END, 0);
     assert_int_equal(e->time_ns, end);
-    assert_int_equal(e->outcome, SONDE_OK);
-    assert_int_equal(e->value, 1);
+    assert_int_equal(e->end.outcome, SONDE_OK);
+    assert_int_equal(e->end.silent, 1);
     assert_int_equal(tokens_of(e->id), 5);
     pass_time(60000);
     simple(SONDE__LLAMA_CONTEXT_FREE, LOOP, 1, CTX, 0, 0, 0, 0);
@@ -128,7 +128,7 @@ static void test_silence_of_a_prompt(void **state)
     decode_one(0, 0, 100, 0, 9, 50);
     pass_time(1000);
     assert_int_equal(count(SONDE_INFER_END), 1);
-    assert_int_equal(nth(SONDE_INFER_END, 0)->outcome, SONDE_CANCELLED);
+    assert_int_equal(nth(SONDE_INFER_END, 0)->end.outcome, SONDE_CANCELLED);
 }
 
 /* ---- Calls that were lost ---------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static void test_ring_wrapped(void **state)
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->begin_ns, arrived);
-    assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->value, 0);
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->request.incomplete, 0);
     for (size_t i = 0; i < seen_count; i++) {
         if (seen[i].e.type == SONDE_INFER_REQUEST) assert_string_equal(seen[i].model, "tiny-llama.Q4");
     }
@@ -170,12 +170,12 @@ static void test_ring_wrapped(void **state)
     seq_rm(1, 0, -1);
     decode_one(1, 0, 20, 1, 42, 40);
     work();
-    assert_int_equal(nth(SONDE_INFER_REQUEST, 1)->value, 1);
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 1)->request.incomplete, 1);
     now += 120000; /* that is long ago by now */
     seq_rm(2, 0, -1);
     decode_one(2, 0, 20, 1, 42, 40);
     work();
-    assert_int_equal(nth(SONDE_INFER_REQUEST, 2)->value, 0);
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 2)->request.incomplete, 0);
 }
 
 /* Too many at once: what was under way is lost, what comes after is as good as ever. */
@@ -194,8 +194,8 @@ static void test_lost_meanwhile(void **state)
     sample_like_server(-1, 106, 0);
     work();
     assert_int_equal(count(SONDE_INFER_END), 1);
-    assert_int_equal(nth(SONDE_INFER_END, 0)->outcome, SONDE_TIMEOUT + 1);
-    assert_string_equal(nth(SONDE_INFER_END, 0)->text, "calls_lost");
+    assert_int_equal(nth(SONDE_INFER_END, 0)->end.outcome, SONDE_TIMEOUT + 1);
+    assert_string_equal(nth(SONDE_INFER_END, 0)->end.error, "calls_lost");
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
     assert_int_equal(count(SONDE_INFER_TOKENS), 5);
     assert_int_equal(spans_named("request"), 0);
@@ -311,7 +311,7 @@ static void test_from_before(void **state)
     assert_int_equal(count(SONDE_INFER_REQUEST), 0);
     assert_int_equal(count(SONDE_INFER_TOKENS), 0);
     assert_int_equal(count(SONDE_INFER_BATCH), 2);
-    assert_int_equal(nth(SONDE_INFER_BATCH, 0)->tokens_out, 1);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 0)->batch.output, 1);
     decode_one(3, 0, 20, 1, 2, 40);
     work();
     assert_int_equal(count(SONDE_INFER_REQUEST), 1);
@@ -337,10 +337,10 @@ static void test_ends(void **state)
     now += 40000;
     work();
     assert_int_equal(count(SONDE_INFER_END), 3);
-    assert_int_equal(nth(SONDE_INFER_END, 0)->outcome, SONDE_CANCELLED);
-    assert_int_equal(nth(SONDE_INFER_END, 1)->outcome, SONDE_ERROR);
-    assert_string_equal(nth(SONDE_INFER_END, 1)->text, "decode_failed");
-    assert_int_equal(nth(SONDE_INFER_END, 2)->outcome, SONDE_OK);
+    assert_int_equal(nth(SONDE_INFER_END, 0)->end.outcome, SONDE_CANCELLED);
+    assert_int_equal(nth(SONDE_INFER_END, 1)->end.outcome, SONDE_ERROR);
+    assert_string_equal(nth(SONDE_INFER_END, 1)->end.error, "decode_failed");
+    assert_int_equal(nth(SONDE_INFER_END, 2)->end.outcome, SONDE_OK);
     assert_int_equal(nth(SONDE_INFER_END, 2)->time_ns, BASE + last * MS);
 
     /* No room in the cache: the same again with less is no failure. */
