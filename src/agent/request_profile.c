@@ -10,6 +10,7 @@
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "profile/copy.h"
 #include "profile/select/select.h"
 #include "agent/profiler_private.h"
 #include "sonde/sonde.h"
@@ -243,129 +244,43 @@ static int request_profile_add_context(struct sonde_profiler *p, struct sonde_re
 
 /* ---- A profile of its own --------------------------------------------------------------------- */
 
-struct copying {
-    const struct sonde_profile *from;
-    struct sonde_profile *to;
-    uint32_t *stack, *location, *module, *thread; /* owned; ids in to, by those in from */
+struct request_profile_copy {
+    struct sonde_profile_copy copy;
+    const struct sonde_profiler_request *request;
 };
 
-static uint32_t request_profile_copy_text(struct copying *c, uint32_t id)
+/* Whether it is of the request's trace; a sonde_profile_copy_wanted. */
+static int request_profile_span_wanted(void *arg, uint32_t i)
 {
-    return sonde_profile_cstring(c->to, sonde_profile_str(c->from, id));
+    const struct request_profile_copy *c = arg;
+    const struct sonde_profile_span *s = &c->copy.from->spans[i];
+    return s->trace_hi == c->request->trace_hi && s->trace_lo == c->request->trace_lo;
 }
 
-static uint32_t copy_module(struct copying *c, uint32_t id)
+static int request_profile_copy_requests(struct sonde_profile *to, const struct sonde_profile *from,
+                                         const struct sonde_profiler_request *r)
 {
-    if (!id || c->module[id]) return c->module[id];
-    struct sonde_profile_module m = c->from->modules[id];
-    m.path = request_profile_copy_text(c, m.path);
-    m.build_id = request_profile_copy_text(c, m.build_id);
-    m.open_path = request_profile_copy_text(c, m.open_path);
-    return c->module[id] = sonde_profile_module(c->to, &m);
-}
-
-/* Nothing has names yet but what has no address. */
-static uint32_t copy_location(struct copying *c, uint32_t id)
-{
-    if (c->location[id]) return c->location[id];
-    const struct sonde_profile_location *l = &c->from->locations[id];
-    if (l->line_count && !l->address) {
-        const struct sonde_profile_function *f =
-            &c->from->functions[c->from->lines[l->line].function];
-        const char *name = sonde_profile_str(c->from, f->name);
-        return c->location[id] = sonde_profile_named_location(c->to, name, strlen(name));
-    }
-    return c->location[id] =
-               sonde_profile_location(c->to, copy_module(c, l->module), l->address);
-}
-
-static uint32_t copy_thread(struct copying *c, uint32_t id)
-{
-    if (!id || c->thread[id]) return c->thread[id];
-    const struct sonde_profile_thread *t = &c->from->threads[id];
-    return c->thread[id] =
-               sonde_profile_thread(c->to, t->pid, t->tid, sonde_profile_str(c->from, t->name));
-}
-
-/* Callers come before what they call: so those that are needed are marked backwards, and made
- * forwards. */
-static int copy_stacks(struct copying *c)
-{
-    const struct sonde_profile *p = c->from;
-    for (uint32_t i = 0; i < p->samples_count; i++) c->stack[p->samples[i].stack] = 1;
-    for (uint32_t i = p->stacks_count; i-- > 1;) {
-        if (c->stack[i]) c->stack[p->stacks[i].parent] = 1;
-    }
-    c->stack[0] = 0;
-    for (uint32_t i = 1; i < p->stacks_count; i++) {
-        if (!c->stack[i]) continue;
-        c->stack[i] = sonde_profile_stack(c->to, c->stack[p->stacks[i].parent],
-                                          copy_location(c, p->stacks[i].location));
-        if (!c->stack[i]) return SONDE_ENOMEM;
-    }
-    return 0;
-}
-
-static int copy_samples(struct copying *c)
-{
-    for (uint32_t i = 0; i < c->from->samples_count; i++) {
-        struct sonde_profile_sample s = c->from->samples[i];
-        s.stack = c->stack[s.stack];
-        s.thread = copy_thread(c, s.thread);
-        const int rc = sonde_profile_add_sample(c->to, &s);
-        if (rc) return rc;
-    }
-    return 0;
-}
-
-static int copy_spans(struct copying *c, const struct sonde_profiler_request *r)
-{
-    for (uint32_t i = 0; i < c->from->spans_count; i++) {
-        struct sonde_profile_span s = c->from->spans[i];
-        if (s.trace_hi != r->trace_hi || s.trace_lo != r->trace_lo) continue;
-        s.thread = copy_thread(c, s.thread);
-        s.name = request_profile_copy_text(c, s.name);
-        const int rc = sonde_profile_add_span(c->to, &s);
-        if (rc) return rc;
-    }
-    return 0;
-}
-
-static int copy_requests(struct copying *c, const struct sonde_profiler_request *r)
-{
-    const struct sonde_infer_run *run = c->from->infer;
+    const struct sonde_infer_run *run = from->infer;
     int rc = 0;
     for (size_t i = 0; !rc && i < run->request_count; i++) {
-        if (same_trace(&run->requests[i], r)) rc = sonde_infer_run_add(c->to, &run->requests[i]);
+        if (same_trace(&run->requests[i], r)) rc = sonde_infer_run_add(to, &run->requests[i]);
     }
     return rc;
 }
 
-static int copy_all(struct copying *c, const struct sonde_profiler_request *r)
+/* Parts stay behind: weights have been divided by them, and must not be again. */
+static int request_profile_copy(struct sonde_profile *to, const struct sonde_profile *from,
+                                const struct sonde_profiler_request *r)
 {
-    const struct sonde_profile *p = c->from;
-    c->stack = sonde__calloc(p->stacks_count + 1u, sizeof(*c->stack));
-    c->location = sonde__calloc(p->locations_count + 1u, sizeof(*c->location));
-    c->module = sonde__calloc(p->modules_count + 1u, sizeof(*c->module));
-    c->thread = sonde__calloc(p->threads_count + 1u, sizeof(*c->thread));
-    int rc = c->stack && c->location && c->module && c->thread ? 0 : SONDE_ENOMEM;
-    if (!rc) rc = copy_stacks(c);
-    if (!rc) rc = copy_samples(c);
-    if (!rc) rc = copy_spans(c, r);
-    if (!rc) rc = copy_requests(c, r);
-    if (!rc) {
-        c->to->rate_hz = p->rate_hz;
-        c->to->achieved_hz = p->achieved_hz;
-        c->to->lost_records = p->lost_records;
-        c->to->dropped_samples = p->dropped_samples;
-        c->to->program = request_profile_copy_text(c, p->program);
-        c->to->command = request_profile_copy_text(c, p->command);
-        c->to->engine = request_profile_copy_text(c, p->engine);
-    }
-    sonde__free(c->stack);
-    sonde__free(c->location);
-    sonde__free(c->module);
-    sonde__free(c->thread);
+    struct request_profile_copy c = { .request = r };
+    int rc = sonde_profile_copy_init(&c.copy, to, from);
+    if (!rc) rc = sonde_profile_copy_samples(&c.copy, NULL, NULL);
+    if (!rc) rc = sonde_profile_copy_spans(&c.copy, request_profile_span_wanted, &c, 0);
+    if (!rc) rc = request_profile_copy_requests(to, from, r);
+    if (!rc) rc = sonde_profile_copy_facts(&c.copy, r->arrived_ns, 0);
+    to->lost_records = from->lost_records;
+    to->dropped_samples = from->dropped_samples;
+    sonde_profile_copy_release(&c.copy);
     return rc;
 }
 
@@ -447,8 +362,7 @@ void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uin
     int rc = sonde_profile_create(WINDOW_BYTES_MAX, &all);
     if (!rc) rc = sonde_profile_create(KEPT_BYTES_MAX, &own);
     if (!rc) rc = request_profile_collect(p, r, sampled_ns, all);
-    struct copying c = { .from = all, .to = own };
-    if (!rc) rc = copy_all(&c, &r->request);
+    if (!rc) rc = request_profile_copy(own, all, &r->request);
     if (!rc && !q->symbolizer) rc = sonde_symbolizer_create(&q->symbolizer);
     /* Without a child to read files in there are no names, but all else. */
     if (!rc) rc = sonde_symbolize(q->symbolizer, own) == SONDE_ENOMEM ? SONDE_ENOMEM : 0;

@@ -187,15 +187,10 @@ void sonde_profile_destroy(struct sonde_profile *p)
         sonde__free(x->named);
         sonde__free(x);
     }
-    sonde__free(p->modules);
-    sonde__free(p->functions);
-    sonde__free(p->lines);
-    sonde__free(p->locations);
-    sonde__free(p->stacks);
-    sonde__free(p->threads);
-    sonde__free(p->spans);
-    sonde__free(p->parts);
-    sonde__free(p->samples);
+    p->strings = NULL; /* the pool's */
+#define PROFILE_FREE(type, name) sonde__free(p->name);
+    SONDE_PROFILE_TABLES(PROFILE_FREE)
+#undef PROFILE_FREE
     sonde_heap_destroy(p->heap);
     sonde_infer_run_destroy(p->infer);
     sonde_engine_run_destroy(p->engine_run);

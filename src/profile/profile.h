@@ -177,19 +177,24 @@ struct sonde_heap;
 struct sonde_infer_run;
 struct sonde_engine_run;
 
-#define SONDE_PROFILE_TABLE(type, name) type *name; uint32_t name##_count, name##_cap
+/* All tables that a profile has: type of a row, name. Strings are owned and NUL-terminated; parts are
+ * in the order of spans. */
+#define SONDE_PROFILE_TABLES(X)                                                                \
+    X(char *, strings)                                                                         \
+    X(struct sonde_profile_module, modules)                                                    \
+    X(struct sonde_profile_function, functions)                                                \
+    X(struct sonde_profile_line, lines)                                                        \
+    X(struct sonde_profile_location, locations)                                                \
+    X(struct sonde_profile_stack, stacks)                                                      \
+    X(struct sonde_profile_thread, threads)                                                    \
+    X(struct sonde_profile_span, spans)                                                        \
+    X(struct sonde_profile_part, parts)                                                        \
+    X(struct sonde_profile_sample, samples)
 
 struct sonde_profile {
-    SONDE_PROFILE_TABLE(char *, strings);       /* owned, NUL-terminated */
-    SONDE_PROFILE_TABLE(struct sonde_profile_module, modules);
-    SONDE_PROFILE_TABLE(struct sonde_profile_function, functions);
-    SONDE_PROFILE_TABLE(struct sonde_profile_line, lines);
-    SONDE_PROFILE_TABLE(struct sonde_profile_location, locations);
-    SONDE_PROFILE_TABLE(struct sonde_profile_stack, stacks);
-    SONDE_PROFILE_TABLE(struct sonde_profile_thread, threads);
-    SONDE_PROFILE_TABLE(struct sonde_profile_span, spans);
-    SONDE_PROFILE_TABLE(struct sonde_profile_part, parts);  /* in the order of spans */
-    SONDE_PROFILE_TABLE(struct sonde_profile_sample, samples);
+#define SONDE__X(type, name) type *name; uint32_t name##_count, name##_cap;
+    SONDE_PROFILE_TABLES(SONDE__X)
+#undef SONDE__X
     uint64_t start_ns, end_ns;     /* unix time it covers */
     double rate_hz, achieved_hz;   /* CPU: asked for and reached; 0 = unknown */
     uint64_t weights[SONDE_SAMPLE_KIND_COUNT]; /* of all samples that were added, by kind */

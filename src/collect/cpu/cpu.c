@@ -20,6 +20,7 @@
 #include "base/thread.h"
 #include "collect/cpu/engine.h"
 #include "collect/proc/describe.h"
+#include "profile/copy.h"
 #include "profile/thin.h"
 #include "sonde/sonde.h"
 
@@ -64,44 +65,6 @@ struct sonde_cpu {
 
 /* ---- The reading thread ---------------------------------------------------------------------- */
 
-static void *cpu_copy_rows(const void *rows, uint32_t count, size_t size)
-{
-    void *copy = sonde__alloc(count ? count * size : size);
-    if (copy && count) memcpy(copy, rows, count * size);
-    return copy;
-}
-
-static void free_rows(struct sonde_profile *view)
-{
-    sonde__free(view->strings);
-    sonde__free(view->modules);
-    sonde__free(view->functions);
-    sonde__free(view->lines);
-    sonde__free(view->locations);
-    sonde__free(view->stacks);
-    sonde__free(view->threads);
-    sonde__free(view->spans);
-    sonde__free(view->samples);
-}
-
-/* Rows of p as they are, without an index: enough to be merged from. Texts are p's own, which
- * never move. */
-static int cpu_copy_profile(const struct sonde_profile *p, struct sonde_profile *view)
-{
-#define COPY_TABLE(table)                                                                      \
-    ((view->table = cpu_copy_rows(p->table, p->table##_count, sizeof(*p->table))) != NULL)
-    *view = *p;
-    view->index = NULL;
-    const int ok[] = { COPY_TABLE(strings),   COPY_TABLE(modules), COPY_TABLE(functions),
-                       COPY_TABLE(lines),     COPY_TABLE(locations), COPY_TABLE(stacks),
-                       COPY_TABLE(threads),   COPY_TABLE(spans),   COPY_TABLE(samples) };
-#undef COPY_TABLE
-    for (size_t i = 0; i < SONDE_COUNT(ok); i++) {
-        if (!ok[i]) return SONDE_ENOMEM;
-    }
-    return 0;
-}
-
 /* With what has not ended yet, as far as it has come. */
 static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
 {
@@ -111,7 +74,7 @@ static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
     uint64_t weights[SONDE_SAMPLE_KIND_COUNT];
     memcpy(weights, p->weights, sizeof(weights));
     c->ops->blocked_flush(c->engine);
-    const int rc = cpu_copy_profile(p, view);
+    const int rc = sonde_profile_view_init(view, p);
     p->samples_count = ended;
     p->dropped_samples = dropped;
     memcpy(p->weights, weights, sizeof(weights));
@@ -132,7 +95,7 @@ static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
     part.lost_records = p->lost_records - cursor->lost;
     part.dropped_samples = p->dropped_samples - cursor->dropped;
     if (cursor->time_ns > part.start_ns) part.start_ns = cursor->time_ns;
-    const int rc = view ? cpu_copy_profile(&part, view) : 0;
+    const int rc = view ? sonde_profile_view_init(view, &part) : 0;
     if (rc) return rc;
     *cursor = (struct sonde_cpu_cursor){ .samples = all, .lost = p->lost_records,
                                          .dropped = p->dropped_samples, .time_ns = p->end_ns };
@@ -378,7 +341,7 @@ static int from_view(struct sonde_profile *view, struct sonde_profile **out)
     struct sonde_profile *p = NULL;
     int rc = sonde_profile_create(view->bytes_max, &p);
     if (!rc) rc = sonde_profile_merge(p, view);
-    free_rows(view);
+    sonde_profile_view_release(view);
     if (rc) sonde_profile_destroy(p);
     else *out = p;
     return rc;
@@ -390,7 +353,7 @@ int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profi
     struct sonde_profile view;
     const int rc = cpu_ask(c, COPY, &view, &status);
     if (rc) {
-        free_rows(&view);
+        sonde_profile_view_release(&view);
         return rc;
     }
     view.samples_count = sonde_samples_cut(view.samples, view.samples_count, from_ns, 0);
@@ -405,7 +368,7 @@ int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int fo
     struct sonde_profile view;
     const int rc = ask_since(c, SINCE, out ? &view : NULL, cursor, forget, &status);
     if (rc) {
-        free_rows(&view); /* fails only when it copies */
+        sonde_profile_view_release(&view); /* fails only when it copies */
         return rc;
     }
     return out ? from_view(&view, out) : 0;
