@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hex.h"
 #include "serve/api/flame_private.h"
 #include "sonde/sonde.h"
 
-#define TIME_MAX 1e11
 #define RANGE_DEFAULT_S 60.0
 #define METRIC_MAX 1e15
 
@@ -27,26 +27,14 @@ static const char *api_flame_read_text_of(const struct sonde_http_request *r, co
 
 /* ---- Focus ------------------------------------------------------------------------------------- */
 
-static int api_flame_read_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* "%3B" and "%25" in a name; anything that is not such a code stays. */
 static void api_flame_read_decode(char *text)
 {
     char *to = text;
     for (const char *s = text; *s; s++) {
-        const int high = *s == '%' ? api_flame_read_hex_digit(s[1]) : -1;
-        const int low = high >= 0 ? api_flame_read_hex_digit(s[2]) : -1;
-        if (low < 0 || !(high | low)) {
-            *to++ = *s;
-            continue;
-        }
-        *to++ = (char)(high << 4 | low);
-        s += 2;
+        const int byte = sonde_hex_escape(s);
+        *to++ = byte > 0 ? (char)byte : *s;
+        if (byte > 0) s += 2;
     }
     *to = '\0';
 }
@@ -131,8 +119,8 @@ static int read_side(const struct sonde_http_request *r, struct sonde_response *
     *out = (struct sonde_api_flame_side){ .profile = api_flame_read_text_of(r, "profile"),
                                           .process = api_flame_read_text_of(r, "process"),
                                           .live = is_set(r, "live", 0) };
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
+    if (!sonde_http_number(r, a, "from", 0, SONDE_TIME_MAX_S, &out->from_s) ||
+        !sonde_http_number(r, a, "to", 0, SONDE_TIME_MAX_S, &out->to_s) ||
         !sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) {
         return 0;
     }
@@ -154,8 +142,8 @@ static int read_base(const struct sonde_http_request *r, struct sonde_response *
     double from_s = 0, to_s = 0;
     const char *profile = api_flame_read_text_of(r, "base_profile");
     const int rest = api_flame_read_text_of(r, "base") != NULL;
-    if (!sonde_http_number(r, a, "base_from", 0, TIME_MAX, &from_s) ||
-        !sonde_http_number(r, a, "base_to", 0, TIME_MAX, &to_s)) {
+    if (!sonde_http_number(r, a, "base_from", 0, SONDE_TIME_MAX_S, &from_s) ||
+        !sonde_http_number(r, a, "base_to", 0, SONDE_TIME_MAX_S, &to_s)) {
         return 0;
     }
     out->has_base = rest || profile || from_s > 0 || to_s > 0;

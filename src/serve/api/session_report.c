@@ -1,6 +1,7 @@
 /* session_report.c - see session_report.h. */
 #include "serve/api/session_report.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -77,31 +78,49 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
     sonde_buf_puts(out, "}\n");
 }
 
+int sonde_api_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                      const struct sonde_profile_filter *f, const struct sonde_api_picture *look,
+                      struct sonde_response *a, struct sonde_err *err)
+{
+    struct sonde_flamegraph_options o = sonde_http_picture(r, look->html);
+    struct sonde_tree *tree;
+    o.title = look->title;
+    o.subtitle = look->subtitle;
+    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, look->html);
+    int rc = sonde_tree_build(p, f, &t, &tree, err);
+    if (rc) return rc;
+    rc = look->html ? sonde_flamegraph_html(tree, &o, &a->body)
+                    : sonde_flamegraph_svg(tree, &o, &a->body);
+    sonde_tree_destroy(tree);
+    if (rc) return sonde_err_memory(err);
+    a->content_type = look->html ? "text/html; charset=utf-8" : "image/svg+xml";
+    return 0;
+}
+
+int sonde_api_format(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                     const char *format, const char *filename, struct sonde_response *a,
+                     struct sonde_err *err)
+{
+    const struct sonde_format_ops *ops = sonde_format_find(format);
+    assert(ops && filename);
+    const int rc = ops->write(p, f, &a->body, err);
+    if (rc) return rc;
+    a->content_type = ops->content_type;
+    a->packed = !strcmp(ops->suffix, ".pb.gz");
+    if (a->packed) a->filename = filename;
+    return 0;
+}
+
 void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
                            const char *label, int html, struct sonde_response *a)
 {
     char subtitle[200];
-    struct sonde_tree *tree;
     struct sonde_err err = { "" };
     snprintf(subtitle, sizeof(subtitle), "%.100s, %.1f s", label,
              (double)(p->end_ns - p->start_ns) * 1e-9);
-    struct sonde_flamegraph_options o = sonde_http_picture(r, html);
-    o.subtitle = subtitle;
-    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
-    const struct sonde_profile_filter f = { .kind = kind };
-    int rc = sonde_tree_build(p, &f, &t, &tree, &err);
-    if (rc) {
-        sonde_response_failed(a, rc, &err);
-        return;
-    }
-    rc = html ? sonde_flamegraph_html(tree, &o, &a->body) : sonde_flamegraph_svg(tree, &o, &a->body);
-    sonde_tree_destroy(tree);
-    if (rc) {
-        rc = sonde_err_memory(&err);
-        sonde_response_failed(a, rc, &err);
-        return;
-    }
-    a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+    const int rc = sonde_api_picture(r, p, &(struct sonde_profile_filter){ .kind = kind },
+                                     &(struct sonde_api_picture){ NULL, subtitle, html }, a, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 /* ---- Two -------------------------------------------------------------------------------------- */

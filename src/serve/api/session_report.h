@@ -16,6 +16,16 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
 void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const char *kind,
                                const struct sonde_profile *p, struct sonde_response *a);
 
+/* A flame graph of the samples that pass f, as the answer. title NULL: what the kind is called. */
+struct sonde_api_picture { const char *title, *subtitle; int html; };
+int sonde_api_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                      const struct sonde_profile_filter *f, const struct sonde_api_picture *look,
+                      struct sonde_response *a, struct sonde_err *err);
+/* The same in a format of profile/format.h. filename: what a browser saves a packed one as. */
+int sonde_api_format(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                     const char *format, const char *filename, struct sonde_response *a,
+                     struct sonde_err *err);
+
 /* A picture of samples of this kind (-1 = the first there is), or the reason that there is none. */
 void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
                            const char *label, int html, struct sonde_response *a);

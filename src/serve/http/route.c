@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/trace_id.h"
+#include "profile/profile.h"
 #include "serve/http/server.h"
 #include "serve/http/status.h"
 #include "sonde/sonde.h"
@@ -136,6 +138,50 @@ int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *
     }
     *out = v;
     return 1;
+}
+
+int sonde_http_range(const struct sonde_http_request *r, struct sonde_response *a, double *from_s,
+                     double *to_s)
+{
+    if (!sonde_http_number(r, a, "from", 0, SONDE_TIME_MAX_S, from_s) ||
+        !sonde_http_number(r, a, "to", 0, SONDE_TIME_MAX_S, to_s)) {
+        return 0;
+    }
+    if (!(*to_s > 0) || *to_s >= *from_s) return 1;
+    sonde_response_error(a, 400, "parameter to: it is before from");
+    return 0;
+}
+
+int sonde_http_trace(const struct sonde_http_request *r, struct sonde_response *a, uint64_t *hi,
+                     uint64_t *lo)
+{
+    const char *text = sonde_http_param(r, "trace");
+    if (!text || sonde_trace_id_parse(text, hi, lo)) return 1;
+    sonde_response_error(a, 400, "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
+                         "digits, or a UUID", text);
+    return 0;
+}
+
+static int route_has(const void *part, struct sonde_response *a)
+{
+    if (!part) sonde_response_error(a, 404, "this agent does not capture profiles");
+    return part != NULL;
+}
+
+int sonde_http_has_profiler(const struct sonde_http_request *r, struct sonde_response *a)
+{
+    return route_has(r->agent->profiler, a);
+}
+
+int sonde_http_has_sessions(const struct sonde_http_request *r, struct sonde_response *a)
+{
+    return route_has(r->agent->sessions, a);
+}
+
+int sonde_http_kind(const struct sonde_http_request *r)
+{
+    const char *type = sonde_http_param(r, "type");
+    return type ? sonde_sample_kind_find(type) : -1;
 }
 
 struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html)

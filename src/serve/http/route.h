@@ -18,6 +18,7 @@
 struct sonde_recent;
 struct sonde_server_file;
 
+#define SONDE_TIME_MAX_S 1e11 /* Unix time in parameters: up to the year 5138 */
 enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64, SONDE_LOCATION_MAX = 2048 };
 
 struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
@@ -129,10 +130,23 @@ struct sonde_store *sonde_http_history(const struct sonde_http_request *r);
 /* The first value of a parameter, NULL if it is not there. */
 const char *sonde_http_param(const struct sonde_http_request *r, const char *name);
 
-/* Numbers: 1 = *out is set, or the parameter is not there; 0 = a 400 that names it is in a. */
+/* Of these 1 = what was asked for is there, or the parameter is not; 0 = the error is in a, and names
+ * the parameter. */
 int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *a,
                          const char *name, double min, double max, double *out);
 int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *a,
                         const char *name, uint64_t max, uint64_t *out);
+/* "from" and "to", Unix time; either may be left out. */
+int sonde_http_range(const struct sonde_http_request *r, struct sonde_response *a, double *from_s,
+                     double *to_s);
+/* "trace": 32 hexadecimal digits, or a UUID. */
+int sonde_http_trace(const struct sonde_http_request *r, struct sonde_response *a, uint64_t *hi,
+                     uint64_t *lo);
+/* Whether this agent captures profiles, on demand and in sessions. */
+int sonde_http_has_profiler(const struct sonde_http_request *r, struct sonde_response *a);
+int sonde_http_has_sessions(const struct sonde_http_request *r, struct sonde_response *a);
+
+/* The kind of samples that "type" names; -1 = there is none, or no such kind. */
+int sonde_http_kind(const struct sonde_http_request *r);
 
 #endif

@@ -4,29 +4,22 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "serve/http/param.h"
 #include "sonde/sonde.h"
-
-static int route_ask_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* "%41" and "+" in place; 0 = there is a NUL in it. */
 static int route_ask_decode(char *text)
 {
     char *to = text;
     for (const char *s = text; *s; s++) {
-        const int high = *s == '%' ? route_ask_hex_digit(s[1]) : -1;
-        const int low = high >= 0 ? route_ask_hex_digit(s[2]) : -1;
-        if (low < 0) {
+        const int byte = sonde_hex_escape(s);
+        if (byte < 0) {
             *to++ = *s == '+' ? ' ' : *s;
             continue;
         }
-        if (!(high | low)) return 0;
-        *to++ = (char)(high << 4 | low);
+        if (!byte) return 0;
+        *to++ = (char)byte;
         s += 2;
     }
     *to = '\0';

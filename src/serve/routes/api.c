@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/trace_id.h"
 #include "serve/api/store.h"
 #include "serve/export/export.h"
 #include "serve/api/filters.h"
@@ -11,23 +10,6 @@
 #include "store/transfer/transfer.h"
 
 enum { LIMIT_MAX = 1000000 };
-#define TIME_MAX 1e11 /* unix seconds */
-
-/* ---- Ranges ---------------------------------------------------------------------------------- */
-
-static int route_api_parse_range(const struct sonde_http_request *r, struct sonde_response *a,
-                                 double *from_s, double *to_s)
-{
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, to_s)) {
-        return 0;
-    }
-    if (*to_s > 0 && *to_s < *from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
-        return 0;
-    }
-    return 1;
-}
 
 /* ---- Routes ------------------------------------------------------------------------------- */
 
@@ -66,7 +48,7 @@ static void route_api_query(const struct sonde_http_request *r, struct sonde_res
     uint64_t limit = 0, history = 0;
     double step_s = 0;
     struct sonde_api_query q = { 0 };
-    if (!sonde_http_filters(r, a, &f) || !route_api_parse_range(r, a, &q.from_s, &q.to_s) ||
+    if (!sonde_http_filters(r, a, &f) || !sonde_http_range(r, a, &q.from_s, &q.to_s) ||
         !sonde_http_number(r, a, "step", 0.001, 31536000, &step_s) ||
         !sonde_http_number(r, a, "window", 0.001, 86400, &q.window_s) ||
         !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit) ||
@@ -147,7 +129,7 @@ static void route_api_export(const struct sonde_http_request *r, struct sonde_re
     const char *name = sonde_http_param(r, "format");
     const struct sonde_export_ops *format = sonde_export_find(name ? name : "json");
     struct sonde_store_query q = { .filters = f.filter, .filter_count = 1 };
-    if (!route_api_parse_one(r, a, &f) || !route_api_parse_range(r, a, &q.from_s, &q.to_s)) return;
+    if (!route_api_parse_one(r, a, &f) || !sonde_http_range(r, a, &q.from_s, &q.to_s)) return;
     if (sonde_http_param(r, "from") || sonde_http_param(r, "to")) {
         export_range(r, a, format, &q);
         return;
@@ -193,15 +175,9 @@ static int spans_are_older(const struct sonde_http_request *r, struct sonde_mode
 static void route_api_spans(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_api_spans q = { .name = sonde_http_param(r, "name") };
-    const char *trace = sonde_http_param(r, "trace");
     uint64_t pid = 0, limit = 0;
-    if (trace && !sonde_trace_id_parse(trace, &q.trace_hi, &q.trace_lo)) {
-        sonde_response_error(a, 400,
-                             "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
-                             "digits, or a UUID", trace);
-        return;
-    }
-    if (!route_api_parse_range(r, a, &q.from_s, &q.to_s) ||
+    if (!sonde_http_trace(r, a, &q.trace_hi, &q.trace_lo) ||
+        !sonde_http_range(r, a, &q.from_s, &q.to_s) ||
         !sonde_http_count(r, a, "pid", UINT32_MAX, &pid) ||
         !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;

@@ -18,7 +18,6 @@
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 500, LIMIT_MAX = 10000, GATHERED_MAX = 20000, BODY_MAX = 4096 };
-#define TIME_MAX 1e11
 #define TEXT_MAX 600
 
 struct route_events_event {
@@ -216,13 +215,8 @@ static void events_list(const struct sonde_http_request *r, struct sonde_respons
     struct events all = { .kinds = sonde_http_param(r, "kind") };
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &all.from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &all.to_s) ||
+    if (!sonde_http_range(r, a, &all.from_s, &all.to_s) ||
         !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
-        return;
-    }
-    if (all.to_s > 0 && all.to_s < all.from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
         return;
     }
     const int rc = route_events_gather(r, &all, &err);

@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "present/report/profile.h"
-#include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
@@ -20,9 +19,7 @@ static int route_heap_process_of(const struct sonde_http_request *r, struct sond
     uint64_t pid = 0;
     if (!sonde_http_count(r, a, "pid", PID_MAX, &pid)) return 0;
     *out = (uint32_t)pid;
-    if (r->agent->profiler) return 1;
-    sonde_response_error(a, 404, "this agent takes no profiles");
-    return 0;
+    return sonde_http_has_profiler(r, a);
 }
 
 /* NULL: the answer is in a. */
@@ -40,17 +37,10 @@ static struct sonde_profile *route_heap_take(const struct sonde_http_request *r,
 
 static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a)
 {
-    const struct sonde_format_ops *format = sonde_format_find("pprof-heap");
     const struct sonde_profile_filter all = { .kind = -1 };
     struct sonde_err err = { "" };
-    const int rc = format->write(p, &all, &a->body, &err);
-    if (rc) {
-        sonde_response_failed(a, rc, &err);
-        return;
-    }
-    a->content_type = format->content_type;
-    a->packed = 1;
-    a->filename = "heap.pb.gz";
+    const int rc = sonde_api_format(p, &all, "pprof-heap", "heap.pb.gz", a, &err);
+    if (rc) sonde_response_failed(a, rc, &err);
 }
 
 static void pprof_heap(const struct sonde_http_request *r, struct sonde_response *a)
@@ -90,8 +80,7 @@ static void answer_report(const struct sonde_profile *p, enum sonde_report_style
 static void admin_profile_memory(const struct sonde_http_request *r, struct sonde_response *a)
 {
     uint64_t limit = 0;
-    const char *type = sonde_http_param(r, "type");
-    const int kind = type ? sonde_sample_kind_find(type) : -1; /* what is in use, if anything is */
+    const int kind = sonde_http_kind(r); /* else what is in use, if anything is */
     const int style = route_heap_style_of(r->accept);
     const char *keep = sonde_http_param(r, "keep");
     a->vary_accept = 1;

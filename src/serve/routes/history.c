@@ -5,16 +5,14 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "present/flamegraph/flamegraph.h"
 #include "present/report/profile.h"
-#include "profile/format.h"
 #include "serve/api/history.h"
+#include "serve/api/session_report.h"
 #include "agent/continuous.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 500 };
-#define TIME_MAX 1e11
 #define RECENT_S 120.0 /* flush_seconds is less than that */
 
 /* What is kept, be it only in memory; NULL = nothing is. */
@@ -32,16 +30,11 @@ static int route_history_query_of(const struct sonde_http_request *r, struct son
 {
     uint64_t pid = 0;
     *out = (struct sonde_history_query){ .program = sonde_http_param(r, "process") };
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
+    if (!sonde_http_range(r, a, &out->from_s, &out->to_s) ||
         !sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) {
         return 0;
     }
     out->pid = (uint32_t)pid;
-    if (out->to_s > 0 && out->to_s < out->from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
-        return 0;
-    }
     if (r->agent->continuous || r->agent->store) return 1;
     sonde_response_error(a, 404, "this agent does not profile continuously");
     return 0;
@@ -67,21 +60,13 @@ static void route_history_list(const struct sonde_http_request *r, struct sonde_
 
 static int route_history_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
                                  const struct sonde_profile_filter *f, int html,
-                                 struct sonde_buf *out, struct sonde_err *err)
+                                 struct sonde_response *a, struct sonde_err *err)
 {
     char subtitle[160];
-    struct sonde_tree *tree;
     snprintf(subtitle, sizeof(subtitle), "%.60s, unix time %.0f to %.0f",
              sonde_profile_str(p, p->program), (double)p->start_ns * 1e-9,
              (double)p->end_ns * 1e-9);
-    struct sonde_flamegraph_options o = sonde_http_picture(r, html);
-    o.subtitle = subtitle;
-    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
-    int rc = sonde_tree_build(p, f, &t, &tree, err);
-    if (rc) return rc;
-    rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
-    sonde_tree_destroy(tree);
-    return rc ? sonde_err_memory(err) : 0;
+    return sonde_api_picture(r, p, f, &(struct sonde_api_picture){ NULL, subtitle, html }, a, err);
 }
 
 static int route_history_render(const struct sonde_http_request *r, const struct sonde_profile *p,
@@ -93,15 +78,9 @@ static int route_history_render(const struct sonde_http_request *r, const struct
         return sonde_profile_report(p, &o, &a->body, err);
     }
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
-        const int html = name[0] == 'h';
-        a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return route_history_picture(r, p, f, html, &a->body, err);
+        return route_history_picture(r, p, f, name[0] == 'h', a, err);
     }
-    const struct sonde_format_ops *format = sonde_format_find(name);
-    a->content_type = format->content_type;
-    a->packed = !strcmp(format->suffix, ".pb.gz");
-    if (a->packed) a->filename = "profile.pb.gz";
-    return format->write(p, f, &a->body, err);
+    return sonde_api_format(p, f, name, "profile.pb.gz", a, err);
 }
 
 /* How heaps stood is kept apart from what adds up over time. */
@@ -112,11 +91,11 @@ static int is_standing(const char *type)
 }
 
 static void route_history_answer(const struct sonde_http_request *r, const struct sonde_profile *p,
-                                 const char *type, struct sonde_response *a)
+                                 struct sonde_response *a)
 {
     const char *name = sonde_http_param(r, "format");
     struct sonde_err err = { "" };
-    const struct sonde_profile_filter f = { .kind = type ? sonde_sample_kind_find(type) : -1 };
+    const struct sonde_profile_filter f = { .kind = sonde_http_kind(r) };
     if (sonde_http_wants_run(r)) {
         sonde_response_run(a, p);
         return;
@@ -145,7 +124,7 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
         sonde_response_failed(a, rc, &err);
         return;
     }
-    route_history_answer(r, p, type, a);
+    route_history_answer(r, p, a);
     sonde_profile_destroy(p);
 }
 

@@ -16,7 +16,6 @@ enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
 #define METRIC_MAX 1e15
 #define HOUR_S 3600.0
 #define COLUMN_S 0.001 /* the shortest of a heat map */
-#define TIME_MAX 1e11 /* unix seconds */
 
 /* What a word stands for; fallback without one. */
 static int route_infer_word_of(const struct sonde_http_request *r, const char *name,
@@ -41,7 +40,6 @@ static struct sonde_api_past past_of(const struct sonde_http_request *r)
 static int parse_filters(const struct sonde_http_request *r, struct sonde_response *a,
                          struct sonde_requests_query *q)
 {
-    const char *trace = sonde_http_param(r, "trace");
     uint64_t pid = 0;
     *q = (struct sonde_requests_query){
         .model = sonde_http_param(r, "model"),
@@ -53,20 +51,11 @@ static int parse_filters(const struct sonde_http_request *r, struct sonde_respon
             r, "metric", sonde_request_metric_find, SONDE_METRIC_NONE),
     };
     if (!sonde_http_count(r, a, "pid", PID_MAX, &pid) ||
-        !sonde_http_number(r, a, "from", 0, TIME_MAX, &q->from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &q->to_s)) {
+        !sonde_http_range(r, a, &q->from_s, &q->to_s) ||
+        !sonde_http_trace(r, a, &q->trace_hi, &q->trace_lo)) {
         return 0;
     }
     q->pid = (uint32_t)pid;
-    if (q->to_s > 0 && q->to_s < q->from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
-        return 0;
-    }
-    if (trace && !sonde_trace_id_parse(trace, &q->trace_hi, &q->trace_lo)) {
-        sonde_response_error(a, 400, "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
-                             "digits, or a UUID", trace);
-        return 0;
-    }
     return 1;
 }
 

@@ -3,7 +3,6 @@
  * report. Both sample now, for the time that is asked for, what the agent watches. */
 #include <string.h>
 
-#include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
@@ -17,9 +16,8 @@ static struct sonde_profile *route_profile_take(const struct sonde_http_request 
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
-    if (!sonde_http_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
-    if (!r->agent->profiler) {
-        sonde_response_error(a, 404, "this agent takes no profiles");
+    if (!sonde_http_number(r, a, param, 0.1, SECONDS_MAX, &seconds) ||
+        !sonde_http_has_profiler(r, a)) {
         return NULL;
     }
     const int rc = sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &p, &err);
@@ -31,19 +29,14 @@ static struct sonde_profile *route_profile_take(const struct sonde_http_request 
 static void route_profile_answer(const struct sonde_profile *p, const char *name,
                                  struct sonde_response *a)
 {
-    const struct sonde_format_ops *format = sonde_format_find(name);
     const struct sonde_profile_filter all = { .kind = SONDE_SAMPLE_CPU };
     struct sonde_err err = { "" };
-    const int rc = format->write(p, &all, &a->body, &err);
+    const int rc = sonde_api_format(p, &all, name, "cpu.pb.gz", a, &err);
     if (rc == SONDE_ENOENT) {
         sonde_response_error(a, 404, "%s: nothing used the CPU in that time", err.text);
     } else if (rc) {
         sonde_response_failed(a, rc, &err);
     }
-    if (rc) return;
-    a->content_type = format->content_type;
-    a->packed = strcmp(format->name, "pprof") == 0;
-    if (a->packed) a->filename = "cpu.pb.gz";
 }
 
 static void pprof_profile(const struct sonde_http_request *r, struct sonde_response *a)

@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "present/report/profile.h"
-#include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"
 #include "serve/api/session_report.h"
@@ -25,8 +24,8 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
         *memory = 0;
         return r->agent->store;
     }
-    sonde_response_error(a, 404, "this agent keeps no profiles: it takes none (cpu.enabled) and has "
-                         "no store");
+    sonde_response_error(a, 404, "this agent keeps no profiles: it does not capture any and has no "
+                         "store");
     return NULL;
 }
 
@@ -99,9 +98,8 @@ static void route_profiles_list(const struct sonde_http_request *r, struct sonde
     struct route_profiles_listing l = { .name = sonde_http_param(r, "name"),
                          .kind = sonde_http_param(r, "kind"),
                          .program = sonde_http_param(r, "program"),
-                         .to_s = 1e11, .limit = LIMIT_DEFAULT, .out = &a->body };
-    if (!sonde_http_number(r, a, "from", 0, 1e11, &l.from_s) ||
-        !sonde_http_number(r, a, "to", 0, 1e11, &l.to_s) ||
+                         .to_s = SONDE_TIME_MAX_S, .limit = LIMIT_DEFAULT, .out = &a->body };
+    if (!sonde_http_range(r, a, &l.from_s, &l.to_s) ||
         !sonde_http_count(r, a, "limit", 100000, &l.limit)) {
         return;
     }
@@ -154,26 +152,12 @@ static int route_profiles_put_text(const struct sonde_profile *p, int kind, int 
     return sonde_profile_report(p, &o, &a->body, err);
 }
 
-static int put_format(const struct sonde_profile *p, const char *name, int kind,
-                      struct sonde_response *a, struct sonde_err *err)
-{
-    const struct sonde_format_ops *format = sonde_format_find(name);
-    const struct sonde_profile_filter f = { .kind = kind };
-    a->content_type = format->content_type;
-    const int rc = format->write(p, &f, &a->body, err);
-    if (rc) return rc;
-    a->packed = !strcmp(format->suffix, ".pb.gz");
-    if (a->packed) a->filename = "profile.pb.gz";
-    return 0;
-}
-
 /* In another form than that in which it is kept. */
 static void put_profile_as(const struct sonde_http_request *r, const struct sonde_store_found *f,
                            const struct sonde_profile *p, const char *format,
                            struct sonde_response *a)
 {
-    const char *type = sonde_http_param(r, "type");
-    const int kind = type ? sonde_sample_kind_find(type) : -1;
+    const int kind = sonde_http_kind(r);
     struct sonde_err err = { "" };
     int rc = 0;
     if (!strcmp(format, "json")) {
@@ -183,7 +167,8 @@ static void put_profile_as(const struct sonde_http_request *r, const struct sond
     } else if (!strcmp(format, "text") || !strcmp(format, "markdown")) {
         rc = route_profiles_put_text(p, kind, format[0] == 'm', a, &err);
     } else {
-        rc = put_format(p, format, kind, a, &err);
+        rc = sonde_api_format(p, &(struct sonde_profile_filter){ .kind = kind }, format,
+                              "profile.pb.gz", a, &err);
     }
     if (rc) sonde_response_failed(a, rc, &err);
 }

@@ -10,10 +10,8 @@
 
 #include "base/array.h"
 #include "base/json.h"
-#include "present/flamegraph/flamegraph.h"
 #include "present/report/profile.h"
 #include "present/report/requests.h"
-#include "profile/format.h"
 #include "agent/profiler_request.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
@@ -87,31 +85,22 @@ static int route_request_profile_put_json(const struct sonde_request_profile *r,
 static int route_request_profile_picture(const struct sonde_http_request *q,
                                          const struct sonde_request_profile *r,
                                          const struct sonde_profile_filter *f, int html,
-                                         struct sonde_buf *out, struct sonde_err *err)
+                                         struct sonde_response *a, struct sonde_err *err)
 {
     char subtitle[160], title[80];
-    struct sonde_tree *tree;
     snprintf(title, sizeof(title), "%s of one request",
              sonde_sample_kind_title((enum sonde_sample_kind)f->kind));
     snprintf(subtitle, sizeof(subtitle), "profile %016" PRIx64 ", %.3f s", r->request.id,
              (double)(r->ended_ns - r->request.arrived_ns) * 1e-9);
-    struct sonde_flamegraph_options o = sonde_http_picture(q, html);
-    o.title = title;
-    o.subtitle = subtitle;
-    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
-    int rc = sonde_tree_build(r->profile, f, &t, &tree, err);
-    if (rc) return rc;
-    rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
-    sonde_tree_destroy(tree);
-    return rc ? sonde_err_memory(err) : 0;
+    return sonde_api_picture(q, r->profile, f,
+                             &(struct sonde_api_picture){ title, subtitle, html }, a, err);
 }
 
 /* CPU unless it is asked for something else, or there are only allocations. */
 static int route_request_profile_kind_of(const struct sonde_http_request *q,
                                          const struct sonde_profile *p)
 {
-    const char *type = sonde_http_param(q, "type");
-    if (type) return sonde_sample_kind_find(type);
+    if (sonde_http_param(q, "type")) return sonde_http_kind(q);
     return !p->weights[SONDE_SAMPLE_CPU] && p->weights[SONDE_SAMPLE_ALLOC] ? SONDE_SAMPLE_ALLOC
                                                                            : SONDE_SAMPLE_CPU;
 }
@@ -121,16 +110,10 @@ static int route_request_profile_render(const struct sonde_http_request *q,
                                         const struct sonde_profile_filter *f,
                                         struct sonde_response *a, struct sonde_err *err)
 {
-    const struct sonde_format_ops *format = sonde_format_find(name);
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
-        const int html = name[0] == 'h';
-        a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return route_request_profile_picture(q, r, f, html, &a->body, err);
+        return route_request_profile_picture(q, r, f, name[0] == 'h', a, err);
     }
-    a->content_type = format->content_type;
-    a->packed = !strcmp(format->suffix, ".pb.gz");
-    if (a->packed) a->filename = "request.pb.gz";
-    return format->write(r->profile, f, &a->body, err);
+    return sonde_api_format(r->profile, f, name, "request.pb.gz", a, err);
 }
 
 static void route_request_profile_answer(const struct sonde_http_request *q,
@@ -159,10 +142,7 @@ static void route_request_profile_show(const struct sonde_http_request *q, struc
 {
     struct sonde_request_profile *r;
     struct sonde_err err = { "" };
-    if (!q->agent->profiler) {
-        sonde_response_error(a, 404, "this agent takes no profiles");
-        return;
-    }
+    if (!sonde_http_has_profiler(q, a)) return;
     const int rc = sonde_profiler_request_get(q->agent->profiler, id, &r, &err);
     if (rc) {
         sonde_response_failed(a, rc, &err);

@@ -9,21 +9,12 @@
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
-/* 1 if there are any; else the answer is in a. */
-static int have_sessions(const struct sonde_http_request *r, struct sonde_response *a)
-{
-    if (!r->agent->sessions) {
-        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
-    }
-    return r->agent->sessions != NULL;
-}
-
 /* 1 if *ask is what the body says. */
 static int read_body(const struct sonde_http_request *r, struct sonde_response *a, int is_start,
                      struct sonde_session_ask *ask)
 {
     struct sonde_err err = { "" };
-    if (!have_sessions(r, a)) return 0;
+    if (!sonde_http_has_sessions(r, a)) return 0;
     if (sonde_session_body(r->body, r->body_len, is_start, ask, &err) == 0) return 1;
     sonde_response_error(a, 400, "%s", err.text);
     return 0;
@@ -141,7 +132,7 @@ static void route_session_stop(const struct sonde_http_request *r, struct sonde_
 static void route_session_status(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
-    if (!have_sessions(r, a)) return;
+    if (!sonde_http_has_sessions(r, a)) return;
     const size_t count = sonde_sessions_running(r->agent->sessions, rows, SONDE_CAPTURES_MAX);
     const uint64_t last = sonde_sessions_last(r->agent->sessions);
     sonde_json_open(&a->body, '{');

@@ -28,11 +28,10 @@ static int route_session_look_choose(const struct sonde_http_request *r, struct 
     const char *name = sonde_http_param(r, "name");
     double seconds = 0;
     struct sonde_err err = { "" };
-    if (!r->agent->sessions) {
-        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
+    if (!sonde_http_has_sessions(r, a) ||
+        !sonde_http_number(r, a, "duration", 0.1, 3600, &seconds)) {
         return 0;
     }
-    if (!sonde_http_number(r, a, "duration", 0.1, 3600, &seconds)) return 0;
     int rc;
     if (!name && seconds > 0) {
         rc = route_session_look_take(r, seconds, out, &err);
@@ -46,19 +45,13 @@ static int route_session_look_choose(const struct sonde_http_request *r, struct 
     return !rc;
 }
 
-static int route_session_look_kind_of(const struct sonde_http_request *r)
-{
-    const char *type = sonde_http_param(r, "type");
-    return type ? sonde_sample_kind_find(type) : -1;
-}
-
 static void route_session_look_flamegraph(const struct sonde_http_request *r,
                                           struct sonde_response *a)
 {
     struct sonde_session_found f;
     const char *format = sonde_http_param(r, "format");
     if (!route_session_look_choose(r, a, &f)) return;
-    sonde_session_picture(r, f.profile, route_session_look_kind_of(r), f.label,
+    sonde_session_picture(r, f.profile, sonde_http_kind(r), f.label,
                           format && !strcmp(format, "html"), a);
     sonde_profile_destroy(f.profile);
 }
@@ -130,10 +123,7 @@ static void route_session_look_compare(const struct sonde_http_request *r, struc
     struct sonde_session_range x[2] = { { .from_ns = 0 }, { .from_ns = 0 } };
     struct sonde_err err = { "" };
     const char *format = sonde_http_param(r, "format");
-    if (!r->agent->sessions) {
-        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
-        return;
-    }
+    if (!sonde_http_has_sessions(r, a)) return;
     int rc = route_session_look_side(r, sonde_http_param(r, "a"), &x[0], &err);
     if (!rc) rc = route_session_look_side(r, sonde_http_param(r, "b"), &x[1], &err);
     if (rc) {
@@ -145,7 +135,7 @@ static void route_session_look_compare(const struct sonde_http_request *r, struc
                                                 .label = x[i].found.label,
                                                 .from_ns = x[i].from_ns, .to_ns = x[i].to_ns };
         }
-        sonde_session_compare(r, &s[0], &s[1], route_session_look_kind_of(r),
+        sonde_session_compare(r, &s[0], &s[1], sonde_http_kind(r),
                               format ? format : "json", a);
     }
     for (int i = 0; i < 2; i++) sonde_profile_destroy(x[i].found.profile);

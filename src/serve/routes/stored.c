@@ -6,7 +6,6 @@
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 100000 };
-#define TIME_MAX 1e11 /* unix seconds */
 
 /* 1, or 0 with a 404 in a. s: where it would be, NULL = nowhere. */
 static int has_store(const struct sonde_store *s, struct sonde_response *a)
@@ -39,14 +38,9 @@ static void route_stored_findings(const struct sonde_http_request *r, struct son
     uint64_t run_id = 0, limit = LIMIT_DEFAULT;
     struct sonde_store *s = sonde_http_history(r);
     if (!has_store(s, a) ||
-        !sonde_http_number(r, a, "from", 0, TIME_MAX, &q.range.from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &q.range.to_s) ||
+        !sonde_http_range(r, a, &q.range.from_s, &q.range.to_s) ||
         !sonde_http_count(r, a, "run", UINT32_MAX, &run_id) ||
         !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
-        return;
-    }
-    if (q.range.to_s > 0 && q.range.to_s < q.range.from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
         return;
     }
     q.severity = severity ? sonde_severity_find(severity) : 0;
