@@ -210,35 +210,35 @@ static void route_events_put(struct sonde_buf *out, const struct route_events_ev
     sonde_json_close(out, '}');
 }
 
-static void events_list(const struct sonde_http_request *r, struct sonde_response *a)
+static void events_list(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct events all = { .kinds = sonde_http_param(r, "kind") };
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
-    if (!sonde_http_range(r, a, &all.from_s, &all.to_s) ||
-        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
+    if (!sonde_http_range(r, answer, &all.from_s, &all.to_s) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     const int rc = route_events_gather(r, &all, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
     } else {
         if (all.count) qsort(all.list, all.count, sizeof(all.list[0]), newest_first);
-        sonde_buf_putc(&a->body, '{');
-        sonde_json_time(&a->body, "time", sonde_clock_s(CLOCK_REALTIME));
-        sonde_json_u64(&a->body, "total", all.count);
-        sonde_json_key_open(&a->body, "events", '[');
+        sonde_buf_putc(&answer->body, '{');
+        sonde_json_time(&answer->body, "time", sonde_clock_s(CLOCK_REALTIME));
+        sonde_json_u64(&answer->body, "total", all.count);
+        sonde_json_key_open(&answer->body, "events", '[');
         for (size_t i = 0; i < all.count && i < limit; i++) {
-            route_events_put(&a->body, &all.list[i]);
+            route_events_put(&answer->body, &all.list[i]);
         }
-        sonde_buf_puts(&a->body, "]}\n");
+        sonde_buf_puts(&answer->body, "]}\n");
     }
     events_release(&all);
 }
 
 /* ---- Marks --------------------------------------------------------------------------------------- */
 
-static void mark_add(const struct sonde_http_request *r, struct sonde_response *a)
+static void mark_add(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     char text[SONDE_MARK_TEXT_MAX + 1];
     struct sonde_mark mark;
@@ -247,35 +247,35 @@ static void mark_add(const struct sonde_http_request *r, struct sonde_response *
     int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark, text, &err);
     if (!rc) rc = sonde_marks_add(r->agent->marks, &mark, &id, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
     char name[24];
     snprintf(name, sizeof(name), "%llu", (unsigned long long)id);
-    a->status = 201;
-    sonde_buf_putc(&a->body, '{');
-    sonde_json_str(&a->body, "id", name);
-    sonde_json_time(&a->body, "time", mark.time_s);
-    sonde_json_time(&a->body, "end", mark.end_s);
-    sonde_buf_puts(&a->body, "}\n");
+    answer->status = 201;
+    sonde_buf_putc(&answer->body, '{');
+    sonde_json_str(&answer->body, "id", name);
+    sonde_json_time(&answer->body, "time", mark.time_s);
+    sonde_json_time(&answer->body, "end", mark.end_s);
+    sonde_buf_puts(&answer->body, "}\n");
 }
 
-static void mark_delete(const struct sonde_http_request *r, struct sonde_response *a)
+static void mark_delete(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
     char *end = NULL;
     const unsigned long long id = strtoull(r->name, &end, 10);
     if (r->name[0] < '0' || r->name[0] > '9' || *end) {
-        sonde_response_error(a, 400, "\"%.100s\" is not the number of a mark; /api/events lists them",
-                             r->name);
+        sonde_response_error(
+            answer, 400, "\"%.100s\" is not the number of a mark; /api/events lists them", r->name);
         return;
     }
     const int rc = sonde_marks_delete(r->agent->marks, id, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    sonde_buf_printf(&a->body, "{\"deleted\":\"%llu\"}\n", id);
+    sonde_buf_printf(&answer->body, "{\"deleted\":\"%llu\"}\n", id);
 }
 
 extern const struct sonde_route sonde_route_api_events, sonde_route_api_marks,
