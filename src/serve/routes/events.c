@@ -11,7 +11,9 @@
 
 #include "infer/tracker.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "agent/marks.h"
 #include "serve/http/route.h"
@@ -55,15 +57,9 @@ static void event_add(struct events *all, const struct route_events_event *e)
         !kind_wanted(all, e->kind) || all->count == GATHERED_MAX || all->failed) {
         return;
     }
-    if (all->count == all->cap) {
-        const size_t cap = all->cap ? all->cap * 2 : 64;
-        struct route_events_event *list = sonde__realloc(all->list, cap * sizeof(*list));
-        if (!list) {
-            all->failed = 1;
-            return;
-        }
-        all->list = list;
-        all->cap = cap;
+    if (SONDE_ARRAY_ROOM(all->list, all->count, all->cap)) {
+        all->failed = 1;
+        return;
     }
     struct route_events_event copy = *e;
     copy.text = sonde__strdup(e->text);
@@ -192,7 +188,7 @@ static int route_events_gather(const struct sonde_http_request *r, struct events
 static int newest_first(const void *a, const void *b)
 {
     const struct route_events_event *x = a, *y = b;
-    return x->time_s > y->time_s ? -1 : x->time_s < y->time_s;
+    return SONDE_CMP(y->time_s, x->time_s);
 }
 
 static void route_events_put(struct sonde_buf *out, const struct route_events_event *e)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "profile/tree/frame.h"
 #include "serve/api/flame.h"
@@ -166,8 +167,7 @@ static int route_flame_time_by_time(const void *a, const void *b, void *arg)
     const struct sonde_profile *p = arg;
     const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
     const uint64_t x = p->samples[i].time_ns, y = p->samples[k].time_ns;
-    if (x != y) return x < y ? -1 : 1;
-    return i < k ? -1 : i > k;
+    return x != y ? SONDE_CMP(x, y) : SONDE_CMP(i, k);
 }
 
 /* Of too many every so manieth, from the first to the last. */

@@ -11,9 +11,10 @@
 
 enum { REFUSALS_SHOWN = 20 };
 
-/* "starting", "ok" or "stale"; *age of the last tick, NaN before the first. Lock held. */
+/* "starting", "ok" or "stale"; *age of the last tick, NaN before the first. */
 static const char *collector_state(const struct sonde_model *m, double *age)
 {
+    sonde_assert_held(&m->lock);
     *age = NAN;
     if (m->tick == 0) return "starting";
     *age = fmax(0, sonde_clock_s(CLOCK_REALTIME) - m->now_s);
