@@ -31,4 +31,7 @@ int sonde_err_set(struct sonde_err *e, int code, const char *format, ...)
     return code;
 }
 
-int sonde_err_memory(struct sonde_err *e) { return sonde_err_set(e, SONDE_ENOMEM, "out of memory"); }
+int sonde_err_memory(struct sonde_err *e)
+{
+    return sonde_err_set(e, SONDE_ENOMEM, "out of memory");
+}

@@ -1,14 +1,8 @@
 /* trace_id.c - see trace_id.h. */
 #include "base/trace_id.h"
 
+#include "base/hex.h"
 #include <string.h>
-
-static int trace_id_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 int sonde_trace_id_parse(const char *text, uint64_t *hi, uint64_t *lo)
 {
@@ -21,7 +15,7 @@ int sonde_trace_id_parse(const char *text, uint64_t *hi, uint64_t *lo)
             if (text[i] != '-') return 0;
             continue;
         }
-        const int digit = trace_id_hex_digit(text[i]);
+        const int digit = sonde_hex_digit(text[i]);
         if (digit < 0) return 0;
         word[digits / 16] = word[digits / 16] << 4 | (uint64_t)digit;
         digits++;

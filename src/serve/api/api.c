@@ -28,6 +28,7 @@ static void put_family_head(struct sonde_buf *out, const struct sonde_model_fami
 void sonde_api_series(const struct sonde_model *m, const struct sonde_filter *f, size_t limit,
                       struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     size_t shown = 0;
     if (!limit) limit = SERIES_DEFAULT;
     sonde_buf_putc(out, '{');
@@ -131,6 +132,7 @@ static int series_passes(const struct sonde_api_query *q, const struct sonde_mod
 void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *q,
                      struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     const size_t limit = q->limit ? q->limit : SERIES_DEFAULT;
     const double window_s = q->window_s > 0 ? q->window_s : WINDOW_DEFAULT_S;
     size_t total = 0;
@@ -171,6 +173,7 @@ static double api_probed(const struct sonde_model *m, const char *name,
 
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     static const char *const drops[] = {
 #define SONDE__X(name, text) #name,
         SONDE__DROPS(SONDE__X)
@@ -268,6 +271,7 @@ int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_mo
 void sonde_api_spans(const struct sonde_model *m, const struct sonde_api_spans *q,
                      struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     const size_t limit = q->limit ? q->limit : SONDE_API_SPANS_DEFAULT;
     size_t put = 0;
     sonde_buf_putc(out, '{');

@@ -6,6 +6,7 @@
 
 int sonde_api_engine(const struct sonde_model *m, struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     struct sonde_engine *e;
     const int rc = sonde_engine_of_model(m, &e);
     if (rc) return rc;

@@ -5,11 +5,11 @@
 
 #include "base/array.h"
 
-static int request_filters_add_name(struct sonde_filters *f, struct sonde_response *a,
+static int request_filters_add_name(struct sonde_filters *f, struct sonde_response *answer,
                                     const char *name, size_t *names)
 {
     if (*names == SONDE_FILTER_NAMES_MAX) {
-        sonde_response_error(a, 400, "parameter name: more than %d", SONDE_FILTER_NAMES_MAX);
+        sonde_response_error(answer, 400, "parameter name: more than %d", SONDE_FILTER_NAMES_MAX);
         return 0;
     }
     f->filter[(*names)++].name = name;
@@ -17,18 +17,18 @@ static int request_filters_add_name(struct sonde_filters *f, struct sonde_respon
     return 1;
 }
 
-static int request_filters_add_label(struct sonde_filters *f, struct sonde_response *a,
+static int request_filters_add_label(struct sonde_filters *f, struct sonde_response *answer,
                                      const char *text)
 {
     const char *colon = strchr(text, ':');
     const size_t n = f->filter[0].label_count;
     const size_t len = colon ? (size_t)(colon - text) : 0;
     if (len == 0 || len > SONDE_NAME_MAX) {
-        sonde_response_error(a, 400, "parameter label: \"%.100s\" is not NAME:GLOB", text);
+        sonde_response_error(answer, 400, "parameter label: \"%.100s\" is not NAME:GLOB", text);
         return 0;
     }
     if (n == SONDE_COUNT(f->labels)) {
-        sonde_response_error(a, 400, "parameter label: more than %zu", n);
+        sonde_response_error(answer, 400, "parameter label: more than %zu", n);
         return 0;
     }
     memcpy(f->labels[n], text, len);
@@ -38,7 +38,7 @@ static int request_filters_add_label(struct sonde_filters *f, struct sonde_respo
     return 1;
 }
 
-int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *a,
+int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *answer,
                           struct sonde_filters *f)
 {
     *f = (struct sonde_filters){ .count = 1 };
@@ -48,9 +48,9 @@ int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response
     for (size_t i = 0; i < r->param_count; i++) {
         const char *name = r->params[i].name, *value = r->params[i].value;
         if (strcmp(name, "name") == 0) {
-            if (!request_filters_add_name(f, a, value, &names)) return 0;
+            if (!request_filters_add_name(f, answer, value, &names)) return 0;
         } else if (strcmp(name, "label") == 0) {
-            if (!request_filters_add_label(f, a, value)) return 0;
+            if (!request_filters_add_label(f, answer, value)) return 0;
         } else if (strcmp(name, "source") == 0) {
             first->source = value;
         } else if (strcmp(name, "process") == 0) {
@@ -59,7 +59,7 @@ int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response
             first->type = value;
         }
     }
-    if (!sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) return 0;
+    if (!sonde_http_count(r, answer, "pid", UINT32_MAX, &pid)) return 0;
     first->pid = (uint32_t)pid;
     return 1;
 }

@@ -15,8 +15,8 @@ struct sonde_filters {
     char labels[4][SONDE_NAME_MAX + 1]; /* names of label=k:v */
 };
 
-/* 1, or 0 with the 400 in a. */
-int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *a,
+/* 1, or 0 with the 400 in answer. */
+int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *answer,
                           struct sonde_filters *f);
 
 #endif

@@ -56,8 +56,8 @@ struct sonde_api_flame_query {
     int empty;                 /* an answer without frames where there is nothing, not an error */
 };
 
-/* 1, or the answer is in a. Release in any case. */
-int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_response *a,
+/* 1, or the error is in answer. Release in any case. */
+int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_response *answer,
                          struct sonde_api_flame_query *out);
 void sonde_api_flame_release(struct sonde_api_flame_query *q);
 

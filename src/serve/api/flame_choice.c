@@ -14,6 +14,7 @@
 #include "present/units.h"
 #include "profile/thin.h"
 #include "serve/api/flame_private.h"
+#include "serve/api/requests.h"
 #include "sonde/sonde.h"
 
 #define LONG_S 600.0  /* requests that arrived so long before, or end so long after, are looked at */
@@ -75,15 +76,6 @@ static int add_stored(const struct sonde_infer_request *r, void *arg)
     return api_flame_choice_add(arg, r);
 }
 
-static int api_flame_choice_by_id(const void *a, const void *b)
-{
-    const struct sonde_infer_request *x = *(const struct sonde_infer_request *const *)a;
-    const struct sonde_infer_request *y = *(const struct sonde_infer_request *const *)b;
-    if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
-    return x->source < y->source ? -1 : x->source > y->source;
-}
-
 static int from_store(const struct sonde_http_request *r, struct gathering *g, struct sonde_err *err)
 {
     const struct sonde_store_range range = { .from_s = fmax(g->from_s - LONG_S, 0),
@@ -107,7 +99,7 @@ static int from_store(const struct sonde_http_request *r, struct gathering *g, s
 static void add_new(struct gathering *g, const struct sonde_infer_request *r)
 {
     if (g->sorted_count &&
-        bsearch(&r, g->sorted, g->sorted_count, sizeof(*g->sorted), api_flame_choice_by_id)) {
+        bsearch(&r, g->sorted, g->sorted_count, sizeof(*g->sorted), sonde_api_request_cmp_at)) {
         return;
     }
     api_flame_choice_add(g, r);
@@ -129,7 +121,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
         copies[i] = stored->requests[i];
         g->sorted[g->sorted_count++] = &copies[i];
     }
-    if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), api_flame_choice_by_id);
+    if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), sonde_api_request_cmp_at);
     sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const double now_s = sonde_clock_s(CLOCK_REALTIME);

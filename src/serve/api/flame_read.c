@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hex.h"
 #include "serve/api/flame_private.h"
 #include "sonde/sonde.h"
 
-#define TIME_MAX 1e11
 #define RANGE_DEFAULT_S 60.0
 #define METRIC_MAX 1e15
 
@@ -27,26 +27,14 @@ static const char *api_flame_read_text_of(const struct sonde_http_request *r, co
 
 /* ---- Focus ------------------------------------------------------------------------------------- */
 
-static int api_flame_read_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* "%3B" and "%25" in a name; anything that is not such a code stays. */
 static void api_flame_read_decode(char *text)
 {
     char *to = text;
     for (const char *s = text; *s; s++) {
-        const int high = *s == '%' ? api_flame_read_hex_digit(s[1]) : -1;
-        const int low = high >= 0 ? api_flame_read_hex_digit(s[2]) : -1;
-        if (low < 0 || !(high | low)) {
-            *to++ = *s;
-            continue;
-        }
-        *to++ = (char)(high << 4 | low);
-        s += 2;
+        const int byte = sonde_hex_escape(s);
+        *to++ = byte > 0 ? (char)byte : *s;
+        if (byte > 0) s += 2;
     }
     *to = '\0';
 }
@@ -71,7 +59,7 @@ static int read_focus(const char *text, struct sonde_api_flame_query *out)
 
 /* ---- Sides ------------------------------------------------------------------------------------- */
 
-static int read_choice(const struct sonde_http_request *r, struct sonde_response *a,
+static int read_choice(const struct sonde_http_request *r, struct sonde_response *answer,
                        struct sonde_api_flame_side *out)
 {
     const char *metric = api_flame_read_text_of(r, "metric");
@@ -86,21 +74,22 @@ static int read_choice(const struct sonde_http_request *r, struct sonde_response
     out->route = api_flame_read_text_of(r, "route");
     out->workers = is_set(r, "workers", 0);
     if (metric) out->metric = (enum sonde_request_metric)sonde_request_metric_find(metric);
-    if (!sonde_http_number(r, a, "min", 0, METRIC_MAX, &out->min) ||
-        !sonde_http_number(r, a, "max", 0, METRIC_MAX, &out->max)) {
+    if (!sonde_http_number(r, answer, "min", 0, METRIC_MAX, &out->min) ||
+        !sonde_http_number(r, answer, "max", 0, METRIC_MAX, &out->max)) {
         return 0;
     }
     if (!metric && (out->min > 0 || out->max > 0)) out->metric = SONDE_METRIC_TOTAL;
     if (!!out->request + !!out->slowest + (out->metric != SONDE_METRIC_NONE) > 1) {
-        sonde_response_error(a, 400, "one of request, slowest and metric, not several");
+        sonde_response_error(answer, 400, "one of request, slowest and metric, not several");
         return 0;
     }
     if (out->slowest && sonde_select_slowest(out->slowest, &unused, &err) != 0) {
-        sonde_response_error(a, 400, "parameter slowest: %s", err.text);
+        sonde_response_error(answer, 400, "parameter slowest: %s", err.text);
         return 0;
     }
     if (out->live && (out->thread || out->span || flame_asks_choice(out))) {
-        sonde_response_error(a, 400, "heaps as they are now have no threads, phases or requests: "
+        sonde_response_error(answer, 400,
+                             "heaps as they are now have no threads, phases or requests: "
                              "leave out live to look at what was allocated over time (type=alloc)");
         return 0;
     }
@@ -108,8 +97,9 @@ static int read_choice(const struct sonde_http_request *r, struct sonde_response
 }
 
 /* A range that ends now, or a while after it begins if that is later, unless it says otherwise.
- * 0: the answer is in a. */
-static int complete_range(struct sonde_response *a, const char *to, struct sonde_api_flame_side *out)
+ * 0: the error is in answer. */
+static int complete_range(struct sonde_response *answer, const char *to,
+                          struct sonde_api_flame_side *out)
 {
     out->no_range = !(out->from_s > 0) && !(out->to_s > 0);
     if (!out->profile && !out->live) {
@@ -120,48 +110,50 @@ static int complete_range(struct sonde_response *a, const char *to, struct sonde
         if (!(out->from_s > 0)) out->from_s = fmax(0, out->to_s - RANGE_DEFAULT_S);
     }
     if (!(out->to_s > 0) || out->to_s > out->from_s) return 1;
-    sonde_response_error(a, 400, "parameter %s: it is not after the other", to);
+    sonde_response_error(answer, 400, "parameter %s: it is not after the other", to);
     return 0;
 }
 
-static int read_side(const struct sonde_http_request *r, struct sonde_response *a,
+static int read_side(const struct sonde_http_request *r, struct sonde_response *answer,
                      struct sonde_api_flame_side *out)
 {
     uint64_t pid = 0;
     *out = (struct sonde_api_flame_side){ .profile = api_flame_read_text_of(r, "profile"),
                                           .process = api_flame_read_text_of(r, "process"),
                                           .live = is_set(r, "live", 0) };
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
-        !sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) {
+    if (!sonde_http_number(r, answer, "from", 0, SONDE_TIME_MAX_S, &out->from_s) ||
+        !sonde_http_number(r, answer, "to", 0, SONDE_TIME_MAX_S, &out->to_s) ||
+        !sonde_http_count(r, answer, "pid", UINT32_MAX, &pid)) {
         return 0;
     }
     out->pid = (uint32_t)pid;
     if (out->live && out->profile) {
-        sonde_response_error(a, 400, "a kept profile or heaps as they are now, not both: leave out "
+        sonde_response_error(answer, 400,
+                             "a kept profile or heaps as they are now, not both: leave out "
                              "profile or live");
         return 0;
     }
-    return complete_range(a, "to", out) && read_choice(r, a, out);
+    return complete_range(answer, "to", out) && read_choice(r, answer, out);
 }
 
 /* What it is compared with: another time or profile, of the same phase, thread and so on; or the
  * other requests. */
-static int read_base(const struct sonde_http_request *r, struct sonde_response *a,
+static int read_base(const struct sonde_http_request *r, struct sonde_response *answer,
                      struct sonde_api_flame_query *out)
 {
     struct sonde_api_flame_side *base = &out->base;
     double from_s = 0, to_s = 0;
     const char *profile = api_flame_read_text_of(r, "base_profile");
     const int rest = api_flame_read_text_of(r, "base") != NULL;
-    if (!sonde_http_number(r, a, "base_from", 0, TIME_MAX, &from_s) ||
-        !sonde_http_number(r, a, "base_to", 0, TIME_MAX, &to_s)) {
+    if (!sonde_http_number(r, answer, "base_from", 0, SONDE_TIME_MAX_S, &from_s) ||
+        !sonde_http_number(r, answer, "base_to", 0, SONDE_TIME_MAX_S, &to_s)) {
         return 0;
     }
     out->has_base = rest || profile || from_s > 0 || to_s > 0;
     if (!out->has_base) return 1;
     if (rest && (profile || from_s > 0 || to_s > 0)) {
-        sonde_response_error(a, 400, "compared with the rest or with another time or profile, not "
+        sonde_response_error(answer, 400,
+                             "compared with the rest or with another time or profile, not "
                              "both: leave out base");
         return 0;
     }
@@ -169,7 +161,8 @@ static int read_base(const struct sonde_http_request *r, struct sonde_response *
     if (rest) {
         base->rest = 1;
         if (flame_asks_requests(base)) return 1;
-        sonde_response_error(a, 400, "parameter base: rest is that of chosen requests; add request, "
+        sonde_response_error(answer, 400,
+                             "parameter base: rest is that of chosen requests; add request, "
                              "slowest, metric, model or route");
         return 0;
     }
@@ -179,10 +172,10 @@ static int read_base(const struct sonde_http_request *r, struct sonde_response *
     base->to_s = to_s;
     base->request = base->slowest = NULL;
     base->metric = SONDE_METRIC_NONE;
-    return complete_range(a, "base_to", base);
+    return complete_range(answer, "base_to", base);
 }
 
-int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_response *a,
+int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_response *answer,
                          struct sonde_api_flame_query *out)
 {
     uint64_t nodes = SONDE_API_FLAME_NODES_DEFAULT;
@@ -192,12 +185,12 @@ int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_respon
                                            .invert = is_set(r, "invert", 0),
                                            .empty = is_set(r, "empty", 0),
                                            .kind = type ? sonde_sample_kind_find(type) : -1 };
-    if (!read_side(r, a, &out->side) || !read_base(r, a, out) ||
-        !sonde_http_count(r, a, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {
+    if (!read_side(r, answer, &out->side) || !read_base(r, answer, out) ||
+        !sonde_http_count(r, answer, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {
         return 0;
     }
     if (read_focus(api_flame_read_text_of(r, "focus"), out) != 0) {
-        sonde_response_failed(a, SONDE_ENOMEM, NULL);
+        sonde_response_failed(answer, SONDE_ENOMEM, NULL);
         return 0;
     }
     out->nodes = (uint32_t)nodes;

@@ -127,7 +127,7 @@ static int take_heaps(const struct flame_making *m, struct sonde_api_flame_sourc
                       struct sonde_err *err)
 {
     if (!m->r->agent->profiler) {
-        return sonde_err_set(err, SONDE_ENOENT, "this agent takes no profiles");
+        return sonde_err_set(err, SONDE_ENOENT, "this agent does not capture profiles");
     }
     const int rc = sonde_profiler_heap(m->r->agent->profiler, m->side->pid, 0, &out->profile, err);
     if (rc) return rc;

@@ -6,6 +6,7 @@
 #include "infer/tracker.h"
 #include "model/window.h"
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "present/report/requests.h"
 #include "serve/api/api.h"
@@ -137,12 +138,6 @@ static double api_infer_rate_of(const struct sonde_model *m, const struct sonde_
     return w.rate;
 }
 
-static int api_infer_upwards(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Tokens a second as users saw them: of the group's requests that ended in the window. */
 static void api_infer_put_user_rate(const struct sonde_model *m,
                                     const struct sonde_infer_tracker *x,
@@ -167,7 +162,7 @@ static void api_infer_put_user_rate(const struct sonde_model *m,
         rates[n++] = r->tokens_per_s;
         sum += r->tokens_per_s;
     }
-    qsort(rates, n, sizeof(*rates), api_infer_upwards);
+    qsort(rates, n, sizeof(*rates), sonde_cmp_double);
     sonde_json_key_open(out, "user_tokens_per_s", '{');
     sonde_json_u64(out, "count", n);
     sonde_json_num(out, "avg", n ? sum / (double)n : NAN);
@@ -233,6 +228,7 @@ static void api_infer_put_invalid(const struct sonde_infer_tracker *x, struct so
 
 void sonde_api_inference(const struct sonde_model *m, double window_s, struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!(window_s > 0)) window_s = WINDOW_DEFAULT_S;
     sonde_buf_putc(out, '{');

@@ -55,6 +55,7 @@ static void api_points_put_series(const struct sonde_model_series *s,
 int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *q, double step_s,
                      struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     if (m->tick < 2) return 0;
     const double before_s = floor(sonde_model_tick_end(m, 1) / step_s) * step_s;
     if (!(m->now_s >= before_s + step_s)) return 0;

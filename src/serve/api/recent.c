@@ -6,6 +6,7 @@
  * behind for good; so the thread that lets go of things also has it returned. */
 #include "serve/api/recent.h"
 
+#include <assert.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <string.h>
@@ -55,10 +56,11 @@ int sonde_recent_create(size_t bytes_max, double keep_s, struct sonde_recent **o
     return 0;
 }
 
-/* ---- Letting go (lock held, but for what is destroyed) ------------------------------------------ */
+/* ---- Letting go: of the list under the lock, of things without ---------------------------------- */
 
 static void unlink_thing(struct sonde_recent *r, struct sonde_recent_thing *t)
 {
+    sonde_assert_held(&r->lock);
     struct sonde_recent_thing **at = &r->list;
     while (*at && *at != t) at = &(*at)->next;
     if (*at) *at = t->next;
@@ -67,6 +69,8 @@ static void unlink_thing(struct sonde_recent *r, struct sonde_recent_thing *t)
 
 static void destroy_thing(struct sonde_recent_thing *t)
 {
+    assert(!t->users);
+    sonde_assert_not_held(&t->owner->lock);
     if (t->thing) t->destroy(t->thing);
     sonde__free(t);
 }
@@ -95,6 +99,7 @@ static void destroy_all(struct sonde_recent_thing *dead)
 /* Too much, or for too long: what nobody has. */
 static void recent_tidy(struct sonde_recent *r, uint64_t now_ns, struct sonde_recent_thing **dead)
 {
+    sonde_assert_held(&r->lock);
     size_t bytes = 0;
     int idle = 0;
     struct sonde_recent_thing *next;
@@ -176,10 +181,11 @@ void sonde_recent_destroy(struct sonde_recent *r)
 
 /* ---- Taking ------------------------------------------------------------------------------------- */
 
-/* Lock held: the one of that name that may be used, once it is made; NULL = there is none. */
+/* The one of that name that may be used, once it is made; NULL = there is none. */
 static struct sonde_recent_thing *recent_find(struct sonde_recent *r, const char *name,
                                               double fresh_s, struct sonde_recent_thing **dead)
 {
+    sonde_assert_held(&r->lock);
     for (;;) {
         struct sonde_recent_thing *t = r->list;
         while (t && strcmp(t->name, name) != 0) t = t->next;
@@ -249,7 +255,11 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
     return rc;
 }
 
-void *sonde_recent_get(const struct sonde_recent_thing *t) { return t->thing; }
+void *sonde_recent_get(const struct sonde_recent_thing *t)
+{
+    assert(t->users > 0);
+    return t->thing;
+}
 
 void sonde_recent_give(struct sonde_recent_thing *t)
 {
@@ -257,6 +267,7 @@ void sonde_recent_give(struct sonde_recent_thing *t)
     struct sonde_recent *r = t->owner;
     struct sonde_recent_thing *dead = NULL;
     sonde_lock(&r->lock);
+    assert(t->users > 0 && t->state != MAKING);
     t->used_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     if (!--t->users && t->state == LET_GO) dead = t;
     else recent_tidy(r, t->used_ns, &dead);

@@ -11,6 +11,7 @@
 #include "analyze/shared.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "profile/profile.h"
 #include "serve/api/api.h"
@@ -20,7 +21,7 @@
 enum { SHARED_MAX = 100, /* of each list */ KEPT_LEAST = 1000, LIMIT_DEFAULT = 100 };
 #define COPIES_BYTES_MAX ((size_t)256 << 20)
 
-/* ---- In the model (read lock held) ------------------------------------------------------------- */
+/* ---- In the model, whose lock is held ---------------------------------------------------------- */
 
 /* All that are known, those that run first: pointers to them, and those that run by value. */
 struct all {
@@ -65,6 +66,7 @@ static void api_requests_put(const struct sonde_requests_query *q,
 void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,
                         struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     struct all a;
     if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
     size_t total = 0;
@@ -80,6 +82,7 @@ void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests
 
 int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     struct all a;
     if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
     size_t i = 0;
@@ -154,6 +157,7 @@ static void put_shared(struct sonde_buf *out, const struct sonde_infer_request *
 
 int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_buf *out)
 {
+    sonde_assert_held(&m->lock);
     struct all a;
     struct sonde_shared s = { 0 };
     size_t at = 0;
@@ -228,12 +232,11 @@ static int api_requests_sift(struct sifting *s)
     return rc;
 }
 
-static int api_requests_by_id(const void *a, const void *b)
+int sonde_api_request_cmp(const void *a, const void *b)
 {
     const struct sonde_infer_request *x = a, *y = b;
-    if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
-    return x->source < y->source ? -1 : x->source > y->source;
+    if (x->id != y->id) return SONDE_CMP(x->id, y->id);
+    return x->pid != y->pid ? SONDE_CMP(x->pid, y->pid) : SONDE_CMP(x->source, y->source);
 }
 
 /* Copies those that run and pass, before the store is read: one that ends meanwhile is then in both,
@@ -251,7 +254,7 @@ static int take_running(struct sifting *s, struct sonde_model *m)
     all_release(&a);
     struct sonde_infer_run *run = s->running->infer;
     if (rc || !run) return rc;
-    qsort(run->requests, run->request_count, sizeof(*run->requests), api_requests_by_id);
+    qsort(run->requests, run->request_count, sizeof(*run->requests), sonde_api_request_cmp);
     s->ended = sonde__calloc(run->request_count + 1, 1);
     return s->ended ? 0 : SONDE_ENOMEM;
 }
@@ -260,8 +263,8 @@ static void note_ended(struct sifting *s, const struct sonde_infer_request *r)
 {
     const struct sonde_infer_run *run = s->running->infer;
     if (!run || !run->request_count) return;
-    const struct sonde_infer_request *f =
-        bsearch(r, run->requests, run->request_count, sizeof(*run->requests), api_requests_by_id);
+    const struct sonde_infer_request *f = bsearch(r, run->requests, run->request_count,
+                                                  sizeof(*run->requests), sonde_api_request_cmp);
     if (f) s->ended[f - run->requests] = 1;
 }
 
@@ -284,27 +287,30 @@ static int api_requests_take(const struct sonde_infer_request *r, void *arg)
 
 /* ---- Of the store: as JSON ---------------------------------------------------------------------- */
 
-static int by_id_at(const void *a, const void *b)
+int sonde_api_request_cmp_at(const void *a, const void *b)
 {
-    return api_requests_by_id(*(const struct sonde_infer_request *const *)a,
-                              *(const struct sonde_infer_request *const *)b);
+    return sonde_api_request_cmp(*(const struct sonde_infer_request *const *)a,
+                                 *(const struct sonde_infer_request *const *)b);
 }
 
 /* Timelines that the store has not kept and the model still has: copies of those requests go to p,
- * and list to them. Read lock held. */
+ * and list to them. */
 static void find_timelines(const struct sonde_model *m, const struct sonde_infer_request **list,
                            size_t n, struct sonde_profile *p)
 {
+    sonde_assert_held(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const size_t done = x ? sonde_infer_done_count(x) : 0;
     const struct sonde_infer_request **known = done ? sonde__calloc(done, sizeof(*known)) : NULL;
     size_t *at = done ? sonde__calloc(n + 1, sizeof(*at)) : NULL;
     if (known && at) {
         for (size_t i = 0; i < done; i++) known[i] = sonde_infer_done(x, i);
-        qsort(known, done, sizeof(*known), by_id_at);
+        qsort(known, done, sizeof(*known), sonde_api_request_cmp_at);
         for (size_t i = 0; i < n; i++) {
             const struct sonde_infer_request *const *f =
-                list[i]->items ? NULL : bsearch(&list[i], known, done, sizeof(*known), by_id_at);
+                list[i]->items
+                    ? NULL
+                    : bsearch(&list[i], known, done, sizeof(*known), sonde_api_request_cmp_at);
             /* One that went on is not what the store knows of it. */
             if (!f || !(*f)->items || ((*f)->flags & SONDE_INFER_WENT_ON)) continue;
             if (sonde_infer_run_add(p, *f)) break; /* it is shown without */

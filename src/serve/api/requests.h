@@ -20,6 +20,11 @@ struct sonde_api_past {
     struct sonde_store *store;   /* NULL = what is in the model is all */
 };
 
+/* For qsort() and bsearch(), by id, process and source: of struct sonde_infer_request, and of pointers
+ * to them. */
+int sonde_api_request_cmp(const void *a, const void *b);
+int sonde_api_request_cmp_at(const void *a, const void *b);
+
 /* As sonde_api_requests answers. Those of the store, if from or to is set, with "stored":true and
  * "seen" and "kept": of the time that was looked at, how many there were and are in the store;
  * "truncated": there was no memory for some. 0 or a negative SONDE_E…. */

@@ -1,6 +1,7 @@
 /* session_report.c - see session_report.h. */
 #include "serve/api/session_report.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -57,14 +58,14 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
 }
 
 void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const char *kind,
-                               const struct sonde_profile *p, struct sonde_response *a)
+                               const struct sonde_profile *p, struct sonde_response *answer)
 {
-    struct sonde_buf *out = &a->body;
+    struct sonde_buf *out = &answer->body;
     struct sonde_err err = { "" };
     uint64_t id = 0;
-    if (!s || out->error || !out->len || a->status >= 400) return;
+    if (!s || out->error || !out->len || answer->status >= 400) return;
     const int rc = sonde_sessions_keep(s, name, kind, p, &id, &err);
-    if (a->content_type && strcmp(a->content_type, "application/json") != 0) return;
+    if (answer->content_type && strcmp(answer->content_type, "application/json") != 0) return;
     while (out->len && out->data[out->len - 1] != '}') out->len--;
     out->len--;
     if (rc) {
@@ -77,31 +78,50 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
     sonde_buf_puts(out, "}\n");
 }
 
+int sonde_api_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                      const struct sonde_profile_filter *f, const struct sonde_api_picture *look,
+                      struct sonde_response *answer, struct sonde_err *err)
+{
+    struct sonde_flamegraph_options o = sonde_http_picture(r, look->html);
+    struct sonde_tree *tree;
+    o.title = look->title;
+    o.subtitle = look->subtitle;
+    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, look->html);
+    int rc = sonde_tree_build(p, f, &t, &tree, err);
+    if (rc) return rc;
+    rc = look->html ? sonde_flamegraph_html(tree, &o, &answer->body)
+                    : sonde_flamegraph_svg(tree, &o, &answer->body);
+    sonde_tree_destroy(tree);
+    if (rc) return sonde_err_memory(err);
+    answer->content_type = look->html ? "text/html; charset=utf-8" : "image/svg+xml";
+    return 0;
+}
+
+int sonde_api_format(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                     const char *format, const char *filename, struct sonde_response *answer,
+                     struct sonde_err *err)
+{
+    const struct sonde_format_ops *ops = sonde_format_find(format);
+    assert(ops && filename);
+    const int rc = ops->write(p, f, &answer->body, err);
+    if (rc) return rc;
+    answer->content_type = ops->content_type;
+    answer->packed = !strcmp(ops->suffix, ".pb.gz");
+    if (answer->packed) answer->filename = filename;
+    return 0;
+}
+
 void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
-                           const char *label, int html, struct sonde_response *a)
+                           const char *label, int html, struct sonde_response *answer)
 {
     char subtitle[200];
-    struct sonde_tree *tree;
     struct sonde_err err = { "" };
     snprintf(subtitle, sizeof(subtitle), "%.100s, %.1f s", label,
              (double)(p->end_ns - p->start_ns) * 1e-9);
-    struct sonde_flamegraph_options o = sonde_http_picture(r, html);
-    o.subtitle = subtitle;
-    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
-    const struct sonde_profile_filter f = { .kind = kind };
-    int rc = sonde_tree_build(p, &f, &t, &tree, &err);
-    if (rc) {
-        sonde_response_failed(a, rc, &err);
-        return;
-    }
-    rc = html ? sonde_flamegraph_html(tree, &o, &a->body) : sonde_flamegraph_svg(tree, &o, &a->body);
-    sonde_tree_destroy(tree);
-    if (rc) {
-        rc = sonde_err_memory(&err);
-        sonde_response_failed(a, rc, &err);
-        return;
-    }
-    a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+    const int rc =
+        sonde_api_picture(r, p, &(struct sonde_profile_filter){ .kind = kind },
+                          &(struct sonde_api_picture){ NULL, subtitle, html }, answer, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
 /* ---- Two -------------------------------------------------------------------------------------- */
@@ -127,7 +147,7 @@ static int session_report_build(struct comparing *c, int i, int picture, struct 
 }
 
 static int put_comparison(struct comparing *c, const struct sonde_session_side *const side[2],
-                          const char *format, struct sonde_response *a, struct sonde_err *err)
+                          const char *format, struct sonde_response *answer, struct sonde_err *err)
 {
     const struct sonde_compare_options o = { .kind = c->kind };
     struct sonde_comparison *comparison;
@@ -138,31 +158,31 @@ static int put_comparison(struct comparing *c, const struct sonde_session_side *
                                                : SONDE_REPORT_JSON };
     int rc = sonde_compare(&c->run[0], 1, &c->run[1], 1, &o, &comparison, err);
     if (rc) return rc;
-    rc = sonde_compare_report(comparison, &view, &a->body, err);
+    rc = sonde_compare_report(comparison, &view, &answer->body, err);
     sonde_comparison_destroy(comparison);
-    if (view.style == SONDE_REPORT_TEXT) a->content_type = "text/plain; charset=utf-8";
-    if (view.style == SONDE_REPORT_MARKDOWN) a->content_type = "text/markdown; charset=utf-8";
+    if (view.style == SONDE_REPORT_TEXT) answer->content_type = "text/plain; charset=utf-8";
+    if (view.style == SONDE_REPORT_MARKDOWN) answer->content_type = "text/markdown; charset=utf-8";
     return rc;
 }
 
 static int session_report_put_picture(const struct comparing *c,
                                       const struct sonde_session_side *const side[2], int html,
-                                      struct sonde_response *a, struct sonde_err *err)
+                                      struct sonde_response *answer, struct sonde_err *err)
 {
     char subtitle[300];
     snprintf(subtitle, sizeof(subtitle), "%.120s compared with %.120s", side[1]->label,
              side[0]->label);
     struct sonde_flamegraph_options o = sonde_http_picture(c->request, html);
     o.subtitle = subtitle;
-    const int rc = html ? sonde_flamegraph_html(c->diff, &o, &a->body)
-                        : sonde_flamegraph_svg(c->diff, &o, &a->body);
-    a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+    const int rc = html ? sonde_flamegraph_html(c->diff, &o, &answer->body)
+                        : sonde_flamegraph_svg(c->diff, &o, &answer->body);
+    answer->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
     return rc ? sonde_err_memory(err) : 0;
 }
 
 static int session_report_compare(struct comparing *c,
                                   const struct sonde_session_side *const side[2],
-                                  const char *format, struct sonde_response *a,
+                                  const char *format, struct sonde_response *answer,
                                   struct sonde_err *err)
 {
     const int html = !strcmp(format, "html"), picture = html || !strcmp(format, "svg");
@@ -177,19 +197,19 @@ static int session_report_compare(struct comparing *c,
         const int rc = sonde_tree_diff(c->tree[0], c->tree[1], &c->diff);
         if (rc) return sonde_err_memory(err);
     }
-    return picture ? session_report_put_picture(c, side, html, a, err)
-                   : put_comparison(c, side, format, a, err);
+    return picture ? session_report_put_picture(c, side, html, answer, err)
+                   : put_comparison(c, side, format, answer, err);
 }
 
 void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
-                           struct sonde_response *a)
+                           struct sonde_response *answer)
 {
     const struct sonde_session_side *const side[2] = { before, after };
     struct comparing c = { .kind = kind, .request = r };
     struct sonde_err err = { "" };
-    const int rc = session_report_compare(&c, side, format, a, &err);
+    const int rc = session_report_compare(&c, side, format, answer, &err);
     for (int i = 0; i < 2; i++) sonde_tree_destroy(c.tree[i]);
     sonde_tree_destroy(c.diff);
-    if (rc) sonde_response_failed(a, rc, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }

@@ -14,15 +14,25 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
 /* A profile on demand that a has the answer of is kept as well. An answer in JSON gets "id" and
  * "name", or why it could not be kept. */
 void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const char *kind,
-                               const struct sonde_profile *p, struct sonde_response *a);
+                               const struct sonde_profile *p, struct sonde_response *answer);
+
+/* A flame graph of the samples that pass f, as the answer. title NULL: what the kind is called. */
+struct sonde_api_picture { const char *title, *subtitle; int html; };
+int sonde_api_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                      const struct sonde_profile_filter *f, const struct sonde_api_picture *look,
+                      struct sonde_response *answer, struct sonde_err *err);
+/* The same in a format of profile/format.h. filename: what a browser saves a packed one as. */
+int sonde_api_format(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                     const char *format, const char *filename, struct sonde_response *answer,
+                     struct sonde_err *err);
 
 /* A picture of samples of this kind (-1 = the first there is), or the reason that there is none. */
 void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
-                           const char *label, int html, struct sonde_response *a);
+                           const char *label, int html, struct sonde_response *answer);
 
 /* A profile that is kept, by its id or name, as GET /admin/profiles/ID answers. */
 void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
-                             struct sonde_response *a);
+                             struct sonde_response *answer);
 
 struct sonde_session_side {
     const struct sonde_profile *profile;
@@ -34,6 +44,6 @@ struct sonde_session_side {
  * first there is. */
 void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
-                           struct sonde_response *a);
+                           struct sonde_response *answer);
 
 #endif

@@ -45,13 +45,7 @@ static int column_add(struct columns *c, const char *name)
     int found;
     const size_t at = column_find(c, name, &found);
     if (found) return 0;
-    if (c->count == c->cap) {
-        const size_t cap = c->cap ? c->cap * 2 : 16;
-        void *grown = sonde__realloc(c->name, cap * sizeof(*c->name));
-        if (!grown) return SONDE_ENOMEM;
-        c->name = grown;
-        c->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(c->name, c->count, c->cap)) return SONDE_ENOMEM;
     memmove(c->name + at + 1, c->name + at, (c->count - at) * sizeof(*c->name));
     c->name[at] = name;
     c->count++;

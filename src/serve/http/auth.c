@@ -116,32 +116,32 @@ static int auth_in_list(const char *list, const char *name)
 }
 
 /* With its port or, for all ports, without. */
-static int host_listed(const struct sonde_auth *g, const char *host)
+static int host_listed(const struct sonde_auth *auth, const char *host)
 {
     struct sonde_host h;
     return sonde_host_parse(host, &h) == 0 &&
-           (auth_in_list(g->hosts, h.name) || auth_in_list(g->hosts, host));
+           (auth_in_list(auth->hosts, h.name) || auth_in_list(auth->hosts, host));
 }
 
-int sonde_auth_host_ok(const struct sonde_auth *g, const char *host)
+int sonde_auth_host_ok(const struct sonde_auth *auth, const char *host)
 {
     struct sonde_host h;
-    if (sonde_listen_host_ok(host) || host_listed(g, host)) return 1;
-    return sonde_host_parse(host, &h) == 0 && strcmp(g->own, h.name) == 0;
+    if (sonde_listen_host_ok(host) || host_listed(auth, host)) return 1;
+    return sonde_host_parse(host, &h) == 0 && strcmp(auth->own, h.name) == 0;
 }
 
-int sonde_auth_shares(const struct sonde_auth *g) { return g->hosts[0] != '\0'; }
+int sonde_auth_shares(const struct sonde_auth *auth) { return auth->hosts[0] != '\0'; }
 
-enum sonde_auth_page sonde_auth_page(const struct sonde_auth *g, const char *origin,
+enum sonde_auth_page sonde_auth_page(const struct sonde_auth *auth, const char *origin,
                                        const char *host)
 {
     if (!origin) return SONDE_PAGE_OURS;
     const char *from = strncmp(origin, "http://", 7) == 0    ? origin + 7
                        : strncmp(origin, "https://", 8) == 0 ? origin + 8
                                                              : NULL;
-    if (!from || !sonde_auth_host_ok(g, from)) return SONDE_PAGE_FOREIGN;
+    if (!from || !sonde_auth_host_ok(auth, from)) return SONDE_PAGE_FOREIGN;
     if (host && strcasecmp(from, host) == 0) return SONDE_PAGE_OURS;
-    return host_listed(g, from) ? SONDE_PAGE_SHARED : SONDE_PAGE_OURS;
+    return host_listed(auth, from) ? SONDE_PAGE_SHARED : SONDE_PAGE_OURS;
 }
 
 static int is_any(const struct sonde_listen *l)
@@ -166,36 +166,36 @@ int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_lis
     if (strlen(hosts) >= HOSTS_MAX || strlen(token) > SONDE_TOKEN_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "server.hosts is too long");
     }
-    struct sonde_auth *g = sonde__calloc(1, sizeof(*g));
-    if (!g) return sonde_err_memory(err);
-    memcpy(g->token, token, strlen(token) + 1);
-    memcpy(g->hosts, hosts, strlen(hosts) + 1);
-    g->token_len = strlen(token);
-    g->open_metrics = o->open_metrics;
-    g->open_health = o->open_health;
-    g->all_users = o->all_users;
-    sonde_lock_init(&g->lock, SONDE_RANK_TOKEN);
+    struct sonde_auth *auth = sonde__calloc(1, sizeof(*auth));
+    if (!auth) return sonde_err_memory(err);
+    memcpy(auth->token, token, strlen(token) + 1);
+    memcpy(auth->hosts, hosts, strlen(hosts) + 1);
+    auth->token_len = strlen(token);
+    auth->open_metrics = o->open_metrics;
+    auth->open_health = o->open_health;
+    auth->all_users = o->all_users;
+    sonde_lock_init(&auth->lock, SONDE_RANK_TOKEN);
     if (where && !is_any(where)) {
         const int v6 = where->address.any.sa_family == AF_INET6;
         inet_ntop(v6 ? AF_INET6 : AF_INET,
                   v6 ? (const void *)&where->address.v6.sin6_addr
-                     : (const void *)&where->address.v4.sin_addr, g->own, sizeof(g->own));
+                     : (const void *)&where->address.v4.sin_addr, auth->own, sizeof(auth->own));
     }
-    *out = g;
+    *out = auth;
     return 0;
 }
 
-void sonde_auth_destroy(struct sonde_auth *g)
+void sonde_auth_destroy(struct sonde_auth *auth)
 {
-    if (!g) return;
-    sonde_lock_destroy(&g->lock);
-    explicit_bzero(g->token, sizeof(g->token));
-    sonde__free(g);
+    if (!auth) return;
+    sonde_lock_destroy(&auth->lock);
+    explicit_bzero(auth->token, sizeof(auth->token));
+    sonde__free(auth);
 }
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
-int sonde_auth_has_token(const struct sonde_auth *g) { return g->token_len > 0; }
+int sonde_auth_has_token(const struct sonde_auth *auth) { return auth->token_len > 0; }
 
 int sonde_auth_is_health(const char *path)
 {
@@ -206,18 +206,19 @@ int sonde_auth_is_health(const char *path)
     return 0;
 }
 
-int sonde_auth_is_open(const struct sonde_auth *g, const char *path)
+int sonde_auth_is_open(const struct sonde_auth *auth, const char *path)
 {
-    if (strcmp(path, "/metrics") == 0) return g->open_metrics;
-    if (strcmp(path, "/health") == 0) return g->open_health; /* it tells latency, errors, memory */
+    if (strcmp(path, "/metrics") == 0) return auth->open_metrics;
+    /* It shows latency, errors and memory, as the plain checks do not. */
+    if (strcmp(path, "/health") == 0) return auth->open_health;
     return sonde_auth_is_health(path);
 }
 
-int sonde_auth_wants_same_user(const struct sonde_auth *g, const char *path)
+int sonde_auth_wants_same_user(const struct sonde_auth *auth, const char *path)
 {
     /* Who scrapes is often another user, and programs of others may send what they measure. */
     static const char *const open[] = { "/metrics", "/v1/metrics", "/v1/traces" };
-    if (g->token_len || g->all_users || sonde_auth_is_health(path)) return 0;
+    if (auth->token_len || auth->all_users || sonde_auth_is_health(path)) return 0;
     for (size_t i = 0; i < SONDE_COUNT(open); i++) {
         if (strcmp(path, open[i]) == 0) return 0;
     }
@@ -226,29 +227,29 @@ int sonde_auth_wants_same_user(const struct sonde_auth *g, const char *path)
 
 /* One more wrong token, or none: 1 if there were too many lately. A right one is always taken, so
  * that nobody can be locked out by others' guesses. */
-static int too_many(struct sonde_auth *g)
+static int too_many(struct sonde_auth *auth)
 {
     const double now = sonde_clock_s(CLOCK_MONOTONIC);
-    sonde_lock(&g->lock);
-    g->wrong -= (now - g->wrong_s) * WRONG_PER_S;
-    if (g->wrong < 0) g->wrong = 0;
-    g->wrong_s = now;
-    const int too = g->wrong >= WRONG_BURST;
-    if (!too) g->wrong += 1;
-    sonde_unlock(&g->lock);
+    sonde_lock(&auth->lock);
+    auth->wrong -= (now - auth->wrong_s) * WRONG_PER_S;
+    if (auth->wrong < 0) auth->wrong = 0;
+    auth->wrong_s = now;
+    const int too = auth->wrong >= WRONG_BURST;
+    if (!too) auth->wrong += 1;
+    sonde_unlock(&auth->lock);
     return too;
 }
 
-enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *g, const char *path,
+enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *auth, const char *path,
                                         const char *authorization)
 {
     static const char scheme[] = "Bearer ";
-    if (!g->token_len || sonde_auth_is_open(g, path)) return SONDE_AUTH_YES;
+    if (!auth->token_len || sonde_auth_is_open(auth, path)) return SONDE_AUTH_YES;
     if (authorization && strncasecmp(authorization, scheme, sizeof(scheme) - 1) == 0) {
         const char *sent = authorization + sizeof(scheme) - 1;
         sent += strspn(sent, " ");
-        if (auth_same(sent, g->token, g->token_len)) return SONDE_AUTH_YES;
-        if (too_many(g)) return SONDE_AUTH_LATER;
+        if (auth_same(sent, auth->token, auth->token_len)) return SONDE_AUTH_YES;
+        if (too_many(auth)) return SONDE_AUTH_LATER;
     }
     return SONDE_AUTH_NO;
 }

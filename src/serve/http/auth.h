@@ -36,10 +36,10 @@ struct sonde_auth;
 /* where: what is listened on, NULL = nothing. SONDE_EINVAL: not loopback, and no token. */
 int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_listen *where,
                        struct sonde_auth **out, struct sonde_err *err);
-void sonde_auth_destroy(struct sonde_auth *g); /* NULL is fine */
+void sonde_auth_destroy(struct sonde_auth *auth); /* NULL is fine */
 
 /* 1 if a Host header, or the part of an Origin behind "//", can only mean this machine. */
-int sonde_auth_host_ok(const struct sonde_auth *g, const char *host);
+int sonde_auth_host_ok(const struct sonde_auth *auth, const char *host);
 
 /* What a web page that sends this Origin may do (NULL = none was sent). */
 enum sonde_auth_page {
@@ -49,24 +49,24 @@ enum sonde_auth_page {
 };
 /* host: the Host header, NULL = not there. Pages of this machine's other ports are OURS, which does
  * not let them read answers: they may be of other users. Name them in hosts ("localhost:3000"). */
-enum sonde_auth_page sonde_auth_page(const struct sonde_auth *g, const char *origin,
+enum sonde_auth_page sonde_auth_page(const struct sonde_auth *auth, const char *origin,
                                        const char *host);
 /* 1 if there are hosts: answers depend on Origin then. */
-int sonde_auth_shares(const struct sonde_auth *g);
+int sonde_auth_shares(const struct sonde_auth *auth);
 
 enum sonde_auth_answer { SONDE_AUTH_YES, SONDE_AUTH_NO, SONDE_AUTH_LATER };
 
 /* Whether a request may be answered; authorization: the header, NULL = not there. LATER: too many
  * wrong tokens lately. Any thread. */
-enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *g, const char *path,
+enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *auth, const char *path,
                                         const char *authorization);
 
 /* 1 if only the agent's user and root may ask for this path: there is no token. */
-int sonde_auth_wants_same_user(const struct sonde_auth *g, const char *path);
+int sonde_auth_wants_same_user(const struct sonde_auth *auth, const char *path);
 
 /* Whether a token is asked for at all, and 1 if it is not for this path. */
-int sonde_auth_has_token(const struct sonde_auth *g);
-int sonde_auth_is_open(const struct sonde_auth *g, const char *path);
+int sonde_auth_has_token(const struct sonde_auth *auth);
+int sonde_auth_is_open(const struct sonde_auth *auth, const char *path);
 /* 1 if it is one of those that tell how the service is. */
 int sonde_auth_is_health(const char *path);
 

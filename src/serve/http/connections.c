@@ -1,9 +1,10 @@
-/* connections.c - see connections.h: two lists, of those that have not asked for anything and of those that read
- * an answer, each in the order they came to it. So the first of a list is the first whose time is up,
- * and the quietest. Busy ones are in none. */
+/* connections.c - see connections.h. Two lists, of connections that have not sent a whole request yet
+ * and of those that read their answer, each in the order in which they came to be so: the first of a
+ * list is the one that has been idle for longest, and the first to time out. Those whose request is
+ * being answered are in neither. */
 #include "serve/http/connections.h"
 
-#include <pthread.h>
+#include <assert.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -11,84 +12,87 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 
 struct conn_list {
     struct sonde_conn *first, *last;
-    double max_s; /* that one may be in it */
+    double max_s; /* that a connection may stay in it */
 };
 
 struct sonde_conn {
     struct sonde_conn *before, *after;
     struct conn_list *list;  /* NULL = in none */
-    double since_s;
+    double since_s;          /* in that list */
     int fd;
 };
 
 struct sonde_conns {
-    struct sonde_lock lock;
-    struct sonde_cond changed; /* a list has a first one that it did not have, or it ends */
+    struct sonde_lock lock;    /* of all below, and of connections */
+    struct sonde_cond changed; /* a list has another first connection, or it ends */
     struct conn_list asking, reading;
     unsigned count, max;
     int ending;
-    pthread_t watcher;
+    struct sonde_thread watcher;
 };
 
-static void conn_unlist(struct sonde_conn *one)
+static void conn_unlist(struct sonde_conn *conn)
 {
-    struct conn_list *l = one->list;
+    struct conn_list *l = conn->list;
     if (!l) return;
-    if (one->before) one->before->after = one->after;
-    else l->first = one->after;
-    if (one->after) one->after->before = one->before;
-    else l->last = one->before;
-    one->before = one->after = NULL;
-    one->list = NULL;
+    assert(l->first && l->last);
+    if (conn->before) conn->before->after = conn->after;
+    else l->first = conn->after;
+    if (conn->after) conn->after->before = conn->before;
+    else l->last = conn->before;
+    conn->before = conn->after = NULL;
+    conn->list = NULL;
 }
 
-static void list_last(struct sonde_conns *q, struct conn_list *l, struct sonde_conn *one)
+static void conn_append(struct sonde_conns *conns, struct conn_list *l, struct sonde_conn *conn)
 {
-    conn_unlist(one);
-    one->since_s = sonde_clock_s(CLOCK_MONOTONIC);
-    one->list = l;
-    one->before = l->last;
-    if (l->last) l->last->after = one;
-    else l->first = one;
-    l->last = one;
-    if (l->first == one) sonde_cond_signal(&q->changed);
+    sonde_assert_held(&conns->lock);
+    conn_unlist(conn);
+    conn->since_s = sonde_clock_s(CLOCK_MONOTONIC);
+    conn->list = l;
+    conn->before = l->last;
+    if (l->last) l->last->after = conn;
+    else l->first = conn;
+    l->last = conn;
+    if (l->first == conn) sonde_cond_signal(&conns->changed);
 }
 
-/* It stays counted until it is closed. */
-static void send_away(struct sonde_conn *one)
+/* Whoever serves it sees its end; it stays counted until it is closed. */
+static void conn_shut_down(struct sonde_conn *conn)
 {
-    shutdown(one->fd, SHUT_RDWR);
-    conn_unlist(one);
+    shutdown(conn->fd, SHUT_RDWR);
+    conn_unlist(conn);
 }
 
 /* ---- The watcher -------------------------------------------------------------------------------- */
 
-/* Sends away those whose time is up; when the next one's is, 0 = there is none. */
+/* Shuts down those whose time is up. When the next one's is; 0 = there is none. */
 static double conn_sweep(struct conn_list *l, double now)
 {
-    while (l->first && l->first->since_s + l->max_s <= now) send_away(l->first);
+    while (l->first && l->first->since_s + l->max_s <= now) conn_shut_down(l->first);
     return l->first ? l->first->since_s + l->max_s : 0;
 }
 
 static void *conn_watch(void *arg)
 {
-    struct sonde_conns *q = arg;
-    sonde_lock(&q->lock);
-    while (!q->ending) {
-        const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = conn_sweep(&q->asking, now);
-        const double reading = conn_sweep(&q->reading, now);
+    struct sonde_conns *conns = arg;
+    sonde_lock(&conns->lock);
+    while (!conns->ending) {
+        const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = conn_sweep(&conns->asking, now);
+        const double reading = conn_sweep(&conns->reading, now);
         const double next = asking == 0 || (reading != 0 && reading < asking) ? reading : asking;
         if (next == 0) {
-            sonde_cond_wait(&q->changed, &q->lock);
+            sonde_cond_wait(&conns->changed, &conns->lock);
             continue;
         }
         const struct timespec until = sonde_clock_timespec_s(next);
-        sonde_cond_timedwait(&q->changed, &q->lock, &until);
+        sonde_cond_timedwait(&conns->changed, &conns->lock, &until);
     }
-    sonde_unlock(&q->lock);
+    sonde_unlock(&conns->lock);
     return NULL;
 }
 
@@ -96,78 +100,83 @@ static void *conn_watch(void *arg)
 
 struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s)
 {
-    struct sonde_conns *q = sonde__calloc(1, sizeof(*q));
-    if (!q) return NULL;
-    q->max = max;
-    q->asking.max_s = ask_s;
-    q->reading.max_s = read_s;
-    sonde_lock_init(&q->lock, SONDE_RANK_CONNECTIONS);
-    sonde_cond_init(&q->changed);
-    if (pthread_create(&q->watcher, NULL, conn_watch, q) == 0) return q;
-    sonde_cond_destroy(&q->changed);
-    sonde_lock_destroy(&q->lock);
-    sonde__free(q);
+    assert(max > 0 && ask_s > 0 && read_s > 0);
+    struct sonde_conns *conns = sonde__calloc(1, sizeof(*conns));
+    if (!conns) return NULL;
+    conns->max = max;
+    conns->asking.max_s = ask_s;
+    conns->reading.max_s = read_s;
+    sonde_lock_init(&conns->lock, SONDE_RANK_CONNECTIONS);
+    sonde_cond_init(&conns->changed);
+    if (sonde_thread_start(&conns->watcher, "sonde-conns", conn_watch, conns, NULL) == 0) {
+        return conns;
+    }
+    sonde_cond_destroy(&conns->changed);
+    sonde_lock_destroy(&conns->lock);
+    sonde__free(conns);
     return NULL;
 }
 
-void sonde_conns_destroy(struct sonde_conns *q)
+void sonde_conns_destroy(struct sonde_conns *conns)
 {
-    if (!q) return;
-    sonde_lock(&q->lock);
-    q->ending = 1;
-    sonde_cond_signal(&q->changed);
-    sonde_unlock(&q->lock);
-    pthread_join(q->watcher, NULL);
-    sonde_cond_destroy(&q->changed);
-    sonde_lock_destroy(&q->lock);
-    sonde__free(q);
+    if (!conns) return;
+    sonde_lock(&conns->lock);
+    conns->ending = 1;
+    sonde_cond_signal(&conns->changed);
+    sonde_unlock(&conns->lock);
+    sonde_thread_join(&conns->watcher);
+    sonde_cond_destroy(&conns->changed);
+    sonde_lock_destroy(&conns->lock);
+    sonde__free(conns);
 }
 
 /* ---- Connections -------------------------------------------------------------------------------- */
 
-struct sonde_conn *sonde_conns_add(struct sonde_conns *q, int fd)
+struct sonde_conn *sonde_conns_add(struct sonde_conns *conns, int fd)
 {
-    struct sonde_conn *one = sonde__calloc(1, sizeof(*one));
-    if (!one) return NULL;
-    one->fd = fd;
-    sonde_lock(&q->lock);
-    if (q->count >= q->max && q->asking.first) send_away(q->asking.first);
-    q->count++;
-    list_last(q, &q->asking, one);
-    sonde_unlock(&q->lock);
-    return one;
+    assert(fd >= 0);
+    struct sonde_conn *conn = sonde__calloc(1, sizeof(*conn));
+    if (!conn) return NULL;
+    conn->fd = fd;
+    sonde_lock(&conns->lock);
+    if (conns->count >= conns->max && conns->asking.first) conn_shut_down(conns->asking.first);
+    conns->count++;
+    conn_append(conns, &conns->asking, conn);
+    sonde_unlock(&conns->lock);
+    return conn;
 }
 
-void sonde_conns_remove(struct sonde_conns *q, struct sonde_conn *one)
+void sonde_conns_remove(struct sonde_conns *conns, struct sonde_conn *conn)
 {
-    if (!one) return;
-    sonde_lock(&q->lock);
-    conn_unlist(one);
-    q->count--;
-    sonde_unlock(&q->lock);
-    sonde__free(one);
+    if (!conn) return;
+    sonde_lock(&conns->lock);
+    assert(conns->count > 0);
+    conn_unlist(conn);
+    conns->count--;
+    sonde_unlock(&conns->lock);
+    sonde__free(conn);
 }
 
-void sonde_conns_busy(struct sonde_conns *q, struct sonde_conn *one)
+void sonde_conns_busy(struct sonde_conns *conns, struct sonde_conn *conn)
 {
-    if (!one) return;
-    sonde_lock(&q->lock);
-    conn_unlist(one);
-    sonde_unlock(&q->lock);
+    if (!conn) return;
+    sonde_lock(&conns->lock);
+    conn_unlist(conn);
+    sonde_unlock(&conns->lock);
 }
 
-void sonde_conns_sending(struct sonde_conns *q, struct sonde_conn *one)
+void sonde_conns_sending(struct sonde_conns *conns, struct sonde_conn *conn)
 {
-    if (!one) return;
-    sonde_lock(&q->lock);
-    list_last(q, &q->reading, one);
-    sonde_unlock(&q->lock);
+    if (!conn) return;
+    sonde_lock(&conns->lock);
+    conn_append(conns, &conns->reading, conn);
+    sonde_unlock(&conns->lock);
 }
 
-void sonde_conns_idle(struct sonde_conns *q, struct sonde_conn *one)
+void sonde_conns_idle(struct sonde_conns *conns, struct sonde_conn *conn)
 {
-    if (!one) return;
-    sonde_lock(&q->lock);
-    list_last(q, &q->asking, one);
-    sonde_unlock(&q->lock);
+    if (!conn) return;
+    sonde_lock(&conns->lock);
+    conn_append(conns, &conns->asking, conn);
+    sonde_unlock(&conns->lock);
 }

@@ -63,7 +63,8 @@ static int is_word(const char *words, const char *value)
     return 0;
 }
 
-static int refuse_word(const struct sonde_param_row *p, const char *value, struct sonde_response *a)
+static int refuse_word(const struct sonde_param_row *p, const char *value,
+                       struct sonde_response *answer)
 {
     char known[512];
     size_t n = 0;
@@ -72,7 +73,8 @@ static int refuse_word(const struct sonde_param_row *p, const char *value, struc
         if (*w == '|') known[n++] = ' ';
     }
     known[n] = '\0';
-    sonde_response_error(a, 400, "parameter %s: \"%.100s\" is none of %s", p->name, value, known);
+    sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is none of %s", p->name, value,
+                         known);
     return 0;
 }
 
@@ -86,7 +88,7 @@ static int param_matches(const char *pattern, const char *value)
 }
 
 static int param_value_ok(const struct sonde_param_row *p, const char *value,
-                          struct sonde_response *a)
+                          struct sonde_response *answer)
 {
     /* Numbers are parsed where they are used, by the same functions. */
     const struct sonde_http_request one = { .params = { { p->name, value } }, .param_count = 1 };
@@ -94,20 +96,21 @@ static int param_value_ok(const struct sonde_param_row *p, const char *value,
     uint64_t count;
     switch (p->kind) {
     case SONDE_PARAM_IS_NUMBER:
-        return sonde_http_number(&one, a, p->name, p->min, p->max, &number);
+        return sonde_http_number(&one, answer, p->name, p->min, p->max, &number);
     case SONDE_PARAM_IS_COUNT:
-        return sonde_http_count(&one, a, p->name, (uint64_t)p->max, &count);
+        return sonde_http_count(&one, answer, p->name, (uint64_t)p->max, &count);
     case SONDE_PARAM_IS_WORDS:
-        return is_word(p->words, value) || refuse_word(p, value, a);
+        return is_word(p->words, value) || refuse_word(p, value, answer);
     default:
         if (!p->pattern || param_matches(p->pattern, value)) return 1;
-        sonde_response_error(a, 400, "parameter %s: \"%.100s\" is not one: %s, such as %s", p->name,
-                             value, p->help, p->example);
+        sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not one: %s, such as %s",
+                             p->name, value, p->help, p->example);
         return 0;
     }
 }
 
-static int refuse_name(const struct sonde_route *route, const char *name, struct sonde_response *a)
+static int refuse_name(const struct sonde_route *route, const char *name,
+                       struct sonde_response *answer)
 {
     char known[512] = "none";
     size_t used = 0;
@@ -115,28 +118,28 @@ static int refuse_name(const struct sonde_route *route, const char *name, struct
         used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", k ? ", " : "",
                                  route->params[k]);
     }
-    sonde_response_error(a, 400, "unknown parameter \"%.100s\"; %s takes: %s", name, route->path,
-                         known);
+    sonde_response_error(answer, 400, "unknown parameter \"%.100s\"; %s takes: %s", name,
+                         route->path, known);
     return 0;
 }
 
 int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_request *r,
-                    struct sonde_response *a)
+                    struct sonde_response *answer)
 {
     const struct sonde_param_row *p;
     for (size_t i = 0; route->params && i < r->param_count; i++) {
         const char *name = r->params[i].name;
-        if (!param_in_list(route->params, name)) return refuse_name(route, name, a);
+        if (!param_in_list(route->params, name)) return refuse_name(route, name, answer);
         p = sonde_param_find(route->path, name);
-        if (p && !param_value_ok(p, r->params[i].value, a)) return 0;
+        if (p && !param_value_ok(p, r->params[i].value, answer)) return 0;
     }
     for (size_t i = 0; route->required && route->required[i]; i++) {
         if (sonde_http_param(r, route->required[i])) continue;
         p = sonde_param_find(route->path, route->required[i]);
-        sonde_response_error(a, 400, "parameter %s is missing: %s", route->required[i],
+        sonde_response_error(answer, 400, "parameter %s is missing: %s", route->required[i],
                              p ? p->help : "");
         return 0;
     }
     p = r->name ? sonde_param_find(route->path, route->star ? route->star : "id") : NULL;
-    return !p || param_value_ok(p, r->name, a);
+    return !p || param_value_ok(p, r->name, answer);
 }

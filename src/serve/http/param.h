@@ -28,8 +28,8 @@ struct sonde_param_row {
 const struct sonde_param_row *sonde_param_find(const char *path, const char *name);
 
 /* 1 if every parameter is one that the route takes, none that is required is missing, and their
- * values, and what its "*" stands for, are as their rows say; else the 400 is in a. */
+ * values, and what its "*" stands for, are as their rows say; else the 400 is in answer. */
 int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_request *r,
-                    struct sonde_response *a);
+                    struct sonde_response *answer);
 
 #endif

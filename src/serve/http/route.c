@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/trace_id.h"
+#include "profile/profile.h"
 #include "serve/http/server.h"
 #include "serve/http/status.h"
 #include "sonde/sonde.h"
@@ -54,29 +56,29 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
     return NULL;
 }
 
-void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
+void sonde_response_error(struct sonde_response *answer, unsigned status, const char *format, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    a->status = status;
-    a->content_type = "application/json";
-    a->packed = 0;
-    a->filename = NULL;
-    sonde_buf_reset(&a->body);
-    sonde_buf_putc(&a->body, '{');
-    sonde_json_str(&a->body, "error", text);
-    sonde_buf_puts(&a->body, "}\n");
+    answer->status = status;
+    answer->content_type = "application/json";
+    answer->packed = 0;
+    answer->filename = NULL;
+    sonde_buf_reset(&answer->body);
+    sonde_buf_putc(&answer->body, '{');
+    sonde_json_str(&answer->body, "error", text);
+    sonde_buf_puts(&answer->body, "}\n");
 }
 
-void sonde_response_failed(struct sonde_response *a, int rc, const struct sonde_err *err)
+void sonde_response_failed(struct sonde_response *answer, int rc, const struct sonde_err *err)
 {
     assert(rc < 0);
-    if (a->body.error) return;
+    if (answer->body.error) return;
     const char *why = rc == SONDE_ENOMEM ? "the agent is out of memory" : sonde_strerror(rc);
-    sonde_response_error(a, sonde_http_status(rc), "%s", err && *err->text ? err->text : why);
+    sonde_response_error(answer, sonde_http_status(rc), "%s", err && *err->text ? err->text : why);
 }
 
 const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r, const char *name)
@@ -103,7 +105,7 @@ const char *sonde_http_param(const struct sonde_http_request *r, const char *nam
     return NULL;
 }
 
-int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *a,
+int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *answer,
                          const char *name, double min, double max, double *out)
 {
     const char *text = sonde_http_param(r, name);
@@ -113,7 +115,7 @@ int sonde_http_number(const struct sonde_http_request *r, struct sonde_response 
     /* Digits first: strtod also takes blanks, nan, inf and hexadecimal. */
     if (strspn(text, "0123456789.eE+-") != strlen(text) || end == text || *end || !isfinite(v) ||
         v < min || v > max) {
-        sonde_response_error(a, 400, "parameter %s: \"%.100s\" is not a number from %g to %g",
+        sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not a number from %g to %g",
                              name, text, min, max);
         return 0;
     }
@@ -121,7 +123,7 @@ int sonde_http_number(const struct sonde_http_request *r, struct sonde_response 
     return 1;
 }
 
-int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *a,
+int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *answer,
                         const char *name, uint64_t max, uint64_t *out)
 {
     const char *text = sonde_http_param(r, name);
@@ -129,7 +131,7 @@ int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *
     errno = 0;
     const unsigned long long v = strtoull(text, NULL, 10);
     if (!*text || strspn(text, "0123456789") != strlen(text) || errno || v < 1 || v > max) {
-        sonde_response_error(a, 400,
+        sonde_response_error(answer, 400,
                              "parameter %s: \"%.100s\" is not a whole number from 1 to %llu",
                              name, text, (unsigned long long)max);
         return 0;
@@ -138,22 +140,68 @@ int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *
     return 1;
 }
 
+int sonde_http_range(const struct sonde_http_request *r, struct sonde_response *answer,
+                     double *from_s, double *to_s)
+{
+    if (!sonde_http_number(r, answer, "from", 0, SONDE_TIME_MAX_S, from_s) ||
+        !sonde_http_number(r, answer, "to", 0, SONDE_TIME_MAX_S, to_s)) {
+        return 0;
+    }
+    if (!(*to_s > 0) || *to_s >= *from_s) return 1;
+    sonde_response_error(answer, 400, "parameter to: it is before from");
+    return 0;
+}
+
+int sonde_http_trace(const struct sonde_http_request *r, struct sonde_response *answer,
+                     uint64_t *hi, uint64_t *lo)
+{
+    const char *text = sonde_http_param(r, "trace");
+    if (!text || sonde_trace_id_parse(text, hi, lo)) return 1;
+    sonde_response_error(answer, 400,
+                         "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
+                         "digits, or a UUID",
+                         text);
+    return 0;
+}
+
+static int route_has(const void *part, struct sonde_response *answer)
+{
+    if (!part) sonde_response_error(answer, 404, "this agent does not capture profiles");
+    return part != NULL;
+}
+
+int sonde_http_has_profiler(const struct sonde_http_request *r, struct sonde_response *answer)
+{
+    return route_has(r->agent->profiler, answer);
+}
+
+int sonde_http_has_sessions(const struct sonde_http_request *r, struct sonde_response *answer)
+{
+    return route_has(r->agent->sessions, answer);
+}
+
+int sonde_http_kind(const struct sonde_http_request *r)
+{
+    const char *type = sonde_http_param(r, "type");
+    return type ? sonde_sample_kind_find(type) : -1;
+}
+
 struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html)
 {
     return (struct sonde_flamegraph_options){ .colors = r->colors,
                                               .min_width = r->min_width[html != 0] };
 }
 
-void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
+void sonde_response_run(struct sonde_response *answer, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
-    const int rc = sonde_run_save_bytes(p, &a->body, &err);
+    const int rc = sonde_run_save_bytes(p, &answer->body, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    a->content_type = "application/vnd.sqlite3";
-    a->filename = "profile.run";
+    answer->content_type = "application/vnd.sqlite3";
+    answer->filename = "profile.run";
 }
 
 int sonde_http_wants_run(const struct sonde_http_request *r)

@@ -18,6 +18,7 @@
 struct sonde_recent;
 struct sonde_server_file;
 
+#define SONDE_TIME_MAX_S 1e11 /* Unix time in parameters: up to the year 5138 */
 enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64, SONDE_LOCATION_MAX = 2048 };
 
 struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
@@ -76,7 +77,7 @@ struct sonde_route {
     int open;                        /* nothing that was measured is in it: it takes no token, and
                                         every user of this machine may ask */
     int slow;                        /* takes seconds: is handled in a thread of its own */
-    void (*handle)(const struct sonde_http_request *r, struct sonde_response *a);
+    void (*handle)(const struct sonde_http_request *r, struct sonde_response *answer);
     const char *star;                /* what "*" is: a row of param_list.h; NULL = id */
     const char *const *required;     /* those of params that must be there, NULL-terminated */
 
@@ -100,22 +101,23 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
 
 /* The answer to a GET of target ("/api/flamegraph?type=cpu") of whoever is in this process: r says
  * where to look, the rest of it is set here. Slow ones are answered at once. a->body is empty. */
-void sonde_route_ask(const struct sonde_http_request *r, const char *target, struct sonde_response *a);
+void sonde_route_ask(const struct sonde_http_request *r, const char *target,
+                     struct sonde_response *answer);
 
 /* The answer {"error": …} with this status; anything in the body is replaced. */
-void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
+void sonde_response_error(struct sonde_response *answer, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same for a call that failed with rc: its status (status.h), and err's sentence if there is one.
  * A body that found no memory, or is too large, stays as it is: the server says so. */
-void sonde_response_failed(struct sonde_response *a, int rc, const struct sonde_err *err);
+void sonde_response_failed(struct sonde_response *answer, int rc, const struct sonde_err *err);
 
 /* How a flame graph looks here. */
 struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html);
 
 struct sonde_profile;
 /* A run file with all of p as the answer. */
-void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p);
+void sonde_response_run(struct sonde_response *answer, const struct sonde_profile *p);
 /* Whether format= asks for one. */
 int sonde_http_wants_run(const struct sonde_http_request *r);
 
@@ -129,10 +131,23 @@ struct sonde_store *sonde_http_history(const struct sonde_http_request *r);
 /* The first value of a parameter, NULL if it is not there. */
 const char *sonde_http_param(const struct sonde_http_request *r, const char *name);
 
-/* Numbers: 1 = *out is set, or the parameter is not there; 0 = a 400 that names it is in a. */
-int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *a,
+/* Of these 1 = what was asked for is there, or the parameter is not; 0 = the error is in answer, and
+ * names the parameter. */
+int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *answer,
                          const char *name, double min, double max, double *out);
-int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *a,
+int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *answer,
                         const char *name, uint64_t max, uint64_t *out);
+/* "from" and "to", Unix time; either may be left out. */
+int sonde_http_range(const struct sonde_http_request *r, struct sonde_response *answer,
+                     double *from_s, double *to_s);
+/* "trace": 32 hexadecimal digits, or a UUID. */
+int sonde_http_trace(const struct sonde_http_request *r, struct sonde_response *answer,
+                     uint64_t *hi, uint64_t *lo);
+/* Whether this agent captures profiles, on demand and in sessions. */
+int sonde_http_has_profiler(const struct sonde_http_request *r, struct sonde_response *answer);
+int sonde_http_has_sessions(const struct sonde_http_request *r, struct sonde_response *answer);
+
+/* The kind of samples that "type" names; -1 = there is none, or no such kind. */
+int sonde_http_kind(const struct sonde_http_request *r);
 
 #endif

@@ -4,29 +4,22 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "serve/http/param.h"
 #include "sonde/sonde.h"
-
-static int route_ask_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* "%41" and "+" in place; 0 = there is a NUL in it. */
 static int route_ask_decode(char *text)
 {
     char *to = text;
     for (const char *s = text; *s; s++) {
-        const int high = *s == '%' ? route_ask_hex_digit(s[1]) : -1;
-        const int low = high >= 0 ? route_ask_hex_digit(s[2]) : -1;
-        if (low < 0) {
+        const int byte = sonde_hex_escape(s);
+        if (byte < 0) {
             *to++ = *s == '+' ? ' ' : *s;
             continue;
         }
-        if (!(high | low)) return 0;
-        *to++ = (char)(high << 4 | low);
+        if (!byte) return 0;
+        *to++ = (char)byte;
         s += 2;
     }
     *to = '\0';
@@ -50,14 +43,15 @@ static int read_params(char *text, struct sonde_http_request *r)
     return 1;
 }
 
-void sonde_route_ask(const struct sonde_http_request *from, const char *target, struct sonde_response *a)
+void sonde_route_ask(const struct sonde_http_request *from, const char *target,
+                     struct sonde_response *answer)
 {
     struct sonde_http_request r = *from;
     const char *name = NULL;
     char allow[SONDE_ALLOW_MAX];
     char *text = sonde__strdup(target);
     if (!text) {
-        sonde_response_failed(a, SONDE_ENOMEM, NULL);
+        sonde_response_failed(answer, SONDE_ENOMEM, NULL);
         return;
     }
     char *query = strchr(text, '?');
@@ -68,12 +62,12 @@ void sonde_route_ask(const struct sonde_http_request *from, const char *target, 
     const int ok = route_ask_decode(text) && (!query || read_params(query, &r));
     const struct sonde_route *route =
         ok ? sonde_route_find(text, "GET", &name, allow, sizeof(allow)) : NULL;
-    if (!ok) sonde_response_error(a, 400, "\"%.200s\" cannot be asked for", target);
-    else if (!route) sonde_response_error(a, 404, "no such path: \"%.200s\"", text);
+    if (!ok) sonde_response_error(answer, 400, "\"%.200s\" cannot be asked for", target);
+    else if (!route) sonde_response_error(answer, 404, "no such path: \"%.200s\"", text);
     if (route) {
         r.path = route->path;
         r.name = name;
-        if (sonde_params_ok(route, &r, a)) route->handle(&r, a);
+        if (sonde_params_ok(route, &r, answer)) route->handle(&r, answer);
     }
     sonde__free(text);
 }

@@ -8,8 +8,8 @@
  * in. */
 #include "serve/http/stream.h"
 
+#include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
@@ -85,7 +86,7 @@ struct sonde_streams {
     uint64_t life;
     long look_ms;             /* until the thread looks again */
     int stopping;
-    pthread_t thread;
+    struct sonde_thread thread;
 };
 
 /* ---- Pieces ------------------------------------------------------------------------------------- */
@@ -107,7 +108,9 @@ void sonde_stream_event(struct sonde_buf *out, const char *name, const char *dat
 
 static void release_piece(struct stream_piece *p)
 {
-    if (!p || --p->users) return;
+    if (!p) return;
+    assert(p->users > 0);
+    if (--p->users) return;
     if (!p->in_ring) *p->held -= p->len;
     sonde__free(p);
 }
@@ -248,6 +251,7 @@ static uint64_t tick_of(struct sonde_streams *s)
  * that have been silent for longest go; they come back and are told what they missed. */
 static void cut_slowest(struct sonde_streams *s)
 {
+    sonde_assert_held(&s->lock);
     while (s->held > HELD_BYTES) {
         struct sonde_stream *slowest = NULL;
         for (struct sonde_stream *r = s->readers; r; r = r->after) {
@@ -262,9 +266,11 @@ static void cut_slowest(struct sonde_streams *s)
     }
 }
 
-/* Lock held, and let go while it renders. */
+/* The lock is let go while it renders. */
 static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tick)
 {
+    sonde_assert_held(&s->lock);
+    assert(!s->rendered);
     int silent;
     s->rendered = c;
     sonde_unlock(&s->lock);
@@ -283,9 +289,10 @@ static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tic
     }
 }
 
-/* What is due; 1 if there are channels. Lock held. */
+/* What is due; 1 if there are channels. */
 static int stream_look(struct sonde_streams *s)
 {
+    sonde_assert_held(&s->lock);
     int any = 0;
     const double now = sonde_clock_s(CLOCK_MONOTONIC);
     sonde_unlock(&s->lock);
@@ -339,7 +346,7 @@ int sonde_streams_create(struct sonde_collector *collector, unsigned max,
     s->life = sonde_clock_ns(CLOCK_REALTIME) / 1000000;
     sonde_lock_init(&s->lock, SONDE_RANK_STREAMS);
     sonde_cond_init(&s->changed);
-    if (pthread_create(&s->thread, NULL, stream_run, s) == 0) {
+    if (sonde_thread_start(&s->thread, "sonde-streams", stream_run, s, NULL) == 0) {
         *out = s;
         return 0;
     }
@@ -356,7 +363,7 @@ void sonde_streams_stop(struct sonde_streams *s)
     s->stopping = 1;
     sonde_cond_signal(&s->changed);
     sonde_unlock(&s->lock);
-    if (first) pthread_join(s->thread, NULL);
+    if (first) sonde_thread_join(&s->thread);
     sonde_lock(&s->lock);
     for (struct sonde_stream *r = s->readers; r; r = r->after) stream_wake(r);
     sonde_unlock(&s->lock);
@@ -403,6 +410,7 @@ static void stream_place(struct sonde_stream *r, const char *last_id)
 static void add_reader(struct sonde_streams *s, struct sonde_stream *r, struct channel *c,
                        const char *last_id)
 {
+    sonde_assert_held(&s->lock);
     r->streams = s;
     r->channel = c;
     r->sent_s = sonde_clock_s(CLOCK_MONOTONIC);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/trace_id.h"
 #include "serve/api/store.h"
 #include "serve/export/export.h"
 #include "serve/api/filters.h"
@@ -11,43 +10,27 @@
 #include "store/transfer/transfer.h"
 
 enum { LIMIT_MAX = 1000000 };
-#define TIME_MAX 1e11 /* unix seconds */
-
-/* ---- Ranges ---------------------------------------------------------------------------------- */
-
-static int route_api_parse_range(const struct sonde_http_request *r, struct sonde_response *a,
-                                 double *from_s, double *to_s)
-{
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, to_s)) {
-        return 0;
-    }
-    if (*to_s > 0 && *to_s < *from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
-        return 0;
-    }
-    return 1;
-}
 
 /* ---- Routes ------------------------------------------------------------------------------- */
 
 /* The store knows better than the server what to ask for instead of what does not fit. */
-static void store_error(struct sonde_response *a, int rc, const struct sonde_err *err)
+static void store_error(struct sonde_response *answer, int rc, const struct sonde_err *err)
 {
-    sonde_buf_reset(&a->body);
-    sonde_response_failed(a, rc, err);
+    sonde_buf_reset(&answer->body);
+    sonde_response_failed(answer, rc, err);
 }
 
 static void query_store(const struct sonde_http_request *r, struct sonde_store *s,
-                        struct sonde_response *a, const struct sonde_api_query *q, double step_s)
+                        struct sonde_response *answer, const struct sonde_api_query *q,
+                        double step_s)
 {
     const struct sonde_store_query stored = {
         .filters = q->filters, .filter_count = q->filter_count, .from_s = q->from_s,
         .to_s = q->to_s, .step_s = step_s, .series_max = q->limit,
     };
     struct sonde_err err = { "" };
-    const int rc = sonde_api_stored(r->agent->store_ops, s, &stored, &a->body, &err);
-    if (rc) store_error(a, rc, &err);
+    const int rc = sonde_api_stored(r->agent->store_ops, s, &stored, &answer->body, &err);
+    if (rc) store_error(answer, rc, &err);
 }
 
 /* 1 if the range begins before what is in memory. */
@@ -60,17 +43,17 @@ static int is_older(struct sonde_model *m, double from_s)
     return older;
 }
 
-static void route_api_query(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_query(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_filters f;
     uint64_t limit = 0, history = 0;
     double step_s = 0;
     struct sonde_api_query q = { 0 };
-    if (!sonde_http_filters(r, a, &f) || !route_api_parse_range(r, a, &q.from_s, &q.to_s) ||
-        !sonde_http_number(r, a, "step", 0.001, 31536000, &step_s) ||
-        !sonde_http_number(r, a, "window", 0.001, 86400, &q.window_s) ||
-        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit) ||
-        !sonde_http_count(r, a, "history", LIMIT_MAX, &history)) {
+    if (!sonde_http_filters(r, answer, &f) || !sonde_http_range(r, answer, &q.from_s, &q.to_s) ||
+        !sonde_http_number(r, answer, "step", 0.001, 31536000, &step_s) ||
+        !sonde_http_number(r, answer, "window", 0.001, 86400, &q.window_s) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit) ||
+        !sonde_http_count(r, answer, "history", LIMIT_MAX, &history)) {
         return;
     }
     q.filters = f.filter;
@@ -80,46 +63,48 @@ static void route_api_query(const struct sonde_http_request *r, struct sonde_res
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     struct sonde_store *s = sonde_http_history(r);
     if (s && (step_s > 0 || (q.from_s > 0 && is_older(m, q.from_s)))) {
-        query_store(r, s, a, &q, step_s);
+        query_store(r, s, answer, &q, step_s);
         return;
     }
     if (step_s > 0) {
-        sonde_response_error(a, 400, "parameter step: there is no history to read from; start the "
-                                     "agent with --store FILE");
+        sonde_response_error(answer, 400,
+                             "parameter step: there is no history to read from; start the "
+                             "agent with --store FILE");
         return;
     }
     sonde_rdlock(&m->lock);
-    sonde_api_query(m, &q, &a->body);
+    sonde_api_query(m, &q, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 
 /* One filter is all these two take; further names are refused by parse_one. */
-static int route_api_parse_one(const struct sonde_http_request *r, struct sonde_response *a,
+static int route_api_parse_one(const struct sonde_http_request *r, struct sonde_response *answer,
                                struct sonde_filters *f)
 {
-    if (!sonde_http_filters(r, a, f)) return 0;
+    if (!sonde_http_filters(r, answer, f)) return 0;
     if (f->count > 1) {
-        sonde_response_error(a, 400, "parameter name: more than one; join them as a|b");
+        sonde_response_error(answer, 400, "parameter name: more than one; join them as a|b");
         return 0;
     }
     return 1;
 }
 
-static void route_api_series(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_series(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_filters f;
     uint64_t limit = 0;
-    if (!route_api_parse_one(r, a, &f) || !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
+    if (!route_api_parse_one(r, answer, &f) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    sonde_api_series(m, &f.filter[0], limit, &a->body);
+    sonde_api_series(m, &f.filter[0], limit, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 
 /* Every reading of a time that is over, as `sonde export STORE` writes it. */
-static void export_range(const struct sonde_http_request *r, struct sonde_response *a,
+static void export_range(const struct sonde_http_request *r, struct sonde_response *answer,
                          const struct sonde_export_ops *format, const struct sonde_store_query *q)
 {
     const int which = sonde_transfer_format(format->name);
@@ -127,55 +112,59 @@ static void export_range(const struct sonde_http_request *r, struct sonde_respon
     struct sonde_transfer_result result;
     struct sonde_err err = { "" };
     if (which < 0) {
-        sonde_response_error(a, 400, "parameter format: with from or to json, csv, openmetrics and "
-                                     "prometheus can be written, not %s", format->name);
+        sonde_response_error(answer, 400,
+                             "parameter format: with from or to json, csv, openmetrics and "
+                             "prometheus can be written, not %s",
+                             format->name);
     } else if (!s) {
-        sonde_response_error(a, 400, "parameter from: there is no history to read from; start the agent "
-                                     "with --store FILE");
+        sonde_response_error(answer, 400,
+                             "parameter from: there is no history to read from; start the agent "
+                             "with --store FILE");
     } else {
-        const int rc = sonde_transfer_export(r->agent->store_ops, s, q,
-                                             (enum sonde_transfer_format)which, &a->body, &result,
-                                             &err);
-        if (rc) store_error(a, rc, &err);
-        else a->content_type = format->content_type;
+        const int rc =
+            sonde_transfer_export(r->agent->store_ops, s, q, (enum sonde_transfer_format)which,
+                                  &answer->body, &result, &err);
+        if (rc) store_error(answer, rc, &err);
+        else answer->content_type = format->content_type;
     }
 }
 
-static void route_api_export(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_export(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_filters f;
     const char *name = sonde_http_param(r, "format");
     const struct sonde_export_ops *format = sonde_export_find(name ? name : "json");
     struct sonde_store_query q = { .filters = f.filter, .filter_count = 1 };
-    if (!route_api_parse_one(r, a, &f) || !route_api_parse_range(r, a, &q.from_s, &q.to_s)) return;
+    if (!route_api_parse_one(r, answer, &f) || !sonde_http_range(r, answer, &q.from_s, &q.to_s))
+        return;
     if (sonde_http_param(r, "from") || sonde_http_param(r, "to")) {
-        export_range(r, a, format, &q);
+        export_range(r, answer, format, &q);
         return;
     }
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    format->render(m, &f.filter[0], &a->body);
+    format->render(m, &f.filter[0], &answer->body);
     sonde_rwunlock(&m->lock);
-    a->content_type = format->content_type;
+    answer->content_type = format->content_type;
 }
 
-static void route_api_processes(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_processes(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    sonde_api_processes(m, &a->body);
+    sonde_api_processes(m, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 
-static void route_api_runs(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_runs(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
     if (!r->agent->store) { /* as with findings: a list of none */
-        sonde_buf_puts(&a->body, "{\"runs\":[],\"store\":null}\n");
+        sonde_buf_puts(&answer->body, "{\"runs\":[],\"store\":null}\n");
         return;
     }
-    const int rc = sonde_api_runs(r->agent->store_ops, r->agent->store, &a->body, &err);
-    if (rc) store_error(a, rc, &err);
+    const int rc = sonde_api_runs(r->agent->store_ops, r->agent->store, &answer->body, &err);
+    if (rc) store_error(answer, rc, &err);
 }
 
 /* 1 if there were spans since then that are no longer in memory. */
@@ -190,20 +179,14 @@ static int spans_are_older(const struct sonde_http_request *r, struct sonde_mode
     return older;
 }
 
-static void route_api_spans(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_api_spans(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_api_spans q = { .name = sonde_http_param(r, "name") };
-    const char *trace = sonde_http_param(r, "trace");
     uint64_t pid = 0, limit = 0;
-    if (trace && !sonde_trace_id_parse(trace, &q.trace_hi, &q.trace_lo)) {
-        sonde_response_error(a, 400,
-                             "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
-                             "digits, or a UUID", trace);
-        return;
-    }
-    if (!route_api_parse_range(r, a, &q.from_s, &q.to_s) ||
-        !sonde_http_count(r, a, "pid", UINT32_MAX, &pid) ||
-        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
+    if (!sonde_http_trace(r, answer, &q.trace_hi, &q.trace_lo) ||
+        !sonde_http_range(r, answer, &q.from_s, &q.to_s) ||
+        !sonde_http_count(r, answer, "pid", UINT32_MAX, &pid) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     q.pid = (uint32_t)pid;
@@ -212,12 +195,12 @@ static void route_api_spans(const struct sonde_http_request *r, struct sonde_res
     struct sonde_store *s = sonde_http_history(r);
     if (s && q.from_s > 0 && spans_are_older(r, m, q.from_s)) {
         struct sonde_err err = { "" };
-        const int rc = sonde_api_stored_spans(r->agent->store_ops, s, &q, &a->body, &err);
-        if (rc) store_error(a, rc, &err);
+        const int rc = sonde_api_stored_spans(r->agent->store_ops, s, &q, &answer->body, &err);
+        if (rc) store_error(answer, rc, &err);
         return;
     }
     sonde_rdlock(&m->lock);
-    sonde_api_spans(m, &q, &a->body);
+    sonde_api_spans(m, &q, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 

@@ -6,27 +6,28 @@
 
 enum { BODY_MAX = 4096 };
 
-static void route_continuous_show(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_continuous_show(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
     if (!r->agent->continuous) {
-        sonde_response_error(a, 404, "this agent does not profile continuously");
+        sonde_response_error(answer, 404, "this agent does not profile continuously");
         return;
     }
-    const int rc = sonde_continuous_json(r->agent->continuous, &a->body, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    const int rc = sonde_continuous_json(r->agent->continuous, &answer->body, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-static void route_continuous_change(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_continuous_change(const struct sonde_http_request *r,
+                                    struct sonde_response *answer)
 {
     struct sonde_continuous_change wanted;
     struct sonde_err err = { "" };
     int rc = sonde_continuous_parse(r->body, r->body_len, &wanted, &err);
     if (!rc && r->agent->continuous) rc = sonde_continuous_apply(r->agent->continuous, &wanted, &err);
     /* Not the 503 of EOFF: nothing can be sampled here, and trying again later does not help. */
-    if (rc == SONDE_EOFF) sonde_response_error(a, 409, "%s", err.text);
-    else if (rc) sonde_response_failed(a, rc, &err);
-    else route_continuous_show(r, a);
+    if (rc == SONDE_EOFF) sonde_response_error(answer, 409, "%s", err.text);
+    else if (rc) sonde_response_failed(answer, rc, &err);
+    else route_continuous_show(r, answer);
 }
 
 #define KEYS "enabled,rate_hz,interval_seconds,duration_seconds,duty,cpu,memory,gpu,burst,"      \

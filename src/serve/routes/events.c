@@ -11,14 +11,15 @@
 
 #include "infer/tracker.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "agent/marks.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 500, LIMIT_MAX = 10000, GATHERED_MAX = 20000, BODY_MAX = 4096 };
-#define TIME_MAX 1e11
 #define TEXT_MAX 600
 
 struct route_events_event {
@@ -56,15 +57,9 @@ static void event_add(struct events *all, const struct route_events_event *e)
         !kind_wanted(all, e->kind) || all->count == GATHERED_MAX || all->failed) {
         return;
     }
-    if (all->count == all->cap) {
-        const size_t cap = all->cap ? all->cap * 2 : 64;
-        struct route_events_event *list = sonde__realloc(all->list, cap * sizeof(*list));
-        if (!list) {
-            all->failed = 1;
-            return;
-        }
-        all->list = list;
-        all->cap = cap;
+    if (SONDE_ARRAY_ROOM(all->list, all->count, all->cap)) {
+        all->failed = 1;
+        return;
     }
     struct route_events_event copy = *e;
     copy.text = sonde__strdup(e->text);
@@ -193,7 +188,7 @@ static int route_events_gather(const struct sonde_http_request *r, struct events
 static int newest_first(const void *a, const void *b)
 {
     const struct route_events_event *x = a, *y = b;
-    return x->time_s > y->time_s ? -1 : x->time_s < y->time_s;
+    return SONDE_CMP(y->time_s, x->time_s);
 }
 
 static void route_events_put(struct sonde_buf *out, const struct route_events_event *e)
@@ -211,40 +206,35 @@ static void route_events_put(struct sonde_buf *out, const struct route_events_ev
     sonde_json_close(out, '}');
 }
 
-static void events_list(const struct sonde_http_request *r, struct sonde_response *a)
+static void events_list(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct events all = { .kinds = sonde_http_param(r, "kind") };
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &all.from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &all.to_s) ||
-        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
-        return;
-    }
-    if (all.to_s > 0 && all.to_s < all.from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
+    if (!sonde_http_range(r, answer, &all.from_s, &all.to_s) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     const int rc = route_events_gather(r, &all, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
     } else {
         if (all.count) qsort(all.list, all.count, sizeof(all.list[0]), newest_first);
-        sonde_buf_putc(&a->body, '{');
-        sonde_json_time(&a->body, "time", sonde_clock_s(CLOCK_REALTIME));
-        sonde_json_u64(&a->body, "total", all.count);
-        sonde_json_key_open(&a->body, "events", '[');
+        sonde_buf_putc(&answer->body, '{');
+        sonde_json_time(&answer->body, "time", sonde_clock_s(CLOCK_REALTIME));
+        sonde_json_u64(&answer->body, "total", all.count);
+        sonde_json_key_open(&answer->body, "events", '[');
         for (size_t i = 0; i < all.count && i < limit; i++) {
-            route_events_put(&a->body, &all.list[i]);
+            route_events_put(&answer->body, &all.list[i]);
         }
-        sonde_buf_puts(&a->body, "]}\n");
+        sonde_buf_puts(&answer->body, "]}\n");
     }
     events_release(&all);
 }
 
 /* ---- Marks --------------------------------------------------------------------------------------- */
 
-static void mark_add(const struct sonde_http_request *r, struct sonde_response *a)
+static void mark_add(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     char text[SONDE_MARK_TEXT_MAX + 1];
     struct sonde_mark mark;
@@ -253,35 +243,35 @@ static void mark_add(const struct sonde_http_request *r, struct sonde_response *
     int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark, text, &err);
     if (!rc) rc = sonde_marks_add(r->agent->marks, &mark, &id, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
     char name[24];
     snprintf(name, sizeof(name), "%llu", (unsigned long long)id);
-    a->status = 201;
-    sonde_buf_putc(&a->body, '{');
-    sonde_json_str(&a->body, "id", name);
-    sonde_json_time(&a->body, "time", mark.time_s);
-    sonde_json_time(&a->body, "end", mark.end_s);
-    sonde_buf_puts(&a->body, "}\n");
+    answer->status = 201;
+    sonde_buf_putc(&answer->body, '{');
+    sonde_json_str(&answer->body, "id", name);
+    sonde_json_time(&answer->body, "time", mark.time_s);
+    sonde_json_time(&answer->body, "end", mark.end_s);
+    sonde_buf_puts(&answer->body, "}\n");
 }
 
-static void mark_delete(const struct sonde_http_request *r, struct sonde_response *a)
+static void mark_delete(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
     char *end = NULL;
     const unsigned long long id = strtoull(r->name, &end, 10);
     if (r->name[0] < '0' || r->name[0] > '9' || *end) {
-        sonde_response_error(a, 400, "\"%.100s\" is not the number of a mark; /api/events lists them",
-                             r->name);
+        sonde_response_error(
+            answer, 400, "\"%.100s\" is not the number of a mark; /api/events lists them", r->name);
         return;
     }
     const int rc = sonde_marks_delete(r->agent->marks, id, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    sonde_buf_printf(&a->body, "{\"deleted\":\"%llu\"}\n", id);
+    sonde_buf_printf(&answer->body, "{\"deleted\":\"%llu\"}\n", id);
 }
 
 extern const struct sonde_route sonde_route_api_events, sonde_route_api_marks,

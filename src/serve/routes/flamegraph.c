@@ -136,7 +136,7 @@ static void put_about(const struct sonde_api_flame_query *q, const struct sonde_
 
 static int route_flame_answer(const struct sonde_http_request *r,
                               const struct sonde_api_flame_query *q,
-                              const struct sonde_api_flame_tree *t, struct sonde_response *a,
+                              const struct sonde_api_flame_tree *t, struct sonde_response *answer,
                               struct sonde_err *err)
 {
     struct route_flame_view v;
@@ -146,10 +146,10 @@ static int route_flame_answer(const struct sonde_http_request *r,
     look.subtitle = t->source->label;
     const struct sonde_flamegraph_part part = { .nodes_max = q->nodes, .under = v.under,
                                                 .functions = q->functions ? t->tree : NULL };
-    rc = sonde_flamegraph_data(v.tree, &look, &part, &a->body);
+    rc = sonde_flamegraph_data(v.tree, &look, &part, &answer->body);
     if (rc) rc = sonde_err_memory(err);
-    if (!rc) put_about(q, t, &v, &a->body);
-    if (!rc) sonde_buf_puts(&a->body, "}\n");
+    if (!rc) put_about(q, t, &v, &answer->body);
+    if (!rc) sonde_buf_puts(&answer->body, "}\n");
     sonde_tree_destroy(v.own);
     return rc;
 }
@@ -168,18 +168,19 @@ static void route_flame_put_empty(const struct sonde_api_flame_query *q, const c
     sonde_buf_puts(out, "]}}\n");
 }
 
-static void route_flame_flamegraph(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_flame_flamegraph(const struct sonde_http_request *r,
+                                   struct sonde_response *answer)
 {
     struct sonde_api_flame_query q;
     struct sonde_recent_thing *tree = NULL;
     struct sonde_err err = { "" };
-    if (sonde_api_flame_read(r, a, &q)) {
+    if (sonde_api_flame_read(r, answer, &q)) {
         int rc = sonde_api_flame_tree(r, &q, &tree, &err);
-        if (!rc) rc = route_flame_answer(r, &q, sonde_recent_get(tree), a, &err);
+        if (!rc) rc = route_flame_answer(r, &q, sonde_recent_get(tree), answer, &err);
         if (rc == SONDE_ENOENT && q.empty) {
-            route_flame_put_empty(&q, err.text, &a->body);
+            route_flame_put_empty(&q, err.text, &answer->body);
         } else if (rc) {
-            sonde_response_failed(a, rc, &err);
+            sonde_response_failed(answer, rc, &err);
         }
         sonde_recent_give(tree);
     }

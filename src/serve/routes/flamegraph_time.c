@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "profile/tree/frame.h"
 #include "serve/api/flame.h"
@@ -15,20 +16,20 @@
 
 enum { BUCKETS_DEFAULT = 200, BUCKETS_MAX = 5000, LIMIT_DEFAULT = 20000, LIMIT_MAX = 200000 };
 
-/* Asks for the source and answers; what goes wrong is in a. */
-static void
-route_flame_time_answer(const struct sonde_http_request *r, struct sonde_response *a,
-                        int (*put)(const struct sonde_http_request *r, struct sonde_response *a,
-                                   const struct sonde_api_flame_query *q,
-                                   const struct sonde_api_flame_source *s, struct sonde_err *err))
+/* Asks for the source and answers; errors are in answer. */
+static void route_flame_time_answer(
+    const struct sonde_http_request *r, struct sonde_response *answer,
+    int (*put)(const struct sonde_http_request *r, struct sonde_response *answer,
+               const struct sonde_api_flame_query *q, const struct sonde_api_flame_source *s,
+               struct sonde_err *err))
 {
     struct sonde_api_flame_query q;
     struct sonde_recent_thing *source = NULL;
     struct sonde_err err = { "" };
-    if (sonde_api_flame_read(r, a, &q)) {
+    if (sonde_api_flame_read(r, answer, &q)) {
         int rc = sonde_api_flame_source(r, &q, &q.side, &source, &err);
-        if (!rc) rc = put(r, a, &q, sonde_recent_get(source), &err);
-        if (rc) sonde_response_failed(a, rc, &err);
+        if (!rc) rc = put(r, answer, &q, sonde_recent_get(source), &err);
+        if (rc) sonde_response_failed(answer, rc, &err);
         sonde_recent_give(source);
     }
     sonde_api_flame_release(&q);
@@ -97,13 +98,13 @@ static void strip_put(const struct strip *s, const char *key, int kind, struct s
     sonde_json_close(out, ']');
 }
 
-static int route_flame_time_put(const struct sonde_http_request *r, struct sonde_response *a,
+static int route_flame_time_put(const struct sonde_http_request *r, struct sonde_response *answer,
                                 const struct sonde_api_flame_query *q,
                                 const struct sonde_api_flame_source *src, struct sonde_err *err)
 {
     const struct sonde_api_flame_side *side = &q->side;
     uint64_t buckets = BUCKETS_DEFAULT;
-    if (!sonde_http_count(r, a, "buckets", BUCKETS_MAX, &buckets)) return 0;
+    if (!sonde_http_count(r, answer, "buckets", BUCKETS_MAX, &buckets)) return 0;
     /* What was asked for, where that is a range; of requests and profiles the time that they have. */
     const int own = side->profile || side->request || src->to_ns > sonde_clock_ns_of(side->to_s);
     const double from_s = own ? (double)src->from_ns * 1e-9 : side->from_s;
@@ -120,7 +121,7 @@ static int route_flame_time_put(const struct sonde_http_request *r, struct sonde
     }
     if (kind < 0) kind = SONDE_SAMPLE_CPU;
     if (!rc) {
-        struct sonde_buf *out = &a->body;
+        struct sonde_buf *out = &answer->body;
         sonde_buf_putc(out, '{');
         sonde_json_num(out, "from", from_s);
         sonde_json_num(out, "to", to_s);
@@ -139,9 +140,9 @@ static int route_flame_time_put(const struct sonde_http_request *r, struct sonde
     return rc;
 }
 
-static void flamegraph_time(const struct sonde_http_request *r, struct sonde_response *a)
+static void flamegraph_time(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    route_flame_time_answer(r, a, route_flame_time_put);
+    route_flame_time_answer(r, answer, route_flame_time_put);
 }
 
 /* ---- One by one --------------------------------------------------------------------------------- */
@@ -166,8 +167,7 @@ static int route_flame_time_by_time(const void *a, const void *b, void *arg)
     const struct sonde_profile *p = arg;
     const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
     const uint64_t x = p->samples[i].time_ns, y = p->samples[k].time_ns;
-    if (x != y) return x < y ? -1 : 1;
-    return i < k ? -1 : i > k;
+    return x != y ? SONDE_CMP(x, y) : SONDE_CMP(i, k);
 }
 
 /* Of too many every so manieth, from the first to the last. */
@@ -295,7 +295,7 @@ static void route_flame_time_put_threads(const struct route_flame_time_listing *
 }
 
 static int route_flame_time_put_samples(const struct sonde_http_request *r,
-                                        struct sonde_response *a,
+                                        struct sonde_response *answer,
                                         const struct sonde_api_flame_query *q,
                                         const struct sonde_api_flame_source *src,
                                         struct sonde_err *err)
@@ -303,12 +303,12 @@ static int route_flame_time_put_samples(const struct sonde_http_request *r,
     uint64_t limit = LIMIT_DEFAULT;
     struct route_flame_time_listing l = { .p = src->profile };
     const struct sonde_profile_filter f = sonde_api_flame_filter(q, &q->side);
-    if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return 0;
+    if (!sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) return 0;
     int rc = listing_init(&l);
     if (rc) rc = sonde_err_memory(err);
     if (!rc) rc = find_samples(&l, &f, (uint32_t)limit, err);
     if (!rc) {
-        struct sonde_buf *out = &a->body;
+        struct sonde_buf *out = &answer->body;
         sonde_buf_putc(out, '{');
         rc = route_flame_time_put_rows(&l, out);
         if (!rc && (l.name_list.error || l.stack_list.error)) rc = SONDE_ENOMEM;
@@ -328,9 +328,9 @@ static int route_flame_time_put_samples(const struct sonde_http_request *r,
     return rc;
 }
 
-static void flamegraph_samples(const struct sonde_http_request *r, struct sonde_response *a)
+static void flamegraph_samples(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    route_flame_time_answer(r, a, route_flame_time_put_samples);
+    route_flame_time_answer(r, answer, route_flame_time_put_samples);
 }
 
 #define WHOSE                                                                                     \

@@ -11,35 +11,36 @@
 
 enum { REFUSALS_SHOWN = 20 };
 
-/* "starting", "ok" or "stale"; *age of the last tick, NaN before the first. Lock held. */
+/* "starting", "ok" or "stale"; *age of the last tick, NaN before the first. */
 static const char *collector_state(const struct sonde_model *m, double *age)
 {
+    sonde_assert_held(&m->lock);
     *age = NAN;
     if (m->tick == 0) return "starting";
     *age = fmax(0, sonde_clock_s(CLOCK_REALTIME) - m->now_s);
     return *age <= 3 * m->interval_s + 2 ? "ok" : "stale";
 }
 
-static void route_health_livez(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_livez(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     (void)r;
-    a->content_type = "text/plain; charset=utf-8";
-    sonde_buf_puts(&a->body, "ok\n");
+    answer->content_type = "text/plain; charset=utf-8";
+    sonde_buf_puts(&answer->body, "ok\n");
 }
 
-static void route_health_readyz(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_readyz(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     double age;
     sonde_rdlock(&m->lock);
     const char *state = collector_state(m, &age);
     sonde_rwunlock(&m->lock);
-    a->content_type = "text/plain; charset=utf-8";
+    answer->content_type = "text/plain; charset=utf-8";
     if (state[0] == 'o' || r->file_count) { /* files are there from the start */
-        sonde_buf_puts(&a->body, "ok\n");
+        sonde_buf_puts(&answer->body, "ok\n");
     } else {
-        a->status = 503;
-        sonde_buf_printf(&a->body, "%s: %s\n", state,
+        answer->status = 503;
+        sonde_buf_printf(&answer->body, "%s: %s\n", state,
                          isnan(age) ? "nothing has been read yet"
                                     : "the collector has stopped reading");
     }
@@ -132,7 +133,7 @@ static void route_health_put_components(struct sonde_buf *out, const struct coun
     sonde_json_close(out, '}');
 }
 
-static void route_health_healthz(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_healthz(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_collector_refusal refused[REFUSALS_SHOWN];
     struct counts c = { 0 };
@@ -142,19 +143,19 @@ static void route_health_healthz(const struct sonde_http_request *r, struct sond
     const int fresh = c.state[0] == 'o';
     const int degraded =
         refusals || c.dropped_series || c.conflicts || c.drops || c.spans_lost;
-    a->status = fresh ? 200 : 503;
-    sonde_buf_putc(&a->body, '{');
-    sonde_json_str(&a->body, "status", fresh && degraded ? "degraded" : c.state);
+    answer->status = fresh ? 200 : 503;
+    sonde_buf_putc(&answer->body, '{');
+    sonde_json_str(&answer->body, "status", fresh && degraded ? "degraded" : c.state);
     const double up_s = sonde_clock_s(CLOCK_REALTIME) - r->agent->started_s;
-    sonde_json_num(&a->body, "uptime_s", fmax(0, round(up_s * 1e3) / 1e3));
-    sonde_json_u64(&a->body, "ticks", c.ticks);
-    sonde_json_num(&a->body, "last_tick_age_s", c.age);
-    sonde_json_u64(&a->body, "series", c.series);
-    sonde_json_u64(&a->body, "processes", c.running);
-    sonde_json_u64(&a->body, "refused_segments", refusals);
-    if (r->file_count) sonde_json_u64(&a->body, "files", r->file_count);
-    route_health_put_components(&a->body, &c, refused, refusals);
-    sonde_buf_puts(&a->body, "}\n");
+    sonde_json_num(&answer->body, "uptime_s", fmax(0, round(up_s * 1e3) / 1e3));
+    sonde_json_u64(&answer->body, "ticks", c.ticks);
+    sonde_json_num(&answer->body, "last_tick_age_s", c.age);
+    sonde_json_u64(&answer->body, "series", c.series);
+    sonde_json_u64(&answer->body, "processes", c.running);
+    sonde_json_u64(&answer->body, "refused_segments", refusals);
+    if (r->file_count) sonde_json_u64(&answer->body, "files", r->file_count);
+    route_health_put_components(&answer->body, &c, refused, refusals);
+    sonde_buf_puts(&answer->body, "}\n");
 }
 
 extern const struct sonde_route sonde_route_livez, sonde_route_readyz, sonde_route_healthz;

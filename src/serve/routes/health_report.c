@@ -169,7 +169,8 @@ static void put_flat(struct sonde_buf *out, const struct route_health_report_sta
     sonde_buf_puts(out, "}\n");
 }
 
-static void route_health_report_health(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_health_report_health(const struct sonde_http_request *r,
+                                       struct sonde_response *answer)
 {
     const char *format = sonde_http_param(r, "format");
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
@@ -182,13 +183,13 @@ static void route_health_report_health(const struct sonde_http_request *r, struc
     p.interval_s = m->interval_s;
     sonde_rwunlock(&m->lock);
     if (rc) {
-        a->body.error = rc;
+        answer->body.error = rc;
         return;
     }
     if (r->agent->store) r->agent->store_ops->stats(r->agent->store, &p.store);
     route_health_report_judge(&p, r);
-    struct sonde_buf *out = &a->body;
-    a->status = p.failing ? 503 : 200;
+    struct sonde_buf *out = &answer->body;
+    answer->status = p.failing ? 503 : 200;
     if (format && !strcmp(format, "flat")) {
         put_flat(out, &p);
         return;

@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "present/report/profile.h"
-#include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
@@ -13,52 +12,43 @@
 #define PID_MAX 4194304u
 #define LIMIT_MAX 100000u
 
-/* 0: the answer is in a. */
-static int route_heap_process_of(const struct sonde_http_request *r, struct sonde_response *a,
+/* 0: the error is in answer. */
+static int route_heap_process_of(const struct sonde_http_request *r, struct sonde_response *answer,
                                  uint32_t *out)
 {
     uint64_t pid = 0;
-    if (!sonde_http_count(r, a, "pid", PID_MAX, &pid)) return 0;
+    if (!sonde_http_count(r, answer, "pid", PID_MAX, &pid)) return 0;
     *out = (uint32_t)pid;
-    if (r->agent->profiler) return 1;
-    sonde_response_error(a, 404, "this agent takes no profiles");
-    return 0;
+    return sonde_http_has_profiler(r, answer);
 }
 
-/* NULL: the answer is in a. */
+/* NULL: the error is in answer. */
 static struct sonde_profile *route_heap_take(const struct sonde_http_request *r,
-                                             struct sonde_response *a, int one)
+                                             struct sonde_response *answer, int one)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     uint32_t pid;
-    if (!route_heap_process_of(r, a, &pid)) return NULL;
+    if (!route_heap_process_of(r, answer, &pid)) return NULL;
     const int rc = sonde_profiler_heap(r->agent->profiler, pid, one, &p, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
     return rc ? NULL : p;
 }
 
-static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a)
+static void answer_pprof(const struct sonde_profile *p, struct sonde_response *answer)
 {
-    const struct sonde_format_ops *format = sonde_format_find("pprof-heap");
     const struct sonde_profile_filter all = { .kind = -1 };
     struct sonde_err err = { "" };
-    const int rc = format->write(p, &all, &a->body, &err);
-    if (rc) {
-        sonde_response_failed(a, rc, &err);
-        return;
-    }
-    a->content_type = format->content_type;
-    a->packed = 1;
-    a->filename = "heap.pb.gz";
+    const int rc = sonde_api_format(p, &all, "pprof-heap", "heap.pb.gz", answer, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-static void pprof_heap(const struct sonde_http_request *r, struct sonde_response *a)
+static void pprof_heap(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    struct sonde_profile *p = route_heap_take(r, a, 0);
+    struct sonde_profile *p = route_heap_take(r, answer, 0);
     if (!p) return;
-    if (sonde_http_wants_run(r)) sonde_response_run(a, p);
-    else answer_pprof(p, a);
+    if (sonde_http_wants_run(r)) sonde_response_run(answer, p);
+    else answer_pprof(p, answer);
     sonde_profile_destroy(p);
 }
 
@@ -74,7 +64,7 @@ static int route_heap_style_of(const char *accept)
 }
 
 static void answer_report(const struct sonde_profile *p, enum sonde_report_style style,
-                          uint64_t limit, int kind, struct sonde_response *a)
+                          uint64_t limit, int kind, struct sonde_response *answer)
 {
     static const char *const types[] = { [SONDE_REPORT_TEXT] = "text/plain; charset=utf-8",
                                          [SONDE_REPORT_MARKDOWN] = "text/markdown; charset=utf-8",
@@ -82,44 +72,43 @@ static void answer_report(const struct sonde_profile *p, enum sonde_report_style
     const struct sonde_report_options o = { .filter.kind = kind, .style = style,
                                             .limit = (size_t)limit };
     struct sonde_err err = { "" };
-    const int rc = sonde_profile_report(p, &o, &a->body, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
-    else a->content_type = types[style];
+    const int rc = sonde_profile_report(p, &o, &answer->body, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
+    else answer->content_type = types[style];
 }
 
-static void admin_profile_memory(const struct sonde_http_request *r, struct sonde_response *a)
+static void admin_profile_memory(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     uint64_t limit = 0;
-    const char *type = sonde_http_param(r, "type");
-    const int kind = type ? sonde_sample_kind_find(type) : -1; /* what is in use, if anything is */
+    const int kind = sonde_http_kind(r); /* else what is in use, if anything is */
     const int style = route_heap_style_of(r->accept);
     const char *keep = sonde_http_param(r, "keep");
-    a->vary_accept = 1;
-    if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return;
-    struct sonde_profile *p = route_heap_take(r, a, style >= 0);
+    answer->vary_accept = 1;
+    if (!sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) return;
+    struct sonde_profile *p = route_heap_take(r, answer, style >= 0);
     if (!p) return;
-    if (style < 0) answer_pprof(p, a);
-    else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
+    if (style < 0) answer_pprof(p, answer);
+    else answer_report(p, (enum sonde_report_style)style, limit, kind, answer);
     if (!keep || keep[0] == '1') {
-        sonde_session_keep_answer(r->agent->sessions, "on-demand-memory", "memory", p, a);
+        sonde_session_keep_answer(r->agent->sessions, "on-demand-memory", "memory", p, answer);
     }
     sonde_profile_destroy(p);
 }
 
-static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_response *a)
+static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
     uint32_t pid;
     size_t count = 0;
-    if (!route_heap_process_of(r, a, &pid)) return;
+    if (!route_heap_process_of(r, answer, &pid)) return;
     const int rc = sonde_profiler_mark(r->agent->profiler, pid, &count, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    sonde_buf_putc(&a->body, '{');
-    sonde_json_u64(&a->body, "marked", count);
-    sonde_buf_puts(&a->body, "}\n");
+    sonde_buf_putc(&answer->body, '{');
+    sonde_json_u64(&answer->body, "marked", count);
+    sonde_buf_puts(&answer->body, "}\n");
 }
 
 extern const struct sonde_route sonde_route_pprof_heap, sonde_route_admin_profile_memory,

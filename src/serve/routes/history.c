@@ -5,16 +5,14 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "present/flamegraph/flamegraph.h"
 #include "present/report/profile.h"
-#include "profile/format.h"
 #include "serve/api/history.h"
+#include "serve/api/session_report.h"
 #include "agent/continuous.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 500 };
-#define TIME_MAX 1e11
 #define RECENT_S 120.0 /* flush_seconds is less than that */
 
 /* What is kept, be it only in memory; NULL = nothing is. */
@@ -26,82 +24,65 @@ static struct sonde_store *route_history_store_of(const struct sonde_http_reques
     return a->continuous ? sonde_continuous_store(a->continuous, ops) : a->store;
 }
 
-/* 0: the answer is in a. */
-static int route_history_query_of(const struct sonde_http_request *r, struct sonde_response *a,
+/* 0: the error is in answer. */
+static int route_history_query_of(const struct sonde_http_request *r, struct sonde_response *answer,
                                   struct sonde_history_query *out)
 {
     uint64_t pid = 0;
     *out = (struct sonde_history_query){ .program = sonde_http_param(r, "process") };
-    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
-        !sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) {
+    if (!sonde_http_range(r, answer, &out->from_s, &out->to_s) ||
+        !sonde_http_count(r, answer, "pid", UINT32_MAX, &pid)) {
         return 0;
     }
     out->pid = (uint32_t)pid;
-    if (out->to_s > 0 && out->to_s < out->from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
-        return 0;
-    }
     if (r->agent->continuous || r->agent->store) return 1;
-    sonde_response_error(a, 404, "this agent does not profile continuously");
+    sonde_response_error(answer, 404, "this agent does not profile continuously");
     return 0;
 }
 
-static void route_history_list(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_history_list(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_history_query q;
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
     const struct sonde_store_ops *ops;
     const char *type = sonde_http_param(r, "type");
-    if (!sonde_http_count(r, a, "limit", 10000, &limit) || !route_history_query_of(r, a, &q)) {
+    if (!sonde_http_count(r, answer, "limit", 10000, &limit) ||
+        !route_history_query_of(r, answer, &q)) {
         return;
     }
     q.heap = type && !strcmp(type, "memory");
     struct sonde_store *s = route_history_store_of(r, &ops);
-    const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &a->body, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &answer->body, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
 static int route_history_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
                                  const struct sonde_profile_filter *f, int html,
-                                 struct sonde_buf *out, struct sonde_err *err)
+                                 struct sonde_response *answer, struct sonde_err *err)
 {
     char subtitle[160];
-    struct sonde_tree *tree;
     snprintf(subtitle, sizeof(subtitle), "%.60s, unix time %.0f to %.0f",
              sonde_profile_str(p, p->program), (double)p->start_ns * 1e-9,
              (double)p->end_ns * 1e-9);
-    struct sonde_flamegraph_options o = sonde_http_picture(r, html);
-    o.subtitle = subtitle;
-    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
-    int rc = sonde_tree_build(p, f, &t, &tree, err);
-    if (rc) return rc;
-    rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
-    sonde_tree_destroy(tree);
-    return rc ? sonde_err_memory(err) : 0;
+    return sonde_api_picture(r, p, f, &(struct sonde_api_picture){ NULL, subtitle, html }, answer,
+                             err);
 }
 
 static int route_history_render(const struct sonde_http_request *r, const struct sonde_profile *p,
                                 const struct sonde_profile_filter *f, const char *name,
-                                struct sonde_response *a, struct sonde_err *err)
+                                struct sonde_response *answer, struct sonde_err *err)
 {
     if (!strcmp(name, "json")) {
         const struct sonde_report_options o = { .filter = *f, .style = SONDE_REPORT_JSON };
-        return sonde_profile_report(p, &o, &a->body, err);
+        return sonde_profile_report(p, &o, &answer->body, err);
     }
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
-        const int html = name[0] == 'h';
-        a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return route_history_picture(r, p, f, html, &a->body, err);
+        return route_history_picture(r, p, f, name[0] == 'h', answer, err);
     }
-    const struct sonde_format_ops *format = sonde_format_find(name);
-    a->content_type = format->content_type;
-    a->packed = !strcmp(format->suffix, ".pb.gz");
-    if (a->packed) a->filename = "profile.pb.gz";
-    return format->write(p, f, &a->body, err);
+    return sonde_api_format(p, f, name, "profile.pb.gz", answer, err);
 }
 
 /* How heaps stood is kept apart from what adds up over time. */
@@ -112,27 +93,27 @@ static int is_standing(const char *type)
 }
 
 static void route_history_answer(const struct sonde_http_request *r, const struct sonde_profile *p,
-                                 const char *type, struct sonde_response *a)
+                                 struct sonde_response *answer)
 {
     const char *name = sonde_http_param(r, "format");
     struct sonde_err err = { "" };
-    const struct sonde_profile_filter f = { .kind = type ? sonde_sample_kind_find(type) : -1 };
+    const struct sonde_profile_filter f = { .kind = sonde_http_kind(r) };
     if (sonde_http_wants_run(r)) {
-        sonde_response_run(a, p);
+        sonde_response_run(answer, p);
         return;
     }
-    const int rc = route_history_render(r, p, &f, name ? name : "json", a, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    const int rc = route_history_render(r, p, &f, name ? name : "json", answer, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-static void route_history_merged(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_history_merged(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_history_query q;
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     const struct sonde_store_ops *ops;
     const char *type = sonde_http_param(r, "type");
-    if (!route_history_query_of(r, a, &q)) return;
+    if (!route_history_query_of(r, answer, &q)) return;
     q.heap = is_standing(type);
     /* Up to now: what was sampled since it was written last, too. */
     if (r->agent->continuous &&
@@ -142,10 +123,10 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
     struct sonde_store *s = route_history_store_of(r, &ops);
     const int rc = sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    route_history_answer(r, p, type, a);
+    route_history_answer(r, p, answer);
     sonde_profile_destroy(p);
 }
 

@@ -62,10 +62,10 @@ static void route_index_put_text(const struct sonde_http_request *r, struct sond
 
 /* The query goes with it, escaped anew so that nothing in it ends the header; one that is too long for
  * that is left out. */
-static void put_location(const struct sonde_http_request *r, struct sonde_response *a)
+static void put_location(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_buf to;
-    sonde_buf_init(&to, sizeof(a->location) - 1);
+    sonde_buf_init(&to, sizeof(answer->location) - 1);
     sonde_buf_puts(&to, DASHBOARD);
     for (size_t i = 0; i < r->param_count; i++) {
         sonde_buf_putc(&to, i ? '&' : '?');
@@ -73,28 +73,28 @@ static void put_location(const struct sonde_http_request *r, struct sonde_respon
         sonde_buf_putc(&to, '=');
         sonde_buf_url(&to, r->params[i].value);
     }
-    snprintf(a->location, sizeof(a->location), "%s", to.error ? DASHBOARD : to.data);
+    snprintf(answer->location, sizeof(answer->location), "%s", to.error ? DASHBOARD : to.data);
     sonde_buf_release(&to);
 }
 
-static void route_index_handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_index_handle(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    a->vary_accept = 1;
-    a->content_type = "text/plain; charset=utf-8";
+    answer->vary_accept = 1;
+    answer->content_type = "text/plain; charset=utf-8";
     if (sonde_accept_html(r->accept)) {
-        a->status = 302;
-        put_location(r, a);
+        answer->status = 302;
+        put_location(r, answer);
     } else {
-        route_index_put_text(r, &a->body);
+        route_index_put_text(r, &answer->body);
     }
 }
 
-static void list_page(const struct sonde_http_request *r, struct sonde_response *a)
+static void list_page(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    a->content_type = "text/html; charset=utf-8";
-    a->policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+    answer->content_type = "text/html; charset=utf-8";
+    answer->policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
                 "form-action 'none'; frame-ancestors 'self'";
-    put_html(r, &a->body);
+    put_html(r, &answer->body);
 }
 
 extern const struct sonde_route sonde_route_index, sonde_route_list_page;

@@ -16,7 +16,6 @@ enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
 #define METRIC_MAX 1e15
 #define HOUR_S 3600.0
 #define COLUMN_S 0.001 /* the shortest of a heat map */
-#define TIME_MAX 1e11 /* unix seconds */
 
 /* What a word stands for; fallback without one. */
 static int route_infer_word_of(const struct sonde_http_request *r, const char *name,
@@ -37,11 +36,10 @@ static struct sonde_api_past past_of(const struct sonde_http_request *r)
                                     sonde_http_history(r) };
 }
 
-/* The filters that lists and heat maps share. 0: the 400 is in a. */
-static int parse_filters(const struct sonde_http_request *r, struct sonde_response *a,
+/* The filters that lists and heat maps share. 0: the 400 is in answer. */
+static int parse_filters(const struct sonde_http_request *r, struct sonde_response *answer,
                          struct sonde_requests_query *q)
 {
-    const char *trace = sonde_http_param(r, "trace");
     uint64_t pid = 0;
     *q = (struct sonde_requests_query){
         .model = sonde_http_param(r, "model"),
@@ -52,32 +50,23 @@ static int parse_filters(const struct sonde_http_request *r, struct sonde_respon
         .metric = (enum sonde_request_metric)route_infer_word_of(
             r, "metric", sonde_request_metric_find, SONDE_METRIC_NONE),
     };
-    if (!sonde_http_count(r, a, "pid", PID_MAX, &pid) ||
-        !sonde_http_number(r, a, "from", 0, TIME_MAX, &q->from_s) ||
-        !sonde_http_number(r, a, "to", 0, TIME_MAX, &q->to_s)) {
+    if (!sonde_http_count(r, answer, "pid", PID_MAX, &pid) ||
+        !sonde_http_range(r, answer, &q->from_s, &q->to_s) ||
+        !sonde_http_trace(r, answer, &q->trace_hi, &q->trace_lo)) {
         return 0;
     }
     q->pid = (uint32_t)pid;
-    if (q->to_s > 0 && q->to_s < q->from_s) {
-        sonde_response_error(a, 400, "parameter to: it is before from");
-        return 0;
-    }
-    if (trace && !sonde_trace_id_parse(trace, &q->trace_hi, &q->trace_lo)) {
-        sonde_response_error(a, 400, "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
-                             "digits, or a UUID", trace);
-        return 0;
-    }
     return 1;
 }
 
 /* Bounds of the metric, and of the total in milliseconds, which is older. */
-static int parse_bounds(const struct sonde_http_request *r, struct sonde_response *a,
+static int parse_bounds(const struct sonde_http_request *r, struct sonde_response *answer,
                         struct sonde_requests_query *q)
 {
     double min_ms = 0;
-    if (!sonde_http_number(r, a, "min_ms", 0, MS_MAX, &min_ms) ||
-        !sonde_http_number(r, a, "min", 0, METRIC_MAX, &q->metric_min) ||
-        !sonde_http_number(r, a, "max", 0, METRIC_MAX, &q->metric_max)) {
+    if (!sonde_http_number(r, answer, "min_ms", 0, MS_MAX, &min_ms) ||
+        !sonde_http_number(r, answer, "min", 0, METRIC_MAX, &q->metric_min) ||
+        !sonde_http_number(r, answer, "max", 0, METRIC_MAX, &q->metric_max)) {
         return 0;
     }
     q->min_s = min_ms * 1e-3;
@@ -85,18 +74,18 @@ static int parse_bounds(const struct sonde_http_request *r, struct sonde_respons
         q->metric = SONDE_METRIC_TOTAL;
     }
     if (!(q->metric_max > 0) || q->metric_min <= q->metric_max) return 1;
-    sonde_response_error(a, 400, "parameter max: it is less than min");
+    sonde_response_error(answer, 400, "parameter max: it is less than min");
     return 0;
 }
 
-static void route_infer_requests(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_requests(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     const char *timeline = sonde_http_param(r, "timeline");
     struct sonde_requests_query q;
     struct sonde_err err = { "" };
     uint64_t limit = 0;
-    if (!parse_filters(r, a, &q) || !parse_bounds(r, a, &q) ||
-        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
+    if (!parse_filters(r, answer, &q) || !parse_bounds(r, answer, &q) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     q.limit = (size_t)limit;
@@ -106,32 +95,32 @@ static void route_infer_requests(const struct sonde_http_request *r, struct sond
     q.state =
         (enum sonde_requests_state)route_infer_word_of(r, "state", state_find, SONDE_REQUESTS_ALL);
     const struct sonde_api_past past = past_of(r);
-    const int rc = sonde_api_past_requests(&past, &q, &a->body, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    const int rc = sonde_api_past_requests(&past, &q, &answer->body, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-static void route_infer_request(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_request(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
     const struct sonde_api_past past = past_of(r);
-    const int found = sonde_api_past_request(&past, r->name, &a->body, &err);
-    if (found > 0 || a->body.error) return;
+    const int found = sonde_api_past_request(&past, r->name, &answer->body, &err);
+    if (found > 0 || answer->body.error) return;
     if (found < 0) {
-        sonde_response_failed(a, found, &err);
+        sonde_response_failed(answer, found, &err);
         return;
     }
-    sonde_response_error(a, 404, "there is no request \"%.100s\", or it is no longer kept; "
+    sonde_response_error(answer, 404, "there is no request \"%.100s\", or it is no longer kept; "
                          "/api/requests lists them", r->name);
 }
 
-static void route_infer_heatmap(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_heatmap(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_requests_query q;
     struct sonde_err err = { "" };
     uint64_t columns = 0, rows = 0;
-    if (!parse_filters(r, a, &q) ||
-        !sonde_http_count(r, a, "columns", SONDE_HEATMAP_COLUMNS_MAX, &columns) ||
-        !sonde_http_count(r, a, "rows", SONDE_HEATMAP_ROWS_MAX, &rows)) {
+    if (!parse_filters(r, answer, &q) ||
+        !sonde_http_count(r, answer, "columns", SONDE_HEATMAP_COLUMNS_MAX, &columns) ||
+        !sonde_http_count(r, answer, "rows", SONDE_HEATMAP_ROWS_MAX, &rows)) {
         return;
     }
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
@@ -140,40 +129,43 @@ static void route_infer_heatmap(const struct sonde_http_request *r, struct sonde
     if (q.to_s - q.from_s < COLUMN_S) q.to_s = q.from_s + COLUMN_S;
     if (q.metric == SONDE_METRIC_NONE) q.metric = SONDE_METRIC_TTFT;
     const struct sonde_api_past past = past_of(r);
-    const int rc = sonde_api_heatmap(&past, &q, (uint32_t)columns, (uint32_t)rows, &a->body, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    const int rc =
+        sonde_api_heatmap(&past, &q, (uint32_t)columns, (uint32_t)rows, &answer->body, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-static void route_infer_inference(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_inference(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     double window_s = 0;
-    if (!sonde_http_number(r, a, "window", 0.001, 86400, &window_s)) return;
+    if (!sonde_http_number(r, answer, "window", 0.001, 86400, &window_s)) return;
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    sonde_api_inference(m, window_s, &a->body);
+    sonde_api_inference(m, window_s, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 
-static void route_infer_reset(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_reset(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_wrlock(&m->lock);
     struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (x) sonde_infer_reset(x, m->now_s);
     sonde_rwunlock(&m->lock);
-    if (x) sonde_buf_puts(&a->body, "{\"reset\":true}\n");
-    else sonde_response_error(a, 404, "this agent follows no inference");
+    if (x) sonde_buf_puts(&answer->body, "{\"reset\":true}\n");
+    else sonde_response_error(answer, 404, "this agent follows no inference");
 }
 
-static void route_infer_shared(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_infer_shared(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    const int found = sonde_api_shared(m, r->name, &a->body);
+    const int found = sonde_api_shared(m, r->name, &answer->body);
     sonde_rwunlock(&m->lock);
-    if (found || a->body.error) return;
-    sonde_response_error(a, 404, "request \"%.100s\" is not among those in memory, so its neighbours "
-                         "are not known; /api/requests lists them", r->name);
+    if (found || answer->body.error) return;
+    sonde_response_error(answer, 404,
+                         "request \"%.100s\" is not among those in memory, so its neighbours "
+                         "are not known; /api/requests lists them",
+                         r->name);
 }
 
 extern const struct sonde_route sonde_route_api_shared;

@@ -22,24 +22,25 @@ static void route_metrics_join_names(const struct sonde_http_request *r, struct 
     }
 }
 
-static void route_metrics_handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_metrics_handle(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     const struct sonde_export_ops *format = sonde_accept_metrics(r->accept);
     struct sonde_buf names;
     sonde_buf_init(&names, NAMES_MAX);
     route_metrics_join_names(r, &names);
     if (names.error == SONDE_EFULL) {
-        sonde_response_error(a, 400, "parameter name: more than %d KiB of names", NAMES_MAX >> 10);
+        sonde_response_error(answer, 400, "parameter name: more than %d KiB of names",
+                             NAMES_MAX >> 10);
     } else if (names.error) {
-        sonde_response_failed(a, names.error, NULL);
+        sonde_response_failed(answer, names.error, NULL);
     } else {
         const struct sonde_filter filter = { .name = names.data, .own = r->scraped };
         struct sonde_model *m = sonde_collector_model(r->agent->collector);
         sonde_rdlock(&m->lock);
-        format->render(m, names.len || r->scraped ? &filter : NULL, &a->body);
+        format->render(m, names.len || r->scraped ? &filter : NULL, &answer->body);
         sonde_rwunlock(&m->lock);
-        a->content_type = format->content_type;
-        a->vary_accept = 1;
+        answer->content_type = format->content_type;
+        answer->vary_accept = 1;
     }
     sonde_buf_release(&names);
 }

@@ -1,9 +1,9 @@
 /* openapi.c - GET /api/openapi.json: all routes as OpenAPI describes them. */
 #include "serve/http/openapi.h"
 
-static void route_openapi_handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_openapi_handle(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    sonde_openapi(r, &a->body);
+    sonde_openapi(r, &answer->body);
 }
 
 extern const struct sonde_route sonde_route_openapi;

@@ -23,78 +23,80 @@ static int is_type(const char *header, const char *type)
 }
 
 /* google.rpc.Status; in JSON also with what all our refusals have. */
-static void route_otlp_refuse(struct sonde_response *a, int is_json, unsigned status, int code,
+static void route_otlp_refuse(struct sonde_response *answer, int is_json, unsigned status, int code,
                               const char *text)
 {
-    sonde_buf_reset(&a->body);
-    a->status = status;
-    a->content_type = is_json ? json : protobuf;
+    sonde_buf_reset(&answer->body);
+    answer->status = status;
+    answer->content_type = is_json ? json : protobuf;
     if (is_json) {
-        sonde_buf_putc(&a->body, '{');
-        sonde_json_u64(&a->body, "code", (uint64_t)code);
-        sonde_json_str(&a->body, "message", text);
-        sonde_json_str(&a->body, "error", text);
-        sonde_buf_putc(&a->body, '}');
+        sonde_buf_putc(&answer->body, '{');
+        sonde_json_u64(&answer->body, "code", (uint64_t)code);
+        sonde_json_str(&answer->body, "message", text);
+        sonde_json_str(&answer->body, "error", text);
+        sonde_buf_putc(&answer->body, '}');
     } else {
-        sonde_pb_uint(&a->body, 1, (uint64_t)code);
-        sonde_pb_str(&a->body, 2, text, strlen(text));
+        sonde_pb_uint(&answer->body, 1, (uint64_t)code);
+        sonde_pb_str(&answer->body, 2, text, strlen(text));
     }
 }
 
 /* Export…ServiceResponse: empty, or what was not taken and why. */
-static void route_otlp_answer(struct sonde_response *a, int is_json, enum sonde_otlp_signal signal,
-                              const struct sonde_otlp_result *r)
+static void route_otlp_answer(struct sonde_response *answer, int is_json,
+                              enum sonde_otlp_signal signal, const struct sonde_otlp_result *r)
 {
-    a->content_type = is_json ? json : protobuf;
-    sonde_buf_add(&a->body, "", 0);
+    answer->content_type = is_json ? json : protobuf;
+    sonde_buf_add(&answer->body, "", 0);
     if (is_json) {
         char text[24];
-        sonde_buf_putc(&a->body, '{');
+        sonde_buf_putc(&answer->body, '{');
         if (r->rejected) {
             snprintf(text, sizeof(text), "%llu", (unsigned long long)r->rejected);
-            sonde_json_key_open(&a->body, "partialSuccess", '{');
-            sonde_json_str(&a->body,
+            sonde_json_key_open(&answer->body, "partialSuccess", '{');
+            sonde_json_str(&answer->body,
                            signal == SONDE_OTLP_METRICS ? "rejectedDataPoints" : "rejectedSpans", text);
-            sonde_json_str(&a->body, "errorMessage", r->message);
-            sonde_json_close(&a->body, '}');
+            sonde_json_str(&answer->body, "errorMessage", r->message);
+            sonde_json_close(&answer->body, '}');
         }
-        sonde_buf_putc(&a->body, '}');
+        sonde_buf_putc(&answer->body, '}');
     } else if (r->rejected) {
         struct sonde_buf partial;
         sonde_buf_init(&partial, 4096);
         sonde_pb_uint(&partial, 1, r->rejected);
         sonde_pb_str(&partial, 2, r->message, strlen(r->message));
-        sonde_pb_message(&a->body, 1, &partial);
+        sonde_pb_message(&answer->body, 1, &partial);
         sonde_buf_release(&partial);
     }
 }
 
-/* The body as it was before it was packed; 0 or a refusal is in a. */
-static int route_otlp_unpack(const struct sonde_http_request *r, struct sonde_response *a,
+/* The body as it was before it was packed; 0, or a refusal in answer. */
+static int route_otlp_unpack(const struct sonde_http_request *r, struct sonde_response *answer,
                              int is_json, struct sonde_buf *room, const char **data, size_t *len)
 {
     *data = r->body;
     *len = r->body_len;
     if (!r->content_encoding || strcasecmp(r->content_encoding, "identity") == 0) return 0;
     if (strcasecmp(r->content_encoding, "gzip") != 0) {
-        route_otlp_refuse(a, is_json, 415, INVALID_ARGUMENT,
+        route_otlp_refuse(answer, is_json, 415, INVALID_ARGUMENT,
                           "Content-Encoding may be gzip or identity");
         return -1;
     }
     const int rc = sonde_gz_unpack(r->body, r->body_len, room);
     if (rc == SONDE_EFULL) {
-        route_otlp_refuse(a, is_json, 413, RESOURCE_EXHAUSTED, "unpacked it is larger than 64 MiB");
+        route_otlp_refuse(answer, is_json, 413, RESOURCE_EXHAUSTED,
+                          "unpacked it is larger than 64 MiB");
     } else if (rc == SONDE_ENOMEM) {
-        route_otlp_refuse(a, is_json, 503, RESOURCE_EXHAUSTED, "the agent is out of memory");
+        route_otlp_refuse(answer, is_json, 503, RESOURCE_EXHAUSTED, "the agent is out of memory");
     } else if (rc) {
-        route_otlp_refuse(a, is_json, 400, INVALID_ARGUMENT, "the body is not gzip, or cut short");
+        route_otlp_refuse(answer, is_json, 400, INVALID_ARGUMENT,
+                          "the body is not gzip, or cut short");
     }
     *data = room->len ? room->data : "";
     *len = room->len;
     return rc;
 }
 
-static void route_otlp_take(const struct sonde_http_request *r, struct sonde_response *a,
+static void route_otlp_take(const struct sonde_http_request *r, struct sonde_response *answer,
                             int is_json, enum sonde_otlp_signal signal, const char *data,
                             size_t len)
 {
@@ -109,13 +111,13 @@ static void route_otlp_take(const struct sonde_http_request *r, struct sonde_res
         len = made.len;
     }
     if (!rc) rc = sonde_otlp_take(r->agent->otlp, signal, data, len, &result, &err);
-    if (rc == SONDE_EFORMAT) route_otlp_refuse(a, is_json, 400, INVALID_ARGUMENT, err.text);
-    else if (rc) route_otlp_refuse(a, is_json, 503, RESOURCE_EXHAUSTED, err.text);
-    else route_otlp_answer(a, is_json, signal, &result);
+    if (rc == SONDE_EFORMAT) route_otlp_refuse(answer, is_json, 400, INVALID_ARGUMENT, err.text);
+    else if (rc) route_otlp_refuse(answer, is_json, 503, RESOURCE_EXHAUSTED, err.text);
+    else route_otlp_answer(answer, is_json, signal, &result);
     sonde_buf_release(&made);
 }
 
-static void route_otlp_handle(const struct sonde_http_request *r, struct sonde_response *a,
+static void route_otlp_handle(const struct sonde_http_request *r, struct sonde_response *answer,
                               enum sonde_otlp_signal signal)
 {
     const int is_json = is_type(r->content_type, json);
@@ -123,28 +125,28 @@ static void route_otlp_handle(const struct sonde_http_request *r, struct sonde_r
     size_t len;
     struct sonde_buf room;
     if (!r->agent->otlp) {
-        sonde_response_error(a, 404, "this agent takes no OTLP (the setting ingest.enabled)");
+        sonde_response_error(answer, 404, "this agent takes no OTLP (the setting ingest.enabled)");
         return;
     }
     if (!is_json && !is_type(r->content_type, protobuf)) {
-        sonde_response_error(a, 415, "Content-Type must be %s or %s", protobuf, json);
+        sonde_response_error(answer, 415, "Content-Type must be %s or %s", protobuf, json);
         return;
     }
     sonde_buf_init(&room, UNPACKED_MAX);
-    if (route_otlp_unpack(r, a, is_json, &room, &data, &len) == 0) {
-        route_otlp_take(r, a, is_json, signal, data, len);
+    if (route_otlp_unpack(r, answer, is_json, &room, &data, &len) == 0) {
+        route_otlp_take(r, answer, is_json, signal, data, len);
     }
     sonde_buf_release(&room);
 }
 
-static void handle_metrics(const struct sonde_http_request *r, struct sonde_response *a)
+static void handle_metrics(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    route_otlp_handle(r, a, SONDE_OTLP_METRICS);
+    route_otlp_handle(r, answer, SONDE_OTLP_METRICS);
 }
 
-static void handle_traces(const struct sonde_http_request *r, struct sonde_response *a)
+static void handle_traces(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    route_otlp_handle(r, a, SONDE_OTLP_TRACES);
+    route_otlp_handle(r, answer, SONDE_OTLP_TRACES);
 }
 
 extern const struct sonde_route sonde_route_otlp_metrics, sonde_route_otlp_traces;

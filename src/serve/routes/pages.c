@@ -15,50 +15,52 @@ static const char policy[] =
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self'";
 
-static void route_pages_dashboard(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_pages_dashboard(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     (void)r;
-    a->file = &sonde_web_page_html;
-    a->policy = policy;
+    answer->file = &sonde_web_page_html;
+    answer->policy = policy;
 }
 
 /* Also change the row of "page" in param_list.h, and web/src/pages/list.ts. */
-static void route_pages_page(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_pages_page(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     static const char *const pages[] = { "inference", "requests", "cpu", "memory", "gpu", "system",
                                          "history", "compare", "findings" };
     for (size_t i = 0; i < SONDE_COUNT(pages); i++) {
         if (strcmp(r->name, pages[i]) == 0) {
-            route_pages_dashboard(r, a);
+            route_pages_dashboard(r, answer);
             return;
         }
     }
-    sonde_response_error(a, 404, "no such page: \"%.100s\"; /profiling/dashboard leads to all there "
-                                 "are", r->name);
+    sonde_response_error(answer, 404,
+                         "no such page: \"%.100s\"; /profiling/dashboard leads to all there "
+                         "are",
+                         r->name);
 }
 
-static void app_js(const struct sonde_http_request *r, struct sonde_response *a)
+static void app_js(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     (void)r;
-    a->file = &sonde_web_app_js;
+    answer->file = &sonde_web_app_js;
 }
 
-static void app_css(const struct sonde_http_request *r, struct sonde_response *a)
+static void app_css(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     (void)r;
-    a->file = &sonde_web_app_css;
+    answer->file = &sonde_web_app_css;
 }
 
-static void elements_js(const struct sonde_http_request *r, struct sonde_response *a)
+static void elements_js(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     (void)r;
-    a->file = &sonde_web_elements_js;
+    answer->file = &sonde_web_elements_js;
 }
 
-static void route_pages_icon(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_pages_icon(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     (void)r;
-    a->file = &sonde_web_icon_svg;
+    answer->file = &sonde_web_icon_svg;
 }
 
 extern const struct sonde_route sonde_route_dashboard, sonde_route_page, sonde_route_app_js,

@@ -3,55 +3,48 @@
  * report. Both sample now, for the time that is asked for, what the agent watches. */
 #include <string.h>
 
-#include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */
 
-/* NULL: the answer is in a. */
+/* NULL: the error is in answer. */
 static struct sonde_profile *route_profile_take(const struct sonde_http_request *r,
-                                                struct sonde_response *a, const char *param,
+                                                struct sonde_response *answer, const char *param,
                                                 double seconds)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
-    if (!sonde_http_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
-    if (!r->agent->profiler) {
-        sonde_response_error(a, 404, "this agent takes no profiles");
+    if (!sonde_http_number(r, answer, param, 0.1, SECONDS_MAX, &seconds) ||
+        !sonde_http_has_profiler(r, answer)) {
         return NULL;
     }
     const int rc = sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &p, &err);
-    if (rc) sonde_response_failed(a, rc, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
     return rc ? NULL : p;
 }
 
 /* A profile without samples (nothing ran) is an answer too, in pprof. */
 static void route_profile_answer(const struct sonde_profile *p, const char *name,
-                                 struct sonde_response *a)
+                                 struct sonde_response *answer)
 {
-    const struct sonde_format_ops *format = sonde_format_find(name);
     const struct sonde_profile_filter all = { .kind = SONDE_SAMPLE_CPU };
     struct sonde_err err = { "" };
-    const int rc = format->write(p, &all, &a->body, &err);
+    const int rc = sonde_api_format(p, &all, name, "cpu.pb.gz", answer, &err);
     if (rc == SONDE_ENOENT) {
-        sonde_response_error(a, 404, "%s: nothing used the CPU in that time", err.text);
+        sonde_response_error(answer, 404, "%s: nothing used the CPU in that time", err.text);
     } else if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
     }
-    if (rc) return;
-    a->content_type = format->content_type;
-    a->packed = strcmp(format->name, "pprof") == 0;
-    if (a->packed) a->filename = "cpu.pb.gz";
 }
 
-static void pprof_profile(const struct sonde_http_request *r, struct sonde_response *a)
+static void pprof_profile(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    struct sonde_profile *p = route_profile_take(r, a, "seconds", SECONDS_DEFAULT);
+    struct sonde_profile *p = route_profile_take(r, answer, "seconds", SECONDS_DEFAULT);
     if (!p) return;
-    if (sonde_http_wants_run(r)) sonde_response_run(a, p);
-    else route_profile_answer(p, "pprof", a);
+    if (sonde_http_wants_run(r)) sonde_response_run(answer, p);
+    else route_profile_answer(p, "pprof", answer);
     sonde_profile_destroy(p);
 }
 
@@ -61,13 +54,13 @@ static int wants_pprof(const char *accept)
                       strstr(accept, "pprof"));
 }
 
-static void admin_profile_cpu(const struct sonde_http_request *r, struct sonde_response *a)
+static void admin_profile_cpu(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    struct sonde_profile *p = route_profile_take(r, a, "duration", SECONDS_DEFAULT);
-    a->vary_accept = 1;
+    struct sonde_profile *p = route_profile_take(r, answer, "duration", SECONDS_DEFAULT);
+    answer->vary_accept = 1;
     if (!p) return;
-    route_profile_answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
-    sonde_session_keep_answer(r->agent->sessions, "on-demand-cpu", "cpu", p, a);
+    route_profile_answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", answer);
+    sonde_session_keep_answer(r->agent->sessions, "on-demand-cpu", "cpu", p, answer);
     sonde_profile_destroy(p);
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "present/report/profile.h"
-#include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"
 #include "serve/api/session_report.h"
@@ -14,9 +13,9 @@
 
 enum { LIMIT_DEFAULT = 1000 };
 
-/* The store of profiles; NULL: the answer is in a. */
+/* The store of profiles; NULL: the error is in answer. */
 static struct sonde_store *route_profiles_store_of(const struct sonde_http_request *r,
-                                                   struct sonde_response *a,
+                                                   struct sonde_response *answer,
                                                    const struct sonde_store_ops **ops, int *memory)
 {
     if (r->agent->sessions) return sonde_sessions_store(r->agent->sessions, ops, memory);
@@ -25,8 +24,9 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
         *memory = 0;
         return r->agent->store;
     }
-    sonde_response_error(a, 404, "this agent keeps no profiles: it takes none (cpu.enabled) and has "
-                         "no store");
+    sonde_response_error(answer, 404,
+                         "this agent keeps no profiles: it does not capture any and has no "
+                         "store");
     return NULL;
 }
 
@@ -91,7 +91,7 @@ static void list_files(const struct sonde_http_request *r, struct route_profiles
     }
 }
 
-static void route_profiles_list(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_profiles_list(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     const struct sonde_store_ops *ops = NULL;
     int memory = 0;
@@ -99,39 +99,39 @@ static void route_profiles_list(const struct sonde_http_request *r, struct sonde
     struct route_profiles_listing l = { .name = sonde_http_param(r, "name"),
                          .kind = sonde_http_param(r, "kind"),
                          .program = sonde_http_param(r, "program"),
-                         .to_s = 1e11, .limit = LIMIT_DEFAULT, .out = &a->body };
-    if (!sonde_http_number(r, a, "from", 0, 1e11, &l.from_s) ||
-        !sonde_http_number(r, a, "to", 0, 1e11, &l.to_s) ||
-        !sonde_http_count(r, a, "limit", 100000, &l.limit)) {
+                         .to_s = SONDE_TIME_MAX_S, .limit = LIMIT_DEFAULT, .out = &answer->body };
+    if (!sonde_http_range(r, answer, &l.from_s, &l.to_s) ||
+        !sonde_http_count(r, answer, "limit", 100000, &l.limit)) {
         return;
     }
-    struct sonde_store *s = r->file_count ? NULL : route_profiles_store_of(r, a, &ops, &memory);
+    struct sonde_store *s =
+        r->file_count ? NULL : route_profiles_store_of(r, answer, &ops, &memory);
     if (!s && !r->file_count) return;
-    sonde_json_open(&a->body, '{');
-    sonde_json_key_open(&a->body, "profiles", '[');
+    sonde_json_open(&answer->body, '{');
+    sonde_json_key_open(&answer->body, "profiles", '[');
     list_files(r, &l);
     const int rc = s ? ops->profiles(s, NULL, route_profiles_row, &l, &err) : 0;
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    sonde_json_close(&a->body, ']');
-    sonde_json_u64(&a->body, "total", l.matching);
-    sonde_json_str(&a->body, "kept_in", r->file_count ? "files" : memory ? "memory" : "store");
-    sonde_json_close(&a->body, '}');
-    sonde_buf_putc(&a->body, '\n');
+    sonde_json_close(&answer->body, ']');
+    sonde_json_u64(&answer->body, "total", l.matching);
+    sonde_json_str(&answer->body, "kept_in", r->file_count ? "files" : memory ? "memory" : "store");
+    sonde_json_close(&answer->body, '}');
+    sonde_buf_putc(&answer->body, '\n');
 }
 
 /* ---- One -------------------------------------------------------------------------------------- */
 
 static void route_profiles_put_json(const struct sonde_http_request *r,
                                     const struct sonde_store_found *f,
-                                    const struct sonde_profile *p, struct sonde_response *a)
+                                    const struct sonde_profile *p, struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
-    const int rc = sonde_session_report(r, p, &a->body, &err);
+    const int rc = sonde_session_report(r, p, &answer->body, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
     /* The report has named its program, if it is known: a key is there once. */
@@ -139,57 +139,44 @@ static void route_profiles_put_json(const struct sonde_http_request *r,
     route_profiles_put(&(struct sonde_store_profile){
         .id = f->id, .name = f->name, .kind = f->kind, .program = named ? NULL : f->program,
         .start_s = f->start_s, .end_s = f->end_s, .samples = f->samples, .bytes = f->bytes },
-        &a->body);
-    sonde_json_close(&a->body, '}');
-    sonde_buf_putc(&a->body, '\n');
+        &answer->body);
+    sonde_json_close(&answer->body, '}');
+    sonde_buf_putc(&answer->body, '\n');
 }
 
 static int route_profiles_put_text(const struct sonde_profile *p, int kind, int markdown,
-                                   struct sonde_response *a, struct sonde_err *err)
+                                   struct sonde_response *answer, struct sonde_err *err)
 {
     const struct sonde_report_options o = { .filter.kind = kind,
                                             .style = markdown ? SONDE_REPORT_MARKDOWN
                                                               : SONDE_REPORT_TEXT };
-    a->content_type = markdown ? "text/markdown; charset=utf-8" : "text/plain; charset=utf-8";
-    return sonde_profile_report(p, &o, &a->body, err);
-}
-
-static int put_format(const struct sonde_profile *p, const char *name, int kind,
-                      struct sonde_response *a, struct sonde_err *err)
-{
-    const struct sonde_format_ops *format = sonde_format_find(name);
-    const struct sonde_profile_filter f = { .kind = kind };
-    a->content_type = format->content_type;
-    const int rc = format->write(p, &f, &a->body, err);
-    if (rc) return rc;
-    a->packed = !strcmp(format->suffix, ".pb.gz");
-    if (a->packed) a->filename = "profile.pb.gz";
-    return 0;
+    answer->content_type = markdown ? "text/markdown; charset=utf-8" : "text/plain; charset=utf-8";
+    return sonde_profile_report(p, &o, &answer->body, err);
 }
 
 /* In another form than that in which it is kept. */
 static void put_profile_as(const struct sonde_http_request *r, const struct sonde_store_found *f,
                            const struct sonde_profile *p, const char *format,
-                           struct sonde_response *a)
+                           struct sonde_response *answer)
 {
-    const char *type = sonde_http_param(r, "type");
-    const int kind = type ? sonde_sample_kind_find(type) : -1;
+    const int kind = sonde_http_kind(r);
     struct sonde_err err = { "" };
     int rc = 0;
     if (!strcmp(format, "json")) {
-        route_profiles_put_json(r, f, p, a);
+        route_profiles_put_json(r, f, p, answer);
     } else if (!strcmp(format, "svg") || !strcmp(format, "html")) {
-        sonde_session_picture(r, p, kind, f->name, format[0] == 'h', a);
+        sonde_session_picture(r, p, kind, f->name, format[0] == 'h', answer);
     } else if (!strcmp(format, "text") || !strcmp(format, "markdown")) {
-        rc = route_profiles_put_text(p, kind, format[0] == 'm', a, &err);
+        rc = route_profiles_put_text(p, kind, format[0] == 'm', answer, &err);
     } else {
-        rc = put_format(p, format, kind, a, &err);
+        rc = sonde_api_format(p, &(struct sonde_profile_filter){ .kind = kind }, format,
+                              "profile.pb.gz", answer, &err);
     }
-    if (rc) sonde_response_failed(a, rc, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
 }
 
 void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
-                             struct sonde_response *a)
+                             struct sonde_response *answer)
 {
     const char *format = sonde_http_param(r, "format");
     const struct sonde_store_ops *ops;
@@ -198,49 +185,49 @@ void sonde_session_show_kept(const struct sonde_http_request *r, const char *nam
     struct sonde_buf data;
     struct sonde_err err = { "" };
     int memory;
-    struct sonde_store *s = route_profiles_store_of(r, a, &ops, &memory);
+    struct sonde_store *s = route_profiles_store_of(r, answer, &ops, &memory);
     if (!s) return;
     const int as_run = format && !strcmp(format, "run");
-    sonde_buf_init(&data, as_run ? a->body.max : (size_t)1 << 30);
+    sonde_buf_init(&data, as_run ? answer->body.max : (size_t)1 << 30);
     int rc = sonde_store_profile_find(ops, s, name, &f, &err);
-    if (!rc) rc = ops->profile_get(s, f.id, as_run ? &a->body : &data, &err);
+    if (!rc) rc = ops->profile_get(s, f.id, as_run ? &answer->body : &data, &err);
     if (!rc && !as_run) rc = sonde_run_load_bytes(data.data, data.len, f.name, &p, &err);
     sonde_buf_release(&data);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
     } else if (as_run) {
-        a->content_type = "application/vnd.sqlite3";
-        a->filename = "profile.run";
+        answer->content_type = "application/vnd.sqlite3";
+        answer->filename = "profile.run";
     } else {
-        put_profile_as(r, &f, p, format ? format : "json", a);
+        put_profile_as(r, &f, p, format ? format : "json", answer);
     }
     sonde_profile_destroy(p);
 }
 
-static void route_profiles_get(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_profiles_get(const struct sonde_http_request *r, struct sonde_response *answer)
 {
-    sonde_session_show_kept(r, r->name, a);
+    sonde_session_show_kept(r, r->name, answer);
 }
 
-static void delete_one(const struct sonde_http_request *r, struct sonde_response *a)
+static void delete_one(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     const struct sonde_store_ops *ops;
     struct sonde_store_found f;
     struct sonde_err err = { "" };
     int memory;
-    struct sonde_store *s = route_profiles_store_of(r, a, &ops, &memory);
+    struct sonde_store *s = route_profiles_store_of(r, answer, &ops, &memory);
     if (!s) return;
     int rc = sonde_store_profile_find(ops, s, r->name, &f, &err);
     if (!rc) rc = ops->profile_delete(s, f.id, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    sonde_json_open(&a->body, '{');
-    sonde_json_u64(&a->body, "deleted", f.id);
-    sonde_json_str(&a->body, "name", f.name);
-    sonde_json_close(&a->body, '}');
-    sonde_buf_putc(&a->body, '\n');
+    sonde_json_open(&answer->body, '{');
+    sonde_json_u64(&answer->body, "deleted", f.id);
+    sonde_json_str(&answer->body, "name", f.name);
+    sonde_json_close(&answer->body, '}');
+    sonde_buf_putc(&answer->body, '\n');
 }
 
 extern const struct sonde_route sonde_route_admin_profiles, sonde_route_admin_profile_get,

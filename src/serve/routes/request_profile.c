@@ -10,10 +10,8 @@
 
 #include "base/array.h"
 #include "base/json.h"
-#include "present/flamegraph/flamegraph.h"
 #include "present/report/profile.h"
 #include "present/report/requests.h"
-#include "profile/format.h"
 #include "agent/profiler_request.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
@@ -87,31 +85,22 @@ static int route_request_profile_put_json(const struct sonde_request_profile *r,
 static int route_request_profile_picture(const struct sonde_http_request *q,
                                          const struct sonde_request_profile *r,
                                          const struct sonde_profile_filter *f, int html,
-                                         struct sonde_buf *out, struct sonde_err *err)
+                                         struct sonde_response *answer, struct sonde_err *err)
 {
     char subtitle[160], title[80];
-    struct sonde_tree *tree;
     snprintf(title, sizeof(title), "%s of one request",
              sonde_sample_kind_title((enum sonde_sample_kind)f->kind));
     snprintf(subtitle, sizeof(subtitle), "profile %016" PRIx64 ", %.3f s", r->request.id,
              (double)(r->ended_ns - r->request.arrived_ns) * 1e-9);
-    struct sonde_flamegraph_options o = sonde_http_picture(q, html);
-    o.title = title;
-    o.subtitle = subtitle;
-    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
-    int rc = sonde_tree_build(r->profile, f, &t, &tree, err);
-    if (rc) return rc;
-    rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
-    sonde_tree_destroy(tree);
-    return rc ? sonde_err_memory(err) : 0;
+    return sonde_api_picture(q, r->profile, f,
+                             &(struct sonde_api_picture){ title, subtitle, html }, answer, err);
 }
 
 /* CPU unless it is asked for something else, or there are only allocations. */
 static int route_request_profile_kind_of(const struct sonde_http_request *q,
                                          const struct sonde_profile *p)
 {
-    const char *type = sonde_http_param(q, "type");
-    if (type) return sonde_sample_kind_find(type);
+    if (sonde_http_param(q, "type")) return sonde_http_kind(q);
     return !p->weights[SONDE_SAMPLE_CPU] && p->weights[SONDE_SAMPLE_ALLOC] ? SONDE_SAMPLE_ALLOC
                                                                            : SONDE_SAMPLE_CPU;
 }
@@ -119,56 +108,47 @@ static int route_request_profile_kind_of(const struct sonde_http_request *q,
 static int route_request_profile_render(const struct sonde_http_request *q,
                                         const struct sonde_request_profile *r, const char *name,
                                         const struct sonde_profile_filter *f,
-                                        struct sonde_response *a, struct sonde_err *err)
+                                        struct sonde_response *answer, struct sonde_err *err)
 {
-    const struct sonde_format_ops *format = sonde_format_find(name);
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
-        const int html = name[0] == 'h';
-        a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return route_request_profile_picture(q, r, f, html, &a->body, err);
+        return route_request_profile_picture(q, r, f, name[0] == 'h', answer, err);
     }
-    a->content_type = format->content_type;
-    a->packed = !strcmp(format->suffix, ".pb.gz");
-    if (a->packed) a->filename = "request.pb.gz";
-    return format->write(r->profile, f, &a->body, err);
+    return sonde_api_format(r->profile, f, name, "request.pb.gz", answer, err);
 }
 
 static void route_request_profile_answer(const struct sonde_http_request *q,
                                          const struct sonde_request_profile *r,
-                                         struct sonde_response *a)
+                                         struct sonde_response *answer)
 {
     const char *name = sonde_http_param(q, "format");
     struct sonde_err err = { "" };
     const struct sonde_profile_filter f = { .kind = route_request_profile_kind_of(q, r->profile) };
     int rc;
-    if (!name || !strcmp(name, "json")) rc = route_request_profile_put_json(r, &a->body);
-    else rc = route_request_profile_render(q, r, name, &f, a, &err);
+    if (!name || !strcmp(name, "json")) rc = route_request_profile_put_json(r, &answer->body);
+    else rc = route_request_profile_render(q, r, name, &f, answer, &err);
     if (!rc) return;
     if (rc == SONDE_ENOENT) {
-        sonde_response_error(a, 404, "%s%s%s", err.text, r->note_count ? ": " : "",
+        sonde_response_error(answer, 404, "%s%s%s", err.text, r->note_count ? ": " : "",
                              r->note_count ? r->notes[0] : "");
     } else {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
     }
 }
 
 /* ---- Routes ----------------------------------------------------------------------------------- */
 
-static void route_request_profile_show(const struct sonde_http_request *q, struct sonde_response *a,
-                                       const char *id)
+static void route_request_profile_show(const struct sonde_http_request *q,
+                                       struct sonde_response *answer, const char *id)
 {
     struct sonde_request_profile *r;
     struct sonde_err err = { "" };
-    if (!q->agent->profiler) {
-        sonde_response_error(a, 404, "this agent takes no profiles");
-        return;
-    }
+    if (!sonde_http_has_profiler(q, answer)) return;
     const int rc = sonde_profiler_request_get(q->agent->profiler, id, &r, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    route_request_profile_answer(q, r, a);
+    route_request_profile_answer(q, r, answer);
     sonde_profiler_request_put(q->agent->profiler, r);
 }
 
@@ -217,44 +197,48 @@ static double last_kept_s(const struct sonde_http_request *q, char text[24])
 }
 
 /* Whichever is newer: of a request, or one that is kept. */
-static void route_request_profile_last(const struct sonde_http_request *q, struct sonde_response *a)
+static void route_request_profile_last(const struct sonde_http_request *q,
+                                       struct sonde_response *answer)
 {
     char id[24];
     int any;
     const double kept_s = last_kept_s(q, id), request_s = last_request_s(q, &any);
     if (kept_s > request_s) {
-        sonde_session_show_kept(q, id, a);
+        sonde_session_show_kept(q, id, answer);
     } else if (any || !q->agent->profiler) {
-        route_request_profile_show(q, a, NULL);
+        route_request_profile_show(q, answer, NULL);
     } else {
-        sonde_response_error(a, 404, "no profile was taken yet: send a request with X-Profile: true, "
+        sonde_response_error(answer, 404,
+                             "no profile was taken yet: send a request with X-Profile: true, "
                              "or POST /admin/profile/cpu, /admin/profile/memory or "
                              "/admin/profile/start");
     }
 }
 
-static void route_request_profile_one(const struct sonde_http_request *q, struct sonde_response *a)
+static void route_request_profile_one(const struct sonde_http_request *q,
+                                      struct sonde_response *answer)
 {
-    route_request_profile_show(q, a, q->name);
+    route_request_profile_show(q, answer, q->name);
 }
 
-static void route_request_profile_list(const struct sonde_http_request *q, struct sonde_response *a)
+static void route_request_profile_list(const struct sonde_http_request *q,
+                                       struct sonde_response *answer)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     struct sonde_profiler *profiler = q->agent->profiler;
     const size_t count =
         profiler ? sonde_profiler_request_list(profiler, rows, SONDE_COUNT(rows)) : 0;
-    sonde_json_open(&a->body, '{');
-    sonde_json_key_open(&a->body, "profiles", '[');
+    sonde_json_open(&answer->body, '{');
+    sonde_json_key_open(&answer->body, "profiles", '[');
     for (size_t i = 0; i < count; i++) {
-        sonde_json_open(&a->body, '{');
-        route_request_profile_put_head(&a->body, &rows[i].request, rows[i].ended_ns);
-        sonde_json_bool(&a->body, "done", rows[i].done);
-        sonde_json_close(&a->body, '}');
+        sonde_json_open(&answer->body, '{');
+        route_request_profile_put_head(&answer->body, &rows[i].request, rows[i].ended_ns);
+        sonde_json_bool(&answer->body, "done", rows[i].done);
+        sonde_json_close(&answer->body, '}');
     }
-    sonde_json_close(&a->body, ']');
-    sonde_json_close(&a->body, '}');
-    sonde_buf_putc(&a->body, '\n');
+    sonde_json_close(&answer->body, ']');
+    sonde_json_close(&answer->body, '}');
+    sonde_buf_putc(&answer->body, '\n');
 }
 
 static const char *const params[] = { "format", "type", NULL };

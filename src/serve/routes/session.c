@@ -9,23 +9,14 @@
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
-/* 1 if there are any; else the answer is in a. */
-static int have_sessions(const struct sonde_http_request *r, struct sonde_response *a)
-{
-    if (!r->agent->sessions) {
-        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
-    }
-    return r->agent->sessions != NULL;
-}
-
 /* 1 if *ask is what the body says. */
-static int read_body(const struct sonde_http_request *r, struct sonde_response *a, int is_start,
-                     struct sonde_session_ask *ask)
+static int read_body(const struct sonde_http_request *r, struct sonde_response *answer,
+                     int is_start, struct sonde_session_ask *ask)
 {
     struct sonde_err err = { "" };
-    if (!have_sessions(r, a)) return 0;
+    if (!sonde_http_has_sessions(r, answer)) return 0;
     if (sonde_session_body(r->body, r->body_len, is_start, ask, &err) == 0) return 1;
-    sonde_response_error(a, 400, "%s", err.text);
+    sonde_response_error(answer, 400, "%s", err.text);
     return 0;
 }
 
@@ -71,38 +62,39 @@ static void route_session_put_row(const struct sonde_session_row *row, struct so
     }
 }
 
-static void route_session_start(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_start(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_session_ask ask;
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
     struct sonde_err err = { "" };
-    if (!read_body(r, a, 1, &ask)) return;
+    if (!read_body(r, answer, 1, &ask)) return;
     const int rc = sonde_sessions_begin(r->agent->sessions, &ask, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    sonde_json_open(&a->body, '{');
-    sonde_json_str(&a->body, "status", "running");
+    sonde_json_open(&answer->body, '{');
+    sonde_json_str(&answer->body, "status", "running");
     const size_t count = sonde_sessions_running(r->agent->sessions, rows, SONDE_CAPTURES_MAX);
     size_t i = 0;
     while (i < count && strcmp(rows[i].name, ask.name) != 0) i++;
-    if (i < count) route_session_put_row(&rows[i], &a->body);
-    else sonde_json_str(&a->body, "name", ask.name); /* it was stopped already */
-    put_kept(r, &a->body);
-    sonde_json_close(&a->body, '}');
-    sonde_buf_putc(&a->body, '\n');
+    if (i < count) route_session_put_row(&rows[i], &answer->body);
+    else sonde_json_str(&answer->body, "name", ask.name); /* it was stopped already */
+    put_kept(r, &answer->body);
+    sonde_json_close(&answer->body, '}');
+    sonde_buf_putc(&answer->body, '\n');
 }
 
 /* ---- stop ------------------------------------------------------------------------------------- */
 
-static void put_done(const struct sonde_http_request *r, const struct sonde_session_done *d, struct sonde_response *a)
+static void put_done(const struct sonde_http_request *r, const struct sonde_session_done *d,
+                     struct sonde_response *answer)
 {
     struct sonde_err err = { "" };
-    struct sonde_buf *out = &a->body;
+    struct sonde_buf *out = &answer->body;
     const int rc = sonde_session_report(r, d->profile, out, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
     if (d->id) sonde_json_u64(out, "id", d->id);
@@ -121,43 +113,43 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
     sonde_buf_putc(out, '\n');
 }
 
-static void route_session_stop(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_stop(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_session_ask ask;
     struct sonde_session_done done;
     struct sonde_err err = { "" };
-    if (!read_body(r, a, 0, &ask)) return;
+    if (!read_body(r, answer, 0, &ask)) return;
     const int rc = sonde_sessions_end(r->agent->sessions, *ask.name ? ask.name : NULL, &done, &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
         return;
     }
-    put_done(r, &done, a);
+    put_done(r, &done, answer);
     sonde_profile_destroy(done.profile);
 }
 
 /* ---- status ----------------------------------------------------------------------------------- */
 
-static void route_session_status(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_status(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_session_row rows[SONDE_CAPTURES_MAX];
-    if (!have_sessions(r, a)) return;
+    if (!sonde_http_has_sessions(r, answer)) return;
     const size_t count = sonde_sessions_running(r->agent->sessions, rows, SONDE_CAPTURES_MAX);
     const uint64_t last = sonde_sessions_last(r->agent->sessions);
-    sonde_json_open(&a->body, '{');
-    sonde_json_str(&a->body, "status", count ? "running" : "idle");
-    sonde_json_key_open(&a->body, "sessions", '[');
+    sonde_json_open(&answer->body, '{');
+    sonde_json_str(&answer->body, "status", count ? "running" : "idle");
+    sonde_json_key_open(&answer->body, "sessions", '[');
     for (size_t i = 0; i < count; i++) {
-        sonde_json_open(&a->body, '{');
-        route_session_put_row(&rows[i], &a->body);
-        sonde_json_close(&a->body, '}');
+        sonde_json_open(&answer->body, '{');
+        route_session_put_row(&rows[i], &answer->body);
+        sonde_json_close(&answer->body, '}');
     }
-    sonde_json_close(&a->body, ']');
-    if (last) sonde_json_u64(&a->body, "last_id", last);
-    else sonde_json_str(&a->body, "last_id", NULL);
-    put_kept(r, &a->body);
-    sonde_json_close(&a->body, '}');
-    sonde_buf_putc(&a->body, '\n');
+    sonde_json_close(&answer->body, ']');
+    if (last) sonde_json_u64(&answer->body, "last_id", last);
+    else sonde_json_str(&answer->body, "last_id", NULL);
+    put_kept(r, &answer->body);
+    sonde_json_close(&answer->body, '}');
+    sonde_buf_putc(&answer->body, '\n');
 }
 
 #define NAME_SCHEMA                                                                            \

@@ -22,17 +22,16 @@ static int route_session_look_take(const struct sonde_http_request *r, double se
 
 /* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
  * a. */
-static int route_session_look_choose(const struct sonde_http_request *r, struct sonde_response *a,
-                                     struct sonde_session_found *out)
+static int route_session_look_choose(const struct sonde_http_request *r,
+                                     struct sonde_response *answer, struct sonde_session_found *out)
 {
     const char *name = sonde_http_param(r, "name");
     double seconds = 0;
     struct sonde_err err = { "" };
-    if (!r->agent->sessions) {
-        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
+    if (!sonde_http_has_sessions(r, answer) ||
+        !sonde_http_number(r, answer, "duration", 0.1, 3600, &seconds)) {
         return 0;
     }
-    if (!sonde_http_number(r, a, "duration", 0.1, 3600, &seconds)) return 0;
     int rc;
     if (!name && seconds > 0) {
         rc = route_session_look_take(r, seconds, out, &err);
@@ -42,24 +41,18 @@ static int route_session_look_choose(const struct sonde_http_request *r, struct 
             rc = route_session_look_take(r, SECONDS_DEFAULT, out, &err);
         }
     }
-    if (rc) sonde_response_failed(a, rc, &err);
+    if (rc) sonde_response_failed(answer, rc, &err);
     return !rc;
 }
 
-static int route_session_look_kind_of(const struct sonde_http_request *r)
-{
-    const char *type = sonde_http_param(r, "type");
-    return type ? sonde_sample_kind_find(type) : -1;
-}
-
 static void route_session_look_flamegraph(const struct sonde_http_request *r,
-                                          struct sonde_response *a)
+                                          struct sonde_response *answer)
 {
     struct sonde_session_found f;
     const char *format = sonde_http_param(r, "format");
-    if (!route_session_look_choose(r, a, &f)) return;
-    sonde_session_picture(r, f.profile, route_session_look_kind_of(r), f.label,
-                          format && !strcmp(format, "html"), a);
+    if (!route_session_look_choose(r, answer, &f)) return;
+    sonde_session_picture(r, f.profile, sonde_http_kind(r), f.label,
+                          format && !strcmp(format, "html"), answer);
     sonde_profile_destroy(f.profile);
 }
 
@@ -81,25 +74,26 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
 }
 
 static void route_session_look_bottlenecks(const struct sonde_http_request *r,
-                                           struct sonde_response *a)
+                                           struct sonde_response *answer)
 {
     struct sonde_session_found f;
     struct sonde_findings *found = NULL;
     const char *format = sonde_http_param(r, "format");
     uint64_t limit = 0;
-    if (!sonde_http_count(r, a, "limit", 1000, &limit) || !route_session_look_choose(r, a, &f)) {
+    if (!sonde_http_count(r, answer, "limit", 1000, &limit) ||
+        !route_session_look_choose(r, answer, &f)) {
         return;
     }
     const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
                                                 .seconds_min = r->agent->bottleneck_s };
     const int rc = sonde_bottlenecks(f.profile, &o, &found);
     if (rc) {
-        sonde_response_failed(a, rc, NULL);
+        sonde_response_failed(answer, rc, NULL);
     } else if (format && !strcmp(format, "text")) {
-        sonde_findings_text(found, &a->body);
-        a->content_type = "text/plain; charset=utf-8";
+        sonde_findings_text(found, &answer->body);
+        answer->content_type = "text/plain; charset=utf-8";
     } else {
-        put_findings(&f, found, &a->body);
+        put_findings(&f, found, &answer->body);
     }
     sonde_findings_destroy(found);
     sonde_profile_destroy(f.profile);
@@ -125,19 +119,17 @@ static int route_session_look_side(const struct sonde_http_request *r, const cha
     return sonde_sessions_find(r->agent->sessions, text, &out->found, err);
 }
 
-static void route_session_look_compare(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_session_look_compare(const struct sonde_http_request *r,
+                                       struct sonde_response *answer)
 {
     struct sonde_session_range x[2] = { { .from_ns = 0 }, { .from_ns = 0 } };
     struct sonde_err err = { "" };
     const char *format = sonde_http_param(r, "format");
-    if (!r->agent->sessions) {
-        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
-        return;
-    }
+    if (!sonde_http_has_sessions(r, answer)) return;
     int rc = route_session_look_side(r, sonde_http_param(r, "a"), &x[0], &err);
     if (!rc) rc = route_session_look_side(r, sonde_http_param(r, "b"), &x[1], &err);
     if (rc) {
-        sonde_response_failed(a, rc, &err);
+        sonde_response_failed(answer, rc, &err);
     } else {
         struct sonde_session_side s[2];
         for (int i = 0; i < 2; i++) {
@@ -145,8 +137,8 @@ static void route_session_look_compare(const struct sonde_http_request *r, struc
                                                 .label = x[i].found.label,
                                                 .from_ns = x[i].from_ns, .to_ns = x[i].to_ns };
         }
-        sonde_session_compare(r, &s[0], &s[1], route_session_look_kind_of(r),
-                              format ? format : "json", a);
+        sonde_session_compare(r, &s[0], &s[1], sonde_http_kind(r),
+                              format ? format : "json", answer);
     }
     for (int i = 0; i < 2; i++) sonde_profile_destroy(x[i].found.profile);
 }

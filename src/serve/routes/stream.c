@@ -21,17 +21,17 @@ struct route_stream_wanted {
     struct sonde_api_query query;
 };
 
-static int route_stream_parse(const struct sonde_http_request *r, struct sonde_response *a,
+static int route_stream_parse(const struct sonde_http_request *r, struct sonde_response *answer,
                               struct route_stream_wanted *w)
 {
     uint64_t limit = 0, history = 0;
     const char *step = sonde_http_param(r, "step");
     w->query = (struct sonde_api_query){ .filters = w->filters.filter };
     w->step_s = step ? atof(step) : 1; /* it is one of a few words */
-    if (!sonde_http_filters(r, a, &w->filters) ||
-        !sonde_http_number(r, a, "window", 0.001, 86400, &w->query.window_s) ||
-        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit) ||
-        !sonde_http_count(r, a, "history", HISTORY_MAX, &history)) {
+    if (!sonde_http_filters(r, answer, &w->filters) ||
+        !sonde_http_number(r, answer, "window", 0.001, 86400, &w->query.window_s) ||
+        !sonde_http_count(r, answer, "limit", LIMIT_MAX, &limit) ||
+        !sonde_http_count(r, answer, "history", HISTORY_MAX, &history)) {
         return 0;
     }
     w->query.filter_count = w->filters.count;
@@ -91,20 +91,21 @@ static void route_stream_render(const struct sonde_http_request *r, struct sonde
     }
 }
 
-static void route_stream_handle(const struct sonde_http_request *r, struct sonde_response *a)
+static void route_stream_handle(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct route_stream_wanted w;
     struct sonde_err err = { "" };
-    if (!route_stream_parse(r, a, &w)) return;
-    const int rc =
-        sonde_streams_open(r->streams, r, route_stream_render, r->last_event_id, &a->stream, &err);
+    if (!route_stream_parse(r, answer, &w)) return;
+    const int rc = sonde_streams_open(r->streams, r, route_stream_render, r->last_event_id,
+                                      &answer->stream, &err);
     if (rc) {
-        a->retry_after_s = 10;
+        answer->retry_after_s = 10;
         /* Not the 400 of EFULL: there are too many readers, whatever this one asks for. */
-        sonde_response_error(a, rc == SONDE_EFULL ? 503 : sonde_http_status(rc), "%s", err.text);
+        sonde_response_error(answer, rc == SONDE_EFULL ? 503 : sonde_http_status(rc), "%s",
+                             err.text);
         return;
     }
-    a->content_type = "text/event-stream";
+    answer->content_type = "text/event-stream";
 }
 
 extern const struct sonde_route sonde_route_api_stream;

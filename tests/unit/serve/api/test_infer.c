@@ -58,17 +58,23 @@ static json_t *ask(void (*fill)(struct sonde_buf *out, const void *arg), const v
 static void fill_inference(struct sonde_buf *out, const void *arg)
 {
     (void)arg;
+    sonde_rdlock(&g.m->lock);
     sonde_api_inference(g.m, 0, out);
+    sonde_rwunlock(&g.m->lock);
 }
 
 static void fill_requests(struct sonde_buf *out, const void *arg)
 {
+    sonde_rdlock(&g.m->lock);
     sonde_api_requests(g.m, arg, out);
+    sonde_rwunlock(&g.m->lock);
 }
 
 static void fill_request(struct sonde_buf *out, const void *arg)
 {
+    sonde_rdlock(&g.m->lock);
     assert_int_equal(sonde_api_request(g.m, arg, out), 1);
+    sonde_rwunlock(&g.m->lock);
 }
 
 static double number(const json_t *o, const char *a, const char *b)
@@ -196,7 +202,9 @@ static void test_requests(void **state)
     json_decref(root);
     struct sonde_buf b;
     sonde_buf_init(&b, 1 << 16);
+    sonde_rdlock(&g.m->lock);
     assert_int_equal(sonde_api_request(g.m, "0000000000000099", &b), 0);
+    sonde_rwunlock(&g.m->lock);
     assert_int_equal(b.len, 0);
     sonde_buf_release(&b);
     play_release(&g);
