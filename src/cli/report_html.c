@@ -23,7 +23,7 @@
 #include "present/report/engine.h"
 #include "present/report/infer_answer.h"
 #include "present/page_file.h"
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 

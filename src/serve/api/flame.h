@@ -18,7 +18,7 @@
 #include "present/report/requests.h"
 #include "profile/select/select.h"
 #include "profile/tree/tree.h"
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "serve/http/route.h"
 
 enum {

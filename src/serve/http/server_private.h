@@ -12,7 +12,7 @@
 #include "base/lock.h"
 #include "serve/http/connections.h"
 #include "serve/http/rate.h"
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"
 #include "serve/http/stream.h"

@@ -17,7 +17,7 @@
 #include "profile/select/select.h"
 #include "profile/tree/tree.h"
 #include "agent/continuous.h"
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "serve/http/route.h"
 #include "unit/agent/serve_profiler.h"
 #include "sonde/sonde.h"

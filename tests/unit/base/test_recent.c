@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "sonde/sonde.h"
 
 enum { WAIT_ROUNDS = 6000, THREADS = 8 };

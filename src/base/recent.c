@@ -4,7 +4,7 @@
  * Things are made by threads that end, of blocks of all sizes. glibc keeps what is freed of those in
  * the arenas of these threads, hundreds of megabytes that a minute of looking at flame graphs left
  * behind for good; so the thread that lets go of things also has it returned. */
-#include "serve/api/recent.h"
+#include "base/recent.h"
 
 #include <assert.h>
 #include <malloc.h>
@@ -69,8 +69,8 @@ static void unlink_thing(struct sonde_recent *r, struct sonde_recent_thing *t)
 
 static void destroy_thing(struct sonde_recent_thing *t)
 {
-    assert(!t->users);
-    sonde_assert_not_held(&t->owner->lock);
+    sonde_assert_not_held(&t->owner->lock); /* it may give others back */
+    assert(!t->users && !t->next);
     if (t->thing) t->destroy(t->thing);
     sonde__free(t);
 }
@@ -79,6 +79,8 @@ static void destroy_thing(struct sonde_recent_thing *t)
 static void recent_let_go(struct sonde_recent *r, struct sonde_recent_thing *t,
                           struct sonde_recent_thing **dead)
 {
+    sonde_assert_held(&r->lock);
+    assert(t->state == READY);
     unlink_thing(r, t);
     r->let_go_bytes += t->bytes;
     t->state = LET_GO;
@@ -91,6 +93,7 @@ static void destroy_all(struct sonde_recent_thing *dead)
 {
     while (dead) {
         struct sonde_recent_thing *next = dead->next;
+        dead->next = NULL;
         destroy_thing(dead);
         dead = next;
     }
@@ -211,6 +214,7 @@ static int recent_make(struct sonde_recent *r, const struct sonde_recent_maker *
                        struct sonde_recent_thing *t, struct sonde_err *err)
 {
     struct sonde_recent_thing *dead = NULL;
+    assert(t->state == MAKING && t->users == 1);
     const int rc = maker->make(maker->arg, &t->thing, &t->bytes, err);
     sonde_lock(&r->lock);
     t->bytes += strlen(t->name); /* a client's text: it may be larger than what it names */
@@ -222,8 +226,7 @@ static int recent_make(struct sonde_recent *r, const struct sonde_recent_maker *
         recent_let_go(r, t, &dead);
     } else {
         recent_tidy(r, t->used_ns, &dead);
-        sonde_worker_start(&r->worker, "sonde-recent", recent_sweep,
-                           r); /* else who asks next tidies up */
+        sonde_worker_start(&r->worker, "sonde-recent", recent_sweep, r); /* else who asks next does */
     }
     sonde_cond_broadcast(&r->changed);
     sonde_unlock(&r->lock);
