@@ -13,7 +13,7 @@ static int create_thread(pthread_t *id, const char *name, void *(*run)(void *), 
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
     sigset_t most, before;
-    assert(strlen(name) <= SONDE_THREAD_NAME_MAX);
+    assert(run && strlen(name) <= SONDE_THREAD_NAME_MAX);
     sigfillset(&most);
     for (size_t i = 0; i < SONDE_COUNT(own); i++) sigdelset(&most, own[i]);
     pthread_sigmask(SIG_BLOCK, &most, &before);
@@ -39,6 +39,7 @@ int sonde_thread_start(struct sonde_thread *t, const char *name, void *(*run)(vo
 
 void sonde_thread_join(struct sonde_thread *t)
 {
+    assert(!t->started || !pthread_equal(t->id, pthread_self()));
     if (t->started) pthread_join(t->id, NULL);
     t->started = 0;
 }
@@ -59,24 +60,14 @@ int sonde_worker_start(struct sonde_worker *w, const char *name, void *(*work)(v
     return w->thread.started ? 0 : sonde_thread_start(&w->thread, name, work, arg, NULL);
 }
 
-void sonde__worker_stop(struct sonde_worker *w, struct sonde_lock *lock, struct sonde_cond *wake)
+void sonde_worker_stop(struct sonde_worker *w, struct sonde_lock *lock, struct sonde_cond *wake)
 {
+    sonde_assert_not_held(lock); /* the thread may need it to end */
     sonde_lock(lock);
     struct sonde_thread thread = w->thread;
     w->stopping = 1;
     w->thread.started = 0;
     sonde_cond_broadcast(wake);
     sonde_unlock(lock);
-    sonde_thread_join(&thread);
-}
-
-void sonde__worker_stop_plain(struct sonde_worker *w, pthread_mutex_t *lock, pthread_cond_t *wake)
-{
-    pthread_mutex_lock(lock);
-    struct sonde_thread thread = w->thread;
-    w->stopping = 1;
-    w->thread.started = 0;
-    pthread_cond_broadcast(wake);
-    pthread_mutex_unlock(lock);
     sonde_thread_join(&thread);
 }

@@ -42,15 +42,10 @@ struct sonde_worker {
     struct sonde_thread thread;
 };
 
-/* Lock held. 0, also if it runs already, or SONDE_ENOMEM. */
+/* Under the owner's lock. 0, also if it runs already, or SONDE_ENOMEM. */
 int sonde_worker_start(struct sonde_worker *w, const char *name, void *(*work)(void *), void *arg);
 
-/* Sets stopping, and has returned when the thread has. May be called twice. lock and wake: a struct
- * sonde_lock and a struct sonde_cond, or those of pthread where they are not ranked yet. */
-#define sonde_worker_stop(w, lock, wake)                                                       \
-    _Generic((lock), struct sonde_lock *: sonde__worker_stop,                                  \
-             pthread_mutex_t *: sonde__worker_stop_plain)(w, lock, wake)
-void sonde__worker_stop(struct sonde_worker *w, struct sonde_lock *lock, struct sonde_cond *wake);
-void sonde__worker_stop_plain(struct sonde_worker *w, pthread_mutex_t *lock, pthread_cond_t *wake);
+/* Sets stopping, and has returned when the thread has. May be called twice, without the lock. */
+void sonde_worker_stop(struct sonde_worker *w, struct sonde_lock *lock, struct sonde_cond *wake);
 
 #endif

@@ -163,12 +163,6 @@ struct owner {
     int runs;
 };
 
-struct plain_owner {
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct sonde_worker worker;
-};
-
 static void *work(void *arg)
 {
     struct owner *o = arg;
@@ -195,28 +189,9 @@ static void worker_starts_and_stops_once(void **state)
     sonde_worker_stop(&o.worker, &o.lock, &o.wake);
     assert_int_equal(o.runs, 1);
     assert_int_equal(o.worker.stopping, 1);
+    assert_int_equal(o.worker.thread.started, 0);
     sonde_cond_destroy(&o.wake);
     sonde_lock_destroy(&o.lock);
-}
-
-static void *wait_plainly(void *arg)
-{
-    struct plain_owner *o = arg;
-    pthread_mutex_lock(&o->lock);
-    while (!o->worker.stopping) pthread_cond_wait(&o->wake, &o->lock);
-    pthread_mutex_unlock(&o->lock);
-    return NULL;
-}
-
-static void worker_of_a_plain_lock(void **state)
-{
-    (void)state;
-    struct plain_owner o = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
-    pthread_mutex_lock(&o.lock);
-    assert_int_equal(sonde_worker_start(&o.worker, "sonde-plain", wait_plainly, &o), 0);
-    pthread_mutex_unlock(&o.lock);
-    sonde_worker_stop(&o.worker, &o.lock, &o.wake);
-    assert_int_equal(o.worker.thread.started, 0);
 }
 
 int main(void)
@@ -225,7 +200,6 @@ int main(void)
         cmocka_unit_test(named_and_without_signals), cmocka_unit_test(never_started),
         cmocka_unit_test(bus_error_is_handled),      cmocka_unit_test(no_thread_to_be_had),
         cmocka_unit_test(detached),                  cmocka_unit_test(worker_starts_and_stops_once),
-        cmocka_unit_test(worker_of_a_plain_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
