@@ -30,18 +30,11 @@ static const struct continuous_body_member {
 
 static int continuous_body_unknown(const char *name, struct sonde_err *err)
 {
-    const char *best = NULL;
-    unsigned best_cost = SONDE_NOT_NEAR;
-    for (int i = 0; i < CONTINUOUS_MEMBERS; i++) {
-        const unsigned cost = sonde_nearness(name, members[i].name);
-        if (cost < best_cost) {
-            best = members[i].name;
-            best_cost = cost;
-        }
-    }
-    if (best) {
+    struct sonde_nearest best = SONDE_NEAREST_NONE;
+    for (int i = 0; i < CONTINUOUS_MEMBERS; i++) sonde_nearest_try(&best, name, members[i].name);
+    if (best.known) {
         return sonde_err_set(err, SONDE_EINVAL, "unknown member \"%.*s\"; did you mean \"%s\"?",
-                             SHOWN_MAX, name, best);
+                             SHOWN_MAX, name, best.known);
     }
     return sonde_err_set(err, SONDE_EINVAL, "unknown member \"%.*s\"; there are enabled, cpu, "
                          "memory, gpu, rate_hz, interval_seconds, duration_seconds, burst_seconds",

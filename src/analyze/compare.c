@@ -8,6 +8,7 @@
 #include "analyze/compare_private.h"
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/names.h"
 #include "sonde/sonde.h"
 
 #define PARTS_OF_RUN_MIN 4u
@@ -20,10 +21,7 @@ static const char *const basis_names[] = {
 
 int sonde_compare_basis_find(const char *name)
 {
-    for (size_t i = 0; i < SONDE_COUNT(basis_names); i++) {
-        if (!strcmp(basis_names[i], name)) return (int)i;
-    }
-    return -1;
+    return SONDE_NAME_FIND(basis_names, name);
 }
 
 const char *sonde_compare_basis_name(enum sonde_compare_basis b) { return basis_names[b]; }

@@ -1,7 +1,7 @@
 /* severity.c - see severity.h. */
 #include "analyze/severity.h"
 
-#include <string.h>
+#include "base/names.h"
 
 enum { SEVERITIES = SONDE_SEVERITY_CRITICAL + 1 };
 
@@ -9,14 +9,12 @@ static const char *const severities[SEVERITIES] = { "info", "warning", "critical
 
 const char *sonde_severity_name(enum sonde_severity s)
 {
-    return (unsigned)s < SEVERITIES ? severities[s] : "unknown";
+    return SONDE_NAME_OF(severities, s);
 }
 
 int sonde_severity_find(const char *name)
 {
     static const char *const others[SEVERITIES] = { "low", "medium", "high" }; /* other tools' words */
-    for (int i = 0; i < SEVERITIES; i++) {
-        if (strcmp(severities[i], name) == 0 || strcmp(others[i], name) == 0) return i;
-    }
-    return -1;
+    const int own = SONDE_NAME_FIND(severities, name);
+    return own >= 0 ? own : SONDE_NAME_FIND(others, name);
 }

@@ -145,20 +145,15 @@ static void config_list_names(char *text, size_t size, const char *section)
 
 int sonde_config_unknown_section(struct sonde_err *err, const char *origin, const char *name)
 {
-    const char *best = NULL;
-    unsigned best_cost = SONDE_NOT_NEAR;
+    struct sonde_nearest best = SONDE_NEAREST_NONE;
     for (size_t i = 0; i < setting_count; i++) {
-        const unsigned cost = sonde_nearness(name, settings[i].section);
-        if (cost < best_cost) {
-            best = settings[i].section;
-            best_cost = cost;
-        }
+        sonde_nearest_try(&best, name, settings[i].section);
     }
     char shown[SONDE_CONFIG_SHOWN];
     sonde_config_show(shown, name, strlen(name), 0);
-    if (best) {
+    if (best.known) {
         return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; did you mean %s?", origin,
-                             shown, best);
+                             shown, best.known);
     }
     const struct sonde_config_setting *s = config_nearest("", name);
     if (s) {

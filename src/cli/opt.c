@@ -63,16 +63,9 @@ static const struct sonde_cli_opt *opt_find(const struct sonde_cli *cli, const c
 
 const char *sonde_cli_suggest(const char *text, const char *const *names)
 {
-    const char *best = NULL;
-    unsigned best_cost = SONDE_NOT_NEAR;
-    for (; *names; names++) {
-        const unsigned cost = sonde_nearness(text, *names);
-        if (cost < best_cost) {
-            best = *names;
-            best_cost = cost;
-        }
-    }
-    return best;
+    struct sonde_nearest best = SONDE_NEAREST_NONE;
+    for (; *names; names++) sonde_nearest_try(&best, text, *names);
+    return best.known;
 }
 
 static int unknown_option(const struct sonde_cli *cli, const char *name, size_t len)

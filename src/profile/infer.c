@@ -6,37 +6,31 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/names.h"
 
 static const char *const outcomes[SONDE_INFER_OUTCOMES] = { "ok", "error", "cancelled", "timeout",
                                                             "lost" };
 
 const char *sonde_infer_outcome_name(uint32_t outcome)
 {
-    return outcome < SONDE_INFER_OUTCOMES ? outcomes[outcome] : "unknown";
+    return SONDE_NAME_OF(outcomes, outcome);
 }
 
 int sonde_infer_outcome_find(const char *name)
 {
-    for (int i = 0; i < SONDE_INFER_OUTCOMES; i++) {
-        if (!strcmp(name, outcomes[i])) return i;
-    }
-    return -1;
+    return SONDE_NAME_FIND(outcomes, name);
 }
 
 static const char *const sources[] = { "api", "hook", "probe", "front" };
-#define SOURCES SONDE_COUNT(sources)
 
 const char *sonde_infer_source_name(uint32_t source)
 {
-    return source < SOURCES ? sources[source] : "unknown";
+    return SONDE_NAME_OF(sources, source);
 }
 
 int sonde_infer_source_find(const char *name)
 {
-    for (size_t i = 0; i < SOURCES; i++) {
-        if (!strcmp(name, sources[i])) return (int)i;
-    }
-    return -1;
+    return SONDE_NAME_FIND(sources, name);
 }
 
 /* ---- Figures that cannot be ----------------------------------------------------------------- */

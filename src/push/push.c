@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/strip.h"
 #include "base/thread.h"
 #include "push/otlp.h"
@@ -67,9 +68,8 @@ int sonde_push_signals(const char *text, uint32_t *out, struct sonde_err *err)
     uint32_t signals = 0;
     for (const char *p = text; *p;) {
         const size_t len = strcspn(p, ",");
-        size_t i = 0;
-        while (i < 3 && (strlen(names[i]) != len || memcmp(names[i], p, len) != 0)) i++;
-        if (i == 3) {
+        const int i = sonde_name_find_len(names, SONDE_COUNT(names), p, len);
+        if (i < 0) {
             return sonde_err_set(err, SONDE_EINVAL,
                                  "push.signals: '%.*s' is none of metrics, traces, "
                                  "profiles",

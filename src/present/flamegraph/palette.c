@@ -4,30 +4,29 @@
  * Colours are made in OKLCH, where equal lightness looks equally light: no frame stands out by
  * accident, and the text on them is as readable on all. Light frames with dark text on a white
  * page, dark frames with light text on a dark one. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/names.h"
 #include "present/flamegraph/private.h"
+
+static const char *const palette_names[] = {
+#define SONDE__X(id, name, summary) name,
+    SONDE_FLAMEGRAPH_COLORS(SONDE__X)
+#undef SONDE__X
+};
 
 const char *sonde_flamegraph_colors_name(enum sonde_flamegraph_colors c)
 {
-    static const char *const names[] = {
-#define SONDE__X(id, name, summary) name,
-        SONDE_FLAMEGRAPH_COLORS(SONDE__X)
-#undef SONDE__X
-    };
-    return names[c];
+    assert(c < SONDE_FLAMEGRAPH_COLORS_COUNT);
+    return palette_names[c];
 }
 
 int sonde_flamegraph_colors_find(const char *name)
 {
-    for (int i = 0; i < SONDE_FLAMEGRAPH_COLORS_COUNT; i++) {
-        if (strcmp(name, sonde_flamegraph_colors_name((enum sonde_flamegraph_colors)i)) == 0) {
-            return i;
-        }
-    }
-    return -1;
+    return SONDE_NAME_FIND(palette_names, name);
 }
 
 uint8_t sonde_flame_color_index(const char *text, uint32_t flags)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/cmp.h"
+#include "base/names.h"
 #include "sonde/sonde.h"
 #include "store/chunk_hist.h"
 
@@ -83,10 +84,7 @@ int sonde_transfer_format(const char *name)
         [SONDE_TRANSFER_JSON] = "json", [SONDE_TRANSFER_CSV] = "csv",
         [SONDE_TRANSFER_OPENMETRICS] = "openmetrics", [SONDE_TRANSFER_PROMETHEUS] = "prometheus",
     };
-    for (size_t i = 0; i < SONDE_COUNT(names); i++) {
-        if (strcmp(name, names[i]) == 0) return (int)i;
-    }
-    return -1;
+    return SONDE_NAME_FIND(names, name);
 }
 
 int sonde_transfer_type(const char *name)
