@@ -52,6 +52,7 @@ char *sonde_buf_take(struct sonde_buf *b)
 
 static char *buf_grow(struct sonde_buf *b, size_t n)
 {
+    assert(b->len <= b->max && b->cap <= b->max + 1);
     if (b->error) return NULL;
     if (n > b->max - b->len) {
         b->error = SONDE_EFULL;
@@ -84,6 +85,7 @@ void sonde_buf_add(struct sonde_buf *b, const void *data, size_t len)
 {
     char *to = sonde_buf_reserve(b, len);
     if (!to) return;
+    assert(data || !len);
     if (len) memcpy(to, data, len);
     to[len] = 0;
     b->len += len;

@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -109,6 +110,7 @@ ssize_t sonde_file_pread_full(int fd, void *data, size_t len, off_t at)
 
 ssize_t sonde_file_read_small(int dir_fd, const char *path, char *out, size_t size)
 {
+    assert(size);
     out[0] = '\0';
     const int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) return sonde__from_errno(errno);
@@ -139,6 +141,7 @@ int sonde_file_write_all(int fd, const void *data, size_t len)
 int sonde_file_replace_at(int dir_fd, const char *name, const char *temp, const struct iovec *parts,
                           int part_count)
 {
+    assert(strcmp(name, temp) != 0 && !strchr(name, '/') && !strchr(temp, '/'));
     unlinkat(dir_fd, temp, 0);
     const int fd =
         openat(dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -200,6 +203,7 @@ static int write_failed(const char *path, int error, struct sonde_err *err)
 
 int sonde_file_temp_commit(struct sonde_file_temp *t, struct sonde_err *err)
 {
+    assert(t->fd >= 0); /* once */
     int failed = fsync(t->fd) != 0;
     int error = errno;
     if (close(t->fd) != 0 && !failed) {

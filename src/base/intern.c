@@ -1,5 +1,7 @@
 #include "base/intern.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 
@@ -11,8 +13,9 @@ struct sonde_strings_block {
     char data[];
 };
 
-static int take(const struct sonde_budget *b, size_t bytes)
+static int budget_take(const struct sonde_budget *b, size_t bytes)
 {
+    assert(*b->used <= b->max);
     if (bytes > b->max - *b->used) return SONDE_ENOMEM;
     *b->used += bytes;
     return 0;
@@ -21,11 +24,12 @@ static int take(const struct sonde_budget *b, size_t bytes)
 void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
                        const struct sonde_budget *b)
 {
+    assert(count <= *cap || !*cap); /* row 0 may be counted before there is a table */
     if (count < *cap) return data;
     if (*cap > UINT32_MAX / 2) return NULL; /* ids are 32 bits */
     const uint32_t more = *cap ? *cap * 2 : TABLE_FIRST;
     const size_t added = (size_t)(more - *cap) * size;
-    if (take(b, added)) return NULL;
+    if (budget_take(b, added)) return NULL;
     void *grown = sonde__realloc(data, (size_t)more * size);
     if (!grown) {
         *b->used -= added;
@@ -39,7 +43,7 @@ int sonde_intern_reserve(struct sonde_map *index, const struct sonde_budget *b)
 {
     if (sonde_map_has_room(index)) return 0;
     const size_t more = sonde_map_reserve_bytes(index);
-    if (take(b, more)) return SONDE_ENOMEM;
+    if (budget_take(b, more)) return SONDE_ENOMEM;
     const int rc = sonde_map_reserve(index);
     if (rc) *b->used -= more;
     return rc;
@@ -56,7 +60,7 @@ static char *block_room(struct sonde_strings *pool, size_t bytes, const struct s
     size_t cap = head ? head->cap * 2 : BLOCK_FIRST;
     if (cap > BLOCK_BYTES) cap = BLOCK_BYTES;
     if (cap < bytes) cap = bytes;
-    if (take(b, sizeof(*head) + cap)) return NULL;
+    if (budget_take(b, sizeof(*head) + cap)) return NULL;
     struct sonde_strings_block *block = sonde__alloc(sizeof(*block) + cap);
     if (!block) {
         *b->used -= sizeof(*head) + cap;
@@ -84,6 +88,7 @@ static uint32_t pool_append(struct sonde_strings *pool, const char *s, size_t le
     memcpy(text, s, len);
     text[len] = '\0';
     pool->blocks->used += len + 1;
+    assert(pool->blocks->used <= pool->blocks->cap);
     pool->strings[pool->count] = text;
     pool->lengths[pool->count] = (uint32_t)len;
     return pool->count++;

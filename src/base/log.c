@@ -1,6 +1,7 @@
 /* log.c - one write(2) per line, so that lines of several threads and processes never mix. */
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
+#include "base/errno.h"
 #include "base/lock.h"
 #include "base/utf8.h"
 #include "base/visible.h"
@@ -24,28 +27,13 @@ static _Atomic int log_level = SONDE_LOG_WARN;
 static struct sonde_lock lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_LOG);
 static int log_fd = STDERR_FILENO;
 
-static int open_error(int e)
-{
-    switch (e) {
-    case ENOENT:
-    case ENOTDIR: return SONDE_ENOENT;
-    case EACCES:
-    case EPERM:
-    case EROFS: return SONDE_EACCES;
-    case ENOSPC:
-    case EDQUOT: return SONDE_ENOSPC;
-    case ENOMEM: return SONDE_ENOMEM;
-    default: return SONDE_EIO;
-    }
-}
-
 int sonde_log_open(enum sonde_log_level level, const char *path)
 {
     int fd = STDERR_FILENO;
     if (path) {
         /* A FIFO that nobody reads is an error, ENXIO, rather than a wait for its reader. */
         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
-        if (fd < 0) return open_error(errno);
+        if (fd < 0) return sonde__from_errno(errno);
         fcntl(fd, F_SETFL, O_APPEND);
     }
     sonde_lock(&lock);
@@ -71,6 +59,7 @@ static size_t log_prefix(char *line, size_t max, enum sonde_log_level level)
 
 void sonde_log(enum sonde_log_level level, const char *format, ...)
 {
+    assert((size_t)level < SONDE_COUNT(level_names));
     if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed)) return;
     const int saved = errno;
 

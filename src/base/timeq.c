@@ -1,6 +1,7 @@
 /* timeq.c - see timeq.h. */
 #include "base/timeq.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,9 @@ int sonde_timeq_put(struct sonde_timeq *q, uint64_t time_ns, const void *item)
         const int rc = timeq_grow(q);
         if (rc) return rc;
     }
+    assert(q->item_size && q->count < q->cap);
     const uint32_t at = q->spare[q->cap - q->count - 1];
+    assert(at < q->cap);
     const struct sonde_timeq_entry e = { time_ns, q->serial++, at };
     memcpy(q->items + at * q->item_size, item, q->item_size);
     uint32_t i = q->count++;
@@ -64,6 +67,7 @@ int sonde_timeq_put(struct sonde_timeq *q, uint64_t time_ns, const void *item)
 
 void sonde_timeq_take(struct sonde_timeq *q, void *item)
 {
+    assert(q->count);
     const uint32_t at = q->heap[0].at;
     const struct sonde_timeq_entry e = q->heap[--q->count];
     uint32_t i = 0;

@@ -46,7 +46,7 @@ static int push_headers_add_line(struct push_dest *d, size_t *count, const char 
                              d->ops->name, HEADERS_MAX, HEADER_MAX);
     }
     d->headers[*count] = sonde__strndup(line, len);
-    if (!d->headers[*count]) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!d->headers[*count]) return sonde_err_memory(err);
     ++*count;
     return 0;
 }
@@ -55,7 +55,7 @@ int push_headers(struct push_dest *d, const char *text, struct sonde_err *err)
 {
     size_t count = 0, number = 0;
     d->headers = sonde__calloc(HEADERS_MAX + 1, sizeof(*d->headers));
-    if (!d->headers) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!d->headers) return sonde_err_memory(err);
     int rc = 0;
     for (size_t i = 0; !rc && d->ops->headers[i]; i++) {
         rc = push_headers_add_line(d, &count, d->ops->headers[i], strlen(d->ops->headers[i]), i + 1,
@@ -98,7 +98,7 @@ int push_labels(struct push_origin *o, const char *text, struct sonde_err *err)
 {
     if (!text || !*text) return 0;
     o->label_text = sonde__strdup(text);
-    if (!o->label_text) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!o->label_text) return sonde_err_memory(err);
     for (char *p = o->label_text, *next; p && *p; p = next) {
         next = strchr(p, ',');
         if (next) *next++ = '\0';

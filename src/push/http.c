@@ -48,7 +48,7 @@ static int has_path(CURLU *u)
 int push_url_check(const char *url, const char *path, char out[PUSH_URL_MAX], struct sonde_err *err)
 {
     CURLU *u = curl_url();
-    if (!u) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!u) return sonde_err_memory(err);
     int rc = 0;
     const size_t len = strlen(url);
     if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) ||
@@ -187,7 +187,7 @@ int push_http_reach(const char *url, double timeout_s, struct sonde_err *err)
     char why[CURL_ERROR_SIZE] = "";
     const char *trusted = getenv("SSL_CERT_FILE");
     CURL *curl = push_http_open();
-    if (!curl) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!curl) return sonde_err_memory(err);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

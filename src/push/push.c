@@ -294,7 +294,7 @@ static int open_queue(struct push_dest *d, struct sonde_err *err)
     }
     if (push_queue_open(p->spool ? dir : NULL, p->spool_bytes, p->spool_age_s, &d->queue, &note) !=
         0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        return sonde_err_memory(err);
     }
     struct push_queue_stats stats;
     push_queue_stats(d->queue, &stats);
@@ -326,7 +326,7 @@ static int open_dest(struct sonde_push *p, struct push_dest *d, const struct son
     int rc = push_url_check(t->url, d->ops->path, d->url, err);
     if (!rc) rc = push_headers(d, t->headers, err);
     if (!rc && d->ops->open && d->ops->open(d) != 0) {
-        rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        rc = sonde_err_memory(err);
     }
     return rc;
 }
@@ -372,7 +372,7 @@ static int push_init(struct sonde_push *p, const struct sonde_push_options *o,
     p->dests = sonde__calloc(o->target_count + 1, sizeof(*p->dests));
     p->spool = o->spool ? sonde__strdup(o->spool) : NULL;
     if (!p->dests || (o->spool && !p->spool)) {
-        return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        return sonde_err_memory(err);
     }
     int rc = push_labels(&p->origin, o->labels, err);
     for (size_t i = 0; i < o->target_count && !rc; i++) {
@@ -388,7 +388,7 @@ int sonde_push_create(const struct sonde_push_options *o, struct sonde_push **ou
                       struct sonde_err *err)
 {
     struct sonde_push *p = sonde__calloc(1, sizeof(*p));
-    if (!p) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!p) return sonde_err_memory(err);
     int rc = push_init(p, o, err);
     for (size_t i = 0; i < p->dest_count && !rc; i++) {
         rc = open_queue(&p->dests[i], err);
@@ -484,7 +484,7 @@ static int post_made(struct push_dest *d, struct sonde_err *err)
 {
     struct push_answer answer = { 0 };
     void *curl = push_http_open();
-    int rc = curl ? 0 : sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    int rc = curl ? 0 : sonde_err_memory(err);
     sonde_buf_init(&answer.body, 1 << 16);
     for (struct push_batch *b = d->made; b && !rc; b = b->next) {
         char why[160] = "";
@@ -508,7 +508,7 @@ int sonde_push_once(const struct sonde_push_target *target, const char *labels, 
                     const struct sonde_profile *profile, struct sonde_err *err)
 {
     struct sonde_push *p = sonde__calloc(1, sizeof(*p));
-    if (!p) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!p) return sonde_err_memory(err);
     const struct sonde_push_options o = { .targets = target, .target_count = 1, .labels = labels,
                                           .signals = SONDE_PUSH_PROFILES, .timeout_s = timeout_s };
     int rc = push_init(p, &o, err);
@@ -526,7 +526,7 @@ int sonde_push_reach(const struct sonde_push_target *target, const char *labels,
                      struct sonde_err *err)
 {
     struct sonde_push *p = sonde__calloc(1, sizeof(*p));
-    if (!p) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!p) return sonde_err_memory(err);
     const struct sonde_push_options o = { .targets = target, .target_count = 1, .labels = labels,
                                           .timeout_s = timeout_s };
     int rc = push_init(p, &o, err);

@@ -384,7 +384,7 @@ static int write_database(struct run_writer *w, const char *temp)
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {
-        rc = w->db ? run_write_failed(w) : sonde_err_set(w->err, SONDE_ENOMEM, "out of memory");
+        rc = w->db ? run_write_failed(w) : sonde_err_memory(w->err);
     }
     if (!rc) rc = run_write_execute(w, schema);
     for (size_t i = 0; !rc && i < SONDE_COUNT(parts); i++) rc = parts[i](w);

@@ -94,7 +94,7 @@ static int put_aside(struct sonde_store *s, struct sonde_err *err)
         sonde_buf_reset(&aside);
         sonde_buf_printf(&aside, "%s.damaged-%s.%d", s->path, when, n);
     }
-    const int rc = aside.error ? sonde_err_set(err, SONDE_ENOMEM, "out of memory")
+    const int rc = aside.error ? sonde_err_memory(err)
                                : move_all_aside(s, aside.data, err);
     if (rc) {
         sonde_buf_release(&aside);

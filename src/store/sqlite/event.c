@@ -216,7 +216,7 @@ static int insert_batch(struct sonde_store *s, enum store_sql which, const struc
     if (!packed || compress2(packed, &len, (const Bytef *)(b->data.len ? b->data.data : ""),
                              (uLong)b->data.len, Z_DEFAULT_COMPRESSION) != Z_OK) {
         sonde__free(packed);
-        return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        return sonde_err_memory(err);
     }
     sqlite3_stmt *st = store_sql(s, which);
     int rc = st ? 0 : store_failed(s, s->db, err);

@@ -63,7 +63,7 @@ static int look_at_file(struct sonde_store *s, int64_t *version, struct sonde_er
     sqlite3_close_v2(s->read);
     s->read = NULL;
     s->uri = sonde_run_uri(s->path);
-    if (!s->uri) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!s->uri) return sonde_err_memory(err);
     const int rc = store_connect(s, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, &s->read, err);
     return rc ? rc : store_check_kind(s, s->read, version, err);
 }

@@ -13,7 +13,7 @@ static int save_chunk(struct sonde_store *s, const struct block_column *c, struc
 {
     sonde_buf_reset(data);
     block_put_column(c, data);
-    if (data->error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (data->error) return sonde_err_memory(err);
     sqlite3_stmt *st = store_sql(s, SQL_ADD_CHUNK);
     if (!st) return store_failed(s, s->db, err);
     sqlite3_bind_int64(st, 1, (sqlite3_int64)s->job.block << STORE_SERIES_BITS | c->series);
@@ -27,7 +27,7 @@ static int finish_block(struct sonde_store *s, const struct block *b, struct son
 {
     sonde_buf_reset(data);
     block_put_times(b, data);
-    if (data->error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (data->error) return sonde_err_memory(err);
     const int64_t from = b->time_ms[0], to = b->time_ms[b->ticks - 1];
     sqlite3_stmt *st = store_sql(s, SQL_ADD_BLOCK);
     if (!st) return store_failed(s, s->db, err);

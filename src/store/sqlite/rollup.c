@@ -117,7 +117,7 @@ static int roll_series(struct sonde_store *s, uint32_t series, struct sonde_err 
     store_rolled_put(&roll->out, roll->type, &data);
     sqlite3_stmt *st = store_sql(s, SQL_ADD_CHUNK);
     if (data.error || roll->error) {
-        rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        rc = sonde_err_memory(err);
         roll->error = 0;
     } else if (!st) {
         rc = store_failed(s, s->db, err);
@@ -225,7 +225,7 @@ static int find_job(struct sonde_store *s, struct sonde_err *err)
 static int begin_job(struct sonde_store *s, struct sonde_err *err)
 {
     struct store_rollup *roll = sonde__calloc(1, sizeof(*roll));
-    if (!roll) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!roll) return sonde_err_memory(err);
     s->roll = roll;
     roll->from_ms = s->job.from_ms;
     roll->bucket_ms = store_tier_ms[s->job.tier];

@@ -75,7 +75,7 @@ int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err)
         __atomic_store_n(&s->damaged, 1, __ATOMIC_RELAXED);
         return sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: %s", s->path, why);
     }
-    if (code == SQLITE_NOMEM) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (code == SQLITE_NOMEM) return sonde_err_memory(err);
     if (code == SQLITE_FULL) {
         return sonde_err_set(err, SONDE_ENOSPC, "store '%s' cannot be written: no space left on "
                              "the device", s->path);
@@ -158,7 +158,7 @@ int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_
         const int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
         const int system = db ? sqlite3_system_errno(db) : 0;
         sqlite3_close_v2(db);
-        if (code == SQLITE_NOMEM) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        if (code == SQLITE_NOMEM) return sonde_err_memory(err);
         return sonde_err_set(err, system == EACCES || system == EROFS ? SONDE_EACCES
                                   : system == ENOENT ? SONDE_ENOENT
                                   : system == EISDIR ? SONDE_EINVAL : SONDE_EIO,
@@ -237,7 +237,7 @@ static int store_sqlite_take_lock(struct sonde_store *s, struct sonde_err *err)
     struct sonde_buf path;
     sonde_buf_init(&path, 1 << 16);
     sonde_buf_printf(&path, "%s.lock", s->path);
-    if (path.error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (path.error) return sonde_err_memory(err);
     int rc = 0;
     s->lock_fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->lock_fd < 0) {
@@ -429,7 +429,7 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
                       struct sonde_err *err)
 {
     struct sonde_store *s = sonde__calloc(1, sizeof(*s));
-    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!s) return sonde_err_memory(err);
     s->lock_fd = -1;
     s->o = *o;
     s->o.run_name = o->run_name ? sonde__strdup(o->run_name) : NULL;

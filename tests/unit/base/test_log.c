@@ -113,7 +113,7 @@ static void test_open_errors(void **state)
     unlink(path);
     assert_int_equal(sonde_log_open(SONDE_LOG_WARN, path), 0);
     assert_int_equal(sonde_log_open(SONDE_LOG_DEBUG, missing), SONDE_ENOENT);
-    assert_int_equal(sonde_log_open(SONDE_LOG_DEBUG, dir), SONDE_EIO);
+    assert_int_equal(sonde_log_open(SONDE_LOG_DEBUG, dir), SONDE_EINVAL);
     /* After a failure the log goes on as it was. */
     sonde_log(SONDE_LOG_INFO, "below the level");
     sonde_log(SONDE_LOG_WARN, "still here");
