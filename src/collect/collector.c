@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/ingest/ingest.h"
@@ -190,12 +191,7 @@ static uint64_t collector_resident_bytes(void)
 {
     char text[128];
     unsigned long long pages = 0;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n <= 0) return 0;
-    text[n] = '\0';
+    sonde_file_read_small(AT_FDCWD, "/proc/self/statm", text, sizeof(text));
     if (sscanf(text, "%*u %llu", &pages) != 1) return 0;
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/preload_targets.h"
@@ -180,14 +181,8 @@ static void scan_found(const char *name, const struct sonde_segment_name *id, vo
     struct entry *e = collector_entry_find(c, id);
     if (!e) {
         if (strlen(name) >= sizeof(e->name)) return;
-        if (c->entry_count == c->entry_cap) {
-            size_t cap = c->entry_cap ? c->entry_cap * 2 : 32;
-            struct entry *grown = sonde__realloc(c->entries, cap * sizeof(*grown));
-            if (!grown) return;
-            c->entries = grown;
-            c->entry_cap = cap;
-        }
-        e = &c->entries[c->entry_count++];
+        e = SONDE_ARRAY_ADD(c->entries, c->entry_count, c->entry_cap);
+        if (!e) return;
         *e = (struct entry){ .id = *id };
         snprintf(e->name, sizeof(e->name), "%s", name);
         entry_open(c, scan->dirfd, e);

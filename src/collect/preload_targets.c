@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/utf8.h"
 #include "collect/discover.h"
@@ -171,13 +173,7 @@ static struct sonde_preload_target *find_known(const struct sonde_preload_target
 static struct sonde_preload_target *target_add(struct sonde_preload_targets *p)
 {
     if (p->target_count == TARGETS_MAX) return NULL;
-    if (p->target_count == p->target_cap) {
-        const uint32_t cap = p->target_cap ? p->target_cap * 2 : 16;
-        struct sonde_preload_target **grown = sonde__realloc(p->targets, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        p->targets = grown;
-        p->target_cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(p->targets, p->target_count, p->target_cap)) return NULL;
     struct sonde_preload_target *t = sonde__calloc(1, p->target_bytes);
     if (t) p->targets[p->target_count++] = t;
     return t;
@@ -351,10 +347,7 @@ void sonde_preload_thread_name(uint32_t pid, uint32_t tid, char out[64])
     int changed = 0;
     out[0] = '\0';
     snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    ssize_t n = read(fd, text, sizeof(text));
-    close(fd);
+    ssize_t n = sonde_file_read_small(AT_FDCWD, path, text, sizeof(text));
     if (n > 0 && text[n - 1] == '\n') n--;
     if (n > 0) out[sonde__utf8_copy(out, 63, text, (size_t)n, &changed)] = '\0';
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
@@ -126,19 +127,6 @@ struct sonde_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t 
     return i < as->map_count && as->maps[i]->start <= addr ? as->maps[i] : NULL;
 }
 
-static int aspace_reserve(struct sonde_aspace *as, uint32_t count)
-{
-    if (count <= as->map_cap) return 0;
-    if (count > MAPS_MAX) return SONDE_EFULL;
-    uint32_t cap = as->map_cap ? as->map_cap * 2 : 32;
-    if (cap < count) cap = count;
-    struct sonde_mapping **maps = sonde__realloc(as->maps, cap * sizeof(*maps));
-    if (!maps) return SONDE_ENOMEM;
-    as->maps = maps;
-    as->map_cap = cap;
-    return 0;
-}
-
 int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e)
 {
     struct sonde_modules *all = as->modules;
@@ -151,7 +139,7 @@ int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e
     uint32_t to = from;
     while (to < as->map_count && as->maps[to]->start < end) to++;
     if (from == to && !e->executable) return 0;
-    int rc = aspace_reserve(as, as->map_count + 2);
+    int rc = SONDE_ARRAY_RESERVE_MAX(as->maps, as->map_cap, as->map_count + 2, MAPS_MAX);
     if (rc) return rc;
 
     rc = SONDE_ENOMEM;
@@ -223,7 +211,7 @@ int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct so
     struct sonde_aspace *as;
     int rc = sonde_aspace_create(parent->modules, pid, &as);
     if (rc) return rc;
-    rc = parent->map_count ? aspace_reserve(as, parent->map_count) : 0;
+    rc = SONDE_ARRAY_RESERVE_MAX(as->maps, as->map_cap, parent->map_count, MAPS_MAX);
     if (rc) {
         sonde_aspace_destroy(as);
         return rc;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 #include "unwind/eh_frame.h"
@@ -152,12 +153,6 @@ static struct sonde__unwind_row *aspace_module_compile(const struct sonde__unwin
     return fit ? fit : rows;
 }
 
-static int aspace_module_by_number(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Where functions begin. Without memory for it there is none, and nothing is known of calls. */
 static void list_functions(const struct sonde__unwind_source *source, struct sonde_module *m)
 {
@@ -182,7 +177,7 @@ static void list_functions(const struct sonde__unwind_source *source, struct son
         if (!starts) return;
     }
     if (m->function_count) {
-        qsort(starts, m->function_count, sizeof(*starts), aspace_module_by_number);
+        qsort(starts, m->function_count, sizeof(*starts), sonde_cmp_u32);
     }
 }
 

@@ -289,13 +289,7 @@ static void ingest_put_value(struct ingest_entry *e, const struct sonde_ingest_p
 
 static struct ingest_entry *ingest_add_entry(struct sonde_ingest *f, struct sonde_model_series *s)
 {
-    if (f->count == f->cap) {
-        const size_t cap = f->cap ? f->cap * 2 : 64;
-        struct ingest_entry *grown = sonde__realloc(f->entry, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        f->entry = grown;
-        f->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(f->entry, f->count, f->cap)) return NULL;
     s->foreign = f;
     s->ingest_at = (uint32_t)f->count;
     f->entry[f->count] = (struct ingest_entry){ .series = s };

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/hash.h"
 #include "collect/perf/limits.h"
 #include "collect/perf/record.h"
 #include "collect/proc/procfs.h"
@@ -223,12 +225,9 @@ static int perf_event_map_rings(struct sonde_perf_set *s, struct sonde_err *err)
 
 static int perf_event_remember(struct sonde_perf_set *s, const struct sonde_perf_event *e)
 {
-    const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
-    struct sonde_perf_event *grown =
-        sonde_table_grow(s->events, s->event_count, &s->event_cap, sizeof(*grown), &b);
-    if (!grown) return SONDE_ENOMEM;
-    s->events = grown;
-    if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
+    if (sonde_map_reserve(&s->by_id) || SONDE_ARRAY_ROOM(s->events, s->event_count, s->event_cap)) {
+        return SONDE_ENOMEM;
+    }
     s->events[s->event_count++] = *e;
     sonde_map_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
     return 0;

@@ -7,28 +7,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/errno.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
 
 /* Fits every file of a usual machine, so that growing is the exception. */
 #define BUF_START (16u << 10)
-
-static int procfs_from_errno(int e)
-{
-    switch (e) {
-    case ENOENT:
-    case ESRCH:  /* the file was there, its process is not */
-    case ENOTDIR:
-        return SONDE_ENOENT;
-    case EACCES:
-    case EPERM:
-        return SONDE_EACCES;
-    case ENOMEM:
-        return SONDE_ENOMEM;
-    default:
-        return SONDE_EIO;
-    }
-}
 
 int sonde_procfs_buf_init(struct sonde_procfs_buf *b)
 {
@@ -69,7 +53,7 @@ int sonde_procfs_read_fd(struct sonde_procfs_buf *b, int fd)
         }
         const ssize_t n = pread(fd, b->data + b->len, b->cap - 1 - b->len, (off_t)b->len);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) rc = procfs_from_errno(errno);
+        if (n < 0) rc = sonde__from_errno(errno);
         if (n <= 0) break;
         b->len += (size_t)n;
     }
@@ -85,7 +69,7 @@ int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path)
     b->data[0] = 0;
     /* O_NONBLOCK: a fifo under this name must not stop the agent. */
     const int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return procfs_from_errno(errno);
+    if (fd < 0) return sonde__from_errno(errno);
     const int rc = sonde_procfs_read_fd(b, fd);
     close(fd);
     return rc;
@@ -254,7 +238,7 @@ int sonde_procfs_dir_open(struct sonde_procfs_dir *d, int dir_fd, const char *pa
 {
     d->pos = d->len = 0;
     d->fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return d->fd < 0 ? procfs_from_errno(errno) : 0;
+    return d->fd < 0 ? sonde__from_errno(errno) : 0;
 }
 
 int sonde_procfs_dir_next(struct sonde_procfs_dir *d, uint32_t *number)

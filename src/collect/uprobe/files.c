@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "collect/aspace/aspace.h"
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
@@ -123,8 +124,7 @@ static int uprobe_files_is_asked(uint32_t pid)
 static int look_for_hooks(void *arg, const struct sonde_aspace_file *f)
 {
     struct sonde_uprobe_files *u = arg;
-    const char *slash = strrchr(f->path, '/');
-    if (!u->hooked && !strncmp(slash ? slash + 1 : f->path, HOOKS, sizeof(HOOKS) - 1)) {
+    if (!u->hooked && sonde_has_prefix(sonde_path_base(f->path), HOOKS)) {
         u->hooked = uprobe_files_is_asked(u->pid);
     }
     return 0;
