@@ -5,6 +5,7 @@
  * others were replaced by exec. A series is known to the world by its program and pid, so when
  * a pid comes back with the same program the older process is forgotten early: two series with
  * the same labels would make every scrape invalid. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -351,6 +352,8 @@ static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, 
 
 void collector_entries_step(struct sonde_collector *c, double now_s)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     int dirfd = collector_entry_scan(c);
     const int crowded = entries_crowded(c);
     for (size_t i = 0; i < c->entry_count; i++) {
@@ -383,6 +386,8 @@ static int dir_changed(struct sonde_collector *c)
 
 void collector_entries_drain(struct sonde_collector *c)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     struct sonde_err err;
     if (dir_changed(c)) {
         const int dirfd = collector_entry_scan(c);
@@ -453,6 +458,7 @@ static void remove_ended(struct sonde_collector *c)
 
 void collector_entries_free(struct sonde_collector *c)
 {
+    assert(!c->thread.started);
     remove_ended(c);
     for (size_t i = 0; i < c->entry_count; i++) {
         sonde_segment_close(c->entries[i].segment);
@@ -506,6 +512,8 @@ static int watched_step(struct sonde_collector *c, struct watched *w, double now
 
 void collector_watched_step(struct sonde_collector *c, double now_s)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     size_t kept = 0;
     for (size_t i = 0; i < c->watched_count; i++) {
         if (watched_step(c, &c->watched[i], now_s)) c->watched[kept++] = c->watched[i];

@@ -1,6 +1,7 @@
 /* discover.c - see discover.h. */
 #include "collect/discover.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,7 @@ int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
 
 int sonde_discover_scan(int dirfd, sonde_discover_fn *found, void *arg, struct sonde_err *err)
 {
+    assert(dirfd >= 0 && found);
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
@@ -135,6 +137,7 @@ static int lock_is_ours(int fd)
 
 int sonde_discover_lock(int dirfd, struct sonde_err *err)
 {
+    assert(dirfd >= 0);
     int fd = openat(dirfd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
                     0600);
     if (fd < 0) {

@@ -1,5 +1,6 @@
 #include "collect/preload_targets.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,6 +84,7 @@ static uint64_t make_session(void)
 int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
                          int new_session, size_t target_bytes, struct sonde_err *err)
 {
+    assert(target_bytes >= sizeof(struct sonde_preload_target)); /* which is its first field */
     *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
                                    .target_bytes = target_bytes };
     int rc = 0;
@@ -274,6 +276,7 @@ static int is_replaced(const struct sonde_preload_targets *p, const struct sonde
 
 void sonde_preload_look(struct sonde_preload_targets *p, struct sonde_preload_target *t)
 {
+    assert(t->segment);
     struct sonde_proc_stat st;
     t->replaced = is_replaced(p, t);
     t->gone = t->replaced ||
@@ -304,6 +307,7 @@ static void preloaded_identify(const struct sonde_preload_target *t, const char 
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
                         const struct sonde_segment_map *m)
 {
+    assert(t && as && m && m->path);
     struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
                                     .offset = m->offset, .path = m->path, .executable = 1 };
     preloaded_identify(t, m->path, &e);

@@ -1,4 +1,5 @@
 /* maps.c - what /proc/PID/maps says is mapped, and the files that a process has code of. */
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_a
                        void (*file)(void *arg, const struct sonde_aspace_file *f, int fd),
                        void *arg)
 {
+    assert(want && file);
     struct aspace_look l = { pid, want, file, arg };
     return sonde_aspace_maps(pid, aspace_look_at, &l);
 }

@@ -1,4 +1,5 @@
 /* module.c - modules and their tables, each once for all processes. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,6 +49,7 @@ void sonde_modules_destroy(struct sonde_modules *m)
 
 void sonde_module_release(struct sonde_modules *all, struct sonde_module *m)
 {
+    assert(m->refs > 0);
     if (--m->refs) return;
     if (m->in_memory) {
         destroy_module(all, m); /* nothing could find it again for sure */
@@ -211,6 +213,7 @@ static void build_table(struct sonde_modules *all, const struct sonde_mapping *m
 struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct sonde_mapping *m,
                                                uint32_t pid)
 {
+    assert(m->module);
     struct sonde_module *module = m->module;
     module->used = ++all->tick;
     if (!module->rows && !module->tried) {

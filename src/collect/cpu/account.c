@@ -1,6 +1,7 @@
 /* account.c - see account.h. */
 #include "collect/cpu/account.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -48,6 +49,7 @@ static struct sonde_cpu_account_row *cpu_account_row_of(struct sonde_cpu_account
 
 void sonde_cpu_account_begin(struct sonde_cpu_account *a, uint32_t pid)
 {
+    assert(a->read);
     uint64_t ns;
     if (a->read(pid, a->user_only, &ns) != 0) return;
     struct sonde_cpu_account_row *row = cpu_account_row_of(a, pid);

@@ -1,5 +1,6 @@
 #include "collect/perf/limits.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,6 +61,7 @@ uint32_t sonde_perf_cpu_list(const char *text, size_t len, int *cpus, uint32_t m
 
 uint32_t sonde_perf_cpus(int *cpus, uint32_t max)
 {
+    assert(cpus && max > 0);
     char text[4096];
     const ssize_t len =
         sonde_file_read_small(AT_FDCWD, "/sys/devices/system/cpu/online", text, sizeof(text));

@@ -1,5 +1,6 @@
 #include "collect/proc/probe_series.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 int sonde_probe_open_proc(const char *probe, const char *proc_root, int *fd,
                           struct sonde_procfs_buf *buf, struct sonde_err *err)
 {
+    assert(probe && proc_root && fd && buf);
     *fd = open(proc_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0) {
         return sonde_err_set(err, SONDE_ENOENT, "%s: cannot open %s: %s; mount procfs there", probe,
@@ -70,6 +72,7 @@ static struct sonde_probe_row *probe_series_add(struct sonde_probe_rows *rows, c
 struct sonde_probe_row *sonde_probe_row(struct sonde_probe_rows *rows, const char *key,
                                         int *fresh)
 {
+    assert(rows->max > 0 && key);
     *fresh = 0;
     for (size_t tried = 0; tried < rows->count; tried++) {
         const size_t i = (rows->cursor + tried) % rows->count;

@@ -1,5 +1,6 @@
 #include "collect/proc/procfs.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +45,7 @@ static int procfs_grow(struct sonde_procfs_buf *b)
 
 int sonde_procfs_read_fd(struct sonde_procfs_buf *b, int fd)
 {
+    assert(b->data && b->cap > 1); /* initialized */
     int rc = 0;
     b->len = 0;
     for (;;) {
@@ -79,6 +81,7 @@ int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path)
 
 int sonde_procfs_line(struct sonde_procfs_text *t, struct sonde_procfs_text *line)
 {
+    assert(t->p <= t->end);
     if (t->p >= t->end) return 0;
     const char *nl = memchr(t->p, '\n', (size_t)(t->end - t->p));
     const char *end = nl ? nl : t->end;
@@ -94,6 +97,7 @@ static int procfs_is_blank(char c)
 
 int sonde_procfs_word(struct sonde_procfs_text *t, struct sonde_procfs_text *word)
 {
+    assert(t->p <= t->end);
     const char *p = t->p;
     while (p < t->end && procfs_is_blank(*p)) p++;
     const char *start = p;
@@ -160,6 +164,7 @@ int sonde_procfs_is(struct sonde_procfs_text word, const char *s)
 
 size_t sonde_procfs_copy(struct sonde_procfs_text word, char *out, size_t out_size)
 {
+    assert(out && out_size > 0);
     int changed = 0;
     const size_t n =
         sonde__utf8_copy(out, out_size - 1, word.p, (size_t)(word.end - word.p), &changed);

@@ -1,5 +1,6 @@
 #include "collect/proc/tree.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static uint32_t first_child(const struct kin *all, uint32_t count, uint32_t pare
 
 int sonde_proc_tree(uint32_t root, uint32_t **out, uint32_t *count)
 {
+    assert(root && out && count);
     struct kin *all = NULL;
     uint32_t all_count = 0, n = 0;
     int rc = proc_tree_read_all(&all, &all_count);

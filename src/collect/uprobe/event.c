@@ -1,5 +1,6 @@
 #include "collect/uprobe/event.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -299,6 +300,7 @@ int sonde_uprobe_set_open(struct sonde_uprobe_set *s, int fd, uint32_t file,
                           const struct sonde_uprobe_symbols *symbols, uint32_t *probed,
                           struct sonde_err *err)
 {
+    assert(fd >= 0 && symbols && probed);
     char path[64];
     int rc = uprobe_event_map_rings(s, err);
     *probed = 0;
