@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/proc_maps.h"
 #include "cli/doctor.h"
 #include "collect/preload_targets.h"
 #include "collect/uprobe/symbols.h"
@@ -119,25 +120,30 @@ static int doctor_llama_look_program(struct doctor_llama_found *f, const char *p
     return pid > 0 ? 0 : -1;
 }
 
+struct doctor_llama_mapped {
+    struct doctor_llama_found *found;
+    const char *pid;
+    char last[PATH_BYTES];
+};
+
+static int doctor_llama_look_mapped(void *arg, const struct sonde_proc_mapping *m)
+{
+    char path[PATH_BYTES];
+    struct doctor_llama_mapped *l = arg;
+    if (m->path[0] != '/' || !is_named(m->path) || !strcmp(m->path, l->last)) return 0;
+    snprintf(l->last, sizeof(l->last), "%.*s", (int)sizeof(l->last) - 1, m->path);
+    snprintf(path, sizeof(path), "/proc/%s/root%.*s", l->pid, (int)sizeof(path) - 64, m->path);
+    doctor_llama_look(l->found, path);
+    return 0;
+}
+
 static int look_process(struct doctor_llama_found *f, const char *pid)
 {
-    char path[PATH_BYTES], line[2 * PATH_BYTES], last[PATH_BYTES] = "";
+    char path[PATH_BYTES];
+    struct doctor_llama_mapped l = { .found = f, .pid = pid };
     snprintf(path, sizeof(path), "/proc/%s/exe", pid);
     doctor_llama_look(f, path);
-    snprintf(path, sizeof(path), "/proc/%s/maps", pid);
-    FILE *maps = fopen(path, "re");
-    if (!maps) return -1;
-    while (fgets(line, sizeof(line), maps)) {
-        char *name = strchr(line, '/');
-        if (!name) continue;
-        name[strcspn(name, "\n")] = '\0';
-        if (!is_named(name) || !strcmp(name, last)) continue;
-        snprintf(last, sizeof(last), "%.*s", (int)sizeof(last) - 1, name);
-        snprintf(path, sizeof(path), "/proc/%s/root%.*s", pid, (int)sizeof(path) - 64, name);
-        doctor_llama_look(f, path);
-    }
-    fclose(maps);
-    return 0;
+    return sonde_proc_maps((uint32_t)strtoul(pid, NULL, 10), doctor_llama_look_mapped, &l) ? -1 : 0;
 }
 
 static void look_installed(struct doctor_llama_found *f)

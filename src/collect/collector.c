@@ -2,6 +2,7 @@
  * collector_entries.c. */
 #include "collect/collector.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/ingest/ingest.h"
@@ -108,6 +110,7 @@ static void group_set(struct sonde_collector *c)
 int sonde_collector_create(const struct sonde_collector_options *options,
                            struct sonde_collector **out, struct sonde_err *err)
 {
+    assert(options && out);
     struct sonde_collector *c = sonde__calloc(1, sizeof(*c));
     if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the collector");
     c->interval_s = options->interval_s > 0 ? options->interval_s : 1;
@@ -190,18 +193,14 @@ static uint64_t collector_resident_bytes(void)
 {
     char text[128];
     unsigned long long pages = 0;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n <= 0) return 0;
-    text[n] = '\0';
+    sonde_file_read_small(AT_FDCWD, "/proc/self/statm", text, sizeof(text));
     if (sscanf(text, "%*u %llu", &pages) != 1) return 0;
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static void self_step(struct sonde_collector *c, uint64_t began_ns)
 {
+    sonde_assert_held_write(&c->model->lock);
     struct self *s = &c->self;
     if (!s->series) {
         s->series = self_series(c, "sonde_agent_series", "Series the agent keeps.", "",
@@ -231,6 +230,7 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
 /* What happened before the clock was looked at is in the model now. */
 static void collector_drained(struct sonde_collector *c)
 {
+    sonde_assert_held_write(&c->model->lock);
     const uint64_t until_ns = c->clock.unix_ns + c->clock.now_mono_ns;
     c->model->spans_s = (double)until_ns * 1e-9;
     if (c->tracker) sonde_infer_drained(c->tracker, until_ns);
@@ -238,6 +238,7 @@ static void collector_drained(struct sonde_collector *c)
 
 static void step_locked(struct sonde_collector *c)
 {
+    sonde_assert_held(&c->lock);
     sonde_tick_clock_update(&c->clock);
     uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     double now_s = sonde_clock_s(CLOCK_REALTIME);
@@ -268,6 +269,7 @@ void sonde_collector_step(struct sonde_collector *c)
 
 static void drain_locked(struct sonde_collector *c)
 {
+    sonde_assert_held(&c->lock);
     sonde_tick_clock_update(&c->clock);
     sonde_wrlock(&c->model->lock);
     collector_entries_drain(c);
@@ -340,6 +342,7 @@ void sonde_collector_stop(struct sonde_collector *c)
 
 void sonde_collector_watch(struct sonde_collector *c, uint32_t pid)
 {
+    assert(pid);
     sonde_lock(&c->lock);
     int known = 0;
     for (size_t i = 0; i < c->watched_count; i++) known |= c->watched[i].pid == pid;
@@ -352,6 +355,7 @@ void sonde_collector_watch(struct sonde_collector *c, uint32_t pid)
 size_t sonde_collector_refusals(struct sonde_collector *c, struct sonde_collector_refusal *out,
                                 size_t max)
 {
+    assert(out || !max);
     sonde_lock(&c->lock);
     size_t n = c->refused < COLLECTOR_REFUSALS ? (size_t)c->refused : COLLECTOR_REFUSALS;
     if (n > max) n = max;

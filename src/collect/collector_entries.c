@@ -5,6 +5,7 @@
  * others were replaced by exec. A series is known to the world by its program and pid, so when
  * a pid comes back with the same program the older process is forgotten early: two series with
  * the same labels would make every scrape invalid. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/preload_targets.h"
@@ -180,14 +182,8 @@ static void scan_found(const char *name, const struct sonde_segment_name *id, vo
     struct entry *e = collector_entry_find(c, id);
     if (!e) {
         if (strlen(name) >= sizeof(e->name)) return;
-        if (c->entry_count == c->entry_cap) {
-            size_t cap = c->entry_cap ? c->entry_cap * 2 : 32;
-            struct entry *grown = sonde__realloc(c->entries, cap * sizeof(*grown));
-            if (!grown) return;
-            c->entries = grown;
-            c->entry_cap = cap;
-        }
-        e = &c->entries[c->entry_count++];
+        e = SONDE_ARRAY_ADD(c->entries, c->entry_count, c->entry_cap);
+        if (!e) return;
         *e = (struct entry){ .id = *id };
         snprintf(e->name, sizeof(e->name), "%s", name);
         entry_open(c, scan->dirfd, e);
@@ -356,6 +352,8 @@ static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, 
 
 void collector_entries_step(struct sonde_collector *c, double now_s)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     int dirfd = collector_entry_scan(c);
     const int crowded = entries_crowded(c);
     for (size_t i = 0; i < c->entry_count; i++) {
@@ -388,6 +386,8 @@ static int dir_changed(struct sonde_collector *c)
 
 void collector_entries_drain(struct sonde_collector *c)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     struct sonde_err err;
     if (dir_changed(c)) {
         const int dirfd = collector_entry_scan(c);
@@ -458,6 +458,7 @@ static void remove_ended(struct sonde_collector *c)
 
 void collector_entries_free(struct sonde_collector *c)
 {
+    assert(!c->thread.started);
     remove_ended(c);
     for (size_t i = 0; i < c->entry_count; i++) {
         sonde_segment_close(c->entries[i].segment);
@@ -511,6 +512,8 @@ static int watched_step(struct sonde_collector *c, struct watched *w, double now
 
 void collector_watched_step(struct sonde_collector *c, double now_s)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     size_t kept = 0;
     for (size_t i = 0; i < c->watched_count; i++) {
         if (watched_step(c, &c->watched[i], now_s)) c->watched[kept++] = c->watched[i];

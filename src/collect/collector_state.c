@@ -286,6 +286,8 @@ static uint64_t records_lost(const struct sonde_model *m)
 
 void collector_state_tell_lost(struct sonde_collector *c)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held(&c->model->lock);
     if (!c->state.loaded) return;
     c->state.loaded = 0;
     const uint64_t lost = records_lost(c->model);
@@ -297,6 +299,8 @@ void collector_state_tell_lost(struct sonde_collector *c)
 
 void collector_state_load(struct sonde_collector *c, int dirfd)
 {
+    sonde_assert_held(&c->lock);
+    sonde_assert_held_write(&c->model->lock);
     struct sonde_err err;
     struct sonde_buf bytes;
     if (!c->agent || c->pid != 0 || c->lock_fd < 0) return;
@@ -432,6 +436,7 @@ static void state_write(struct sonde_collector *c, uint64_t began_ns)
 
 void collector_state_save(struct sonde_collector *c, int now)
 {
+    sonde_assert_not_held(&c->model->lock); /* a disk may keep it waiting */
     struct state *t = &c->state;
     const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     t->unsaved += collector_entries_fullest(c);

@@ -1,6 +1,7 @@
 /* discover.c - see discover.h. */
 #include "collect/discover.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
@@ -46,6 +48,7 @@ int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
 
 int sonde_discover_scan(int dirfd, sonde_discover_fn *found, void *arg, struct sonde_err *err)
 {
+    assert(dirfd >= 0 && found);
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
@@ -65,26 +68,15 @@ int sonde_discover_scan(int dirfd, sonde_discover_fn *found, void *arg, struct s
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 
-static ssize_t stat_text(uint32_t pid, char *out, size_t size)
-{
-    char path[32];
-    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    ssize_t n = read(fd, out, size - 1);
-    close(fd);
-    if (n > 0) out[n] = '\0';
-    return n;
-}
-
 int sonde_proc_stat(uint32_t pid, struct sonde_proc_stat *out)
 {
-    char text[1024];
+    char path[32], text[1024];
     unsigned long long start;
     long threads;
     int ppid, changed = 0;
     char state;
-    if (stat_text(pid, text, sizeof(text)) <= 0) return SONDE_ENOENT;
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    if (sonde_file_read_small(AT_FDCWD, path, text, sizeof(text)) <= 0) return SONDE_ENOENT;
     /* The name is in parentheses and may itself hold any of them. */
     const char *name = strchr(text, '('), *end = strrchr(text, ')');
     if (!name || !end || end < name) return SONDE_ENOENT;
@@ -145,6 +137,7 @@ static int lock_is_ours(int fd)
 
 int sonde_discover_lock(int dirfd, struct sonde_err *err)
 {
+    assert(dirfd >= 0);
     int fd = openat(dirfd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
                     0600);
     if (fd < 0) {

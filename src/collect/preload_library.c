@@ -1,4 +1,5 @@
 /* preload_library.c - where libsonde_preload.so is, and how a program is made to load it. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -54,6 +55,7 @@ static int preloaded_library_check(const char *path, struct sonde_err *err)
 
 int sonde_preload_library(char *out, size_t size, struct sonde_err *err)
 {
+    assert(out && size > 0);
     static const char *const places[] = { NAME, "../lib*/sonde/" NAME, "../lib/*/sonde/" NAME };
     const char *chosen = getenv("SONDE_PRELOAD");
     char self[PATH_MAX] = "";
@@ -76,6 +78,7 @@ int sonde_preload_library(char *out, size_t size, struct sonde_err *err)
 int sonde_preload_environment(const char *variable, char out[SONDE_PRELOAD_ENV_MAX],
                                 size_t *size, struct sonde_err *err)
 {
+    assert(variable && size);
     char library[512];
     int rc = sonde_preload_library(library, sizeof(library), err);
     if (rc != 0) return rc;

@@ -1,5 +1,6 @@
 #include "collect/preload_targets.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/utf8.h"
 #include "collect/discover.h"
@@ -81,6 +84,7 @@ static uint64_t make_session(void)
 int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
                          int new_session, size_t target_bytes, struct sonde_err *err)
 {
+    assert(target_bytes >= sizeof(struct sonde_preload_target)); /* which is its first field */
     *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
                                    .target_bytes = target_bytes };
     int rc = 0;
@@ -171,13 +175,7 @@ static struct sonde_preload_target *find_known(const struct sonde_preload_target
 static struct sonde_preload_target *target_add(struct sonde_preload_targets *p)
 {
     if (p->target_count == TARGETS_MAX) return NULL;
-    if (p->target_count == p->target_cap) {
-        const uint32_t cap = p->target_cap ? p->target_cap * 2 : 16;
-        struct sonde_preload_target **grown = sonde__realloc(p->targets, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        p->targets = grown;
-        p->target_cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(p->targets, p->target_count, p->target_cap)) return NULL;
     struct sonde_preload_target *t = sonde__calloc(1, p->target_bytes);
     if (t) p->targets[p->target_count++] = t;
     return t;
@@ -278,6 +276,7 @@ static int is_replaced(const struct sonde_preload_targets *p, const struct sonde
 
 void sonde_preload_look(struct sonde_preload_targets *p, struct sonde_preload_target *t)
 {
+    assert(t->segment);
     struct sonde_proc_stat st;
     t->replaced = is_replaced(p, t);
     t->gone = t->replaced ||
@@ -308,6 +307,7 @@ static void preloaded_identify(const struct sonde_preload_target *t, const char 
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
                         const struct sonde_segment_map *m)
 {
+    assert(t && as && m && m->path);
     struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
                                     .offset = m->offset, .path = m->path, .executable = 1 };
     preloaded_identify(t, m->path, &e);
@@ -351,10 +351,7 @@ void sonde_preload_thread_name(uint32_t pid, uint32_t tid, char out[64])
     int changed = 0;
     out[0] = '\0';
     snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    ssize_t n = read(fd, text, sizeof(text));
-    close(fd);
+    ssize_t n = sonde_file_read_small(AT_FDCWD, path, text, sizeof(text));
     if (n > 0 && text[n - 1] == '\n') n--;
     if (n > 0) out[sonde__utf8_copy(out, 63, text, (size_t)n, &changed)] = '\0';
 }

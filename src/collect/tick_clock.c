@@ -1,6 +1,7 @@
 /* tick_clock.c - see tick_clock.h. */
 #include "collect/tick_clock.h"
 
+#include <assert.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -79,6 +80,7 @@ void sonde_tick_clock_init(struct sonde_tick_clock *c)
 
 void sonde_tick_clock_update(struct sonde_tick_clock *c)
 {
+    assert(c->first_mono_ns); /* initialized */
     c->last_tsc = c->now_tsc;
     c->last_mono_ns = c->now_mono_ns;
     tick_clock_sample(&c->now_tsc, &c->now_mono_ns);

@@ -1,8 +1,10 @@
 #include "collect/aspace/aspace.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
@@ -14,6 +16,7 @@
 
 int sonde_modules_create(size_t table_bytes_max, struct sonde_modules **out)
 {
+    assert(out);
     struct sonde_modules *m = sonde__calloc(1, sizeof(*m));
     if (!m) return SONDE_ENOMEM;
     m->table_bytes_max = table_bytes_max ? table_bytes_max : TABLE_BYTES_DEFAULT;
@@ -126,21 +129,9 @@ struct sonde_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t 
     return i < as->map_count && as->maps[i]->start <= addr ? as->maps[i] : NULL;
 }
 
-static int aspace_reserve(struct sonde_aspace *as, uint32_t count)
-{
-    if (count <= as->map_cap) return 0;
-    if (count > MAPS_MAX) return SONDE_EFULL;
-    uint32_t cap = as->map_cap ? as->map_cap * 2 : 32;
-    if (cap < count) cap = count;
-    struct sonde_mapping **maps = sonde__realloc(as->maps, cap * sizeof(*maps));
-    if (!maps) return SONDE_ENOMEM;
-    as->maps = maps;
-    as->map_cap = cap;
-    return 0;
-}
-
 int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e)
 {
+    assert(as && e && e->path);
     struct sonde_modules *all = as->modules;
     struct sonde_mapping *put[3]; /* what is left before it, itself, what is left behind */
     uint32_t n = 0;
@@ -151,7 +142,7 @@ int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e
     uint32_t to = from;
     while (to < as->map_count && as->maps[to]->start < end) to++;
     if (from == to && !e->executable) return 0;
-    int rc = aspace_reserve(as, as->map_count + 2);
+    int rc = SONDE_ARRAY_RESERVE_MAX(as->maps, as->map_cap, as->map_count + 2, MAPS_MAX);
     if (rc) return rc;
 
     rc = SONDE_ENOMEM;
@@ -171,6 +162,9 @@ int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e
     memmove(as->maps + from + n, as->maps + to, (as->map_count - to) * sizeof(as->maps[0]));
     memcpy(as->maps + from, put, n * sizeof(put[0]));
     as->map_count = as->map_count - (to - from) + n;
+    assert(as->map_count <= as->map_cap);
+    assert(!from || as->maps[from - 1]->end <= e->start); /* in order, and none over another */
+    assert(from + n == as->map_count || as->maps[from + n]->start >= end);
     as->layout = ++all->layout;
     return 0;
 
@@ -183,6 +177,7 @@ fail:
 
 int sonde_aspace_create(struct sonde_modules *m, uint32_t pid, struct sonde_aspace **out)
 {
+    assert(m && out);
     struct sonde_aspace *as = sonde__calloc(1, sizeof(*as));
     if (!as) return SONDE_ENOMEM;
     as->modules = m;
@@ -220,10 +215,11 @@ int sonde_aspace_scan(struct sonde_aspace *as)
 
 int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct sonde_aspace **out)
 {
+    assert(parent && out);
     struct sonde_aspace *as;
     int rc = sonde_aspace_create(parent->modules, pid, &as);
     if (rc) return rc;
-    rc = parent->map_count ? aspace_reserve(as, parent->map_count) : 0;
+    rc = SONDE_ARRAY_RESERVE_MAX(as->maps, as->map_cap, parent->map_count, MAPS_MAX);
     if (rc) {
         sonde_aspace_destroy(as);
         return rc;
@@ -254,6 +250,7 @@ uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr)
 
 int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out)
 {
+    assert(as && out);
     static const char digits[] = "0123456789abcdef";
     struct sonde_mapping *m = sonde_aspace_find(as, addr);
     if (!m) return SONDE_ENOENT;

@@ -1,4 +1,5 @@
 /* module.c - modules and their tables, each once for all processes. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 #include "unwind/eh_frame.h"
@@ -47,6 +49,7 @@ void sonde_modules_destroy(struct sonde_modules *m)
 
 void sonde_module_release(struct sonde_modules *all, struct sonde_module *m)
 {
+    assert(m->refs > 0);
     if (--m->refs) return;
     if (m->in_memory) {
         destroy_module(all, m); /* nothing could find it again for sure */
@@ -152,12 +155,6 @@ static struct sonde__unwind_row *aspace_module_compile(const struct sonde__unwin
     return fit ? fit : rows;
 }
 
-static int aspace_module_by_number(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Where functions begin. Without memory for it there is none, and nothing is known of calls. */
 static void list_functions(const struct sonde__unwind_source *source, struct sonde_module *m)
 {
@@ -182,7 +179,7 @@ static void list_functions(const struct sonde__unwind_source *source, struct son
         if (!starts) return;
     }
     if (m->function_count) {
-        qsort(starts, m->function_count, sizeof(*starts), aspace_module_by_number);
+        qsort(starts, m->function_count, sizeof(*starts), sonde_cmp_u32);
     }
 }
 
@@ -216,6 +213,7 @@ static void build_table(struct sonde_modules *all, const struct sonde_mapping *m
 struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct sonde_mapping *m,
                                                uint32_t pid)
 {
+    assert(m->module);
     struct sonde_module *module = m->module;
     module->used = ++all->tick;
     if (!module->rows && !module->tried) {

@@ -8,6 +8,7 @@
  *
  * Paths come from other processes and may name anything by now, so they are opened without
  * touching (O_PATH) until it is certain that they are regular files. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ static int open_regular(const char *path, struct stat *st)
 
 int sonde_module_open_path(const struct sonde_mapping *m, uint32_t pid, char *out, size_t size)
 {
+    assert(m && out && size > 0);
     int n = 0;
     out[0] = 0;
     if (m->path[0] != '/') return 0;
@@ -186,6 +188,7 @@ int sonde_module_bytes_open(const struct sonde_mapping *m, uint32_t pid,
 int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr, void *out,
                       size_t len)
 {
+    assert(m && out);
     struct sonde_module_bytes bytes;
     int rc = -1;
     if (m->module && !m->module->in_memory && !sonde_module_bytes_open(m, pid, &bytes)) {

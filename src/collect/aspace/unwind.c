@@ -1,6 +1,7 @@
 /* unwind.c - a stack, frame by frame, with the rules of addresses remembered: return
  * addresses repeat from sample to sample, so nearly every step finds its rule by one probe of a
  * hash table, and reads two or three words of the stack. */
+#include <assert.h>
 #include <string.h>
 
 #include "collect/aspace/private.h"
@@ -288,6 +289,7 @@ size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__re
                                  size_t reach, const struct sonde_aspace_outer *outer,
                                  uint64_t *ips, size_t max, struct sonde_aspace_walk *out)
 {
+    assert(as && regs && ips);
     const struct aspace_unwind_walk first = {
         .regs = *regs,
         .stack = { .copy = stack, .addr = stack_addr, .len = stack_len, .reach = reach,
@@ -317,6 +319,7 @@ size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *re
                            const void *stack, uint64_t stack_addr, size_t stack_len,
                            uint64_t *ips, size_t max, int *truncated, size_t *used)
 {
+    assert(as && regs && ips && truncated);
     struct sonde_aspace_walk w;
     const size_t n = sonde_aspace_unwind_outer(as, regs, stack, stack_addr, stack_len, stack_len,
                                                NULL, ips, max, &w);

@@ -1,9 +1,11 @@
 /* account.c - see account.h. */
 #include "collect/cpu/account.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "collect/proc/tree.h"
 
 enum { ROWS_MAX = 256 };     /* processes; of more, some are left as they are */
@@ -40,19 +42,14 @@ static struct sonde_cpu_account_row *cpu_account_row_of(struct sonde_cpu_account
         if (a->rows[i].pid == pid) return &a->rows[i];
     }
     if (a->count == ROWS_MAX) return NULL;
-    if (a->count == a->cap) {
-        const uint32_t cap = a->cap ? 2 * a->cap : 8;
-        struct sonde_cpu_account_row *grown = sonde__realloc(a->rows, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        a->rows = grown;
-        a->cap = cap;
-    }
-    a->rows[a->count] = (struct sonde_cpu_account_row){ .pid = pid, .factor = 1 };
-    return &a->rows[a->count++];
+    struct sonde_cpu_account_row *row = SONDE_ARRAY_ADD(a->rows, a->count, a->cap);
+    if (row) *row = (struct sonde_cpu_account_row){ .pid = pid, .factor = 1 };
+    return row;
 }
 
 void sonde_cpu_account_begin(struct sonde_cpu_account *a, uint32_t pid)
 {
+    assert(a->read);
     uint64_t ns;
     if (a->read(pid, a->user_only, &ns) != 0) return;
     struct sonde_cpu_account_row *row = cpu_account_row_of(a, pid);

@@ -6,6 +6,7 @@
  * rows; the caller interns them into a profile of its own. */
 #include "collect/cpu/cpu.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +88,7 @@ static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
     struct sonde_profile *p = c->profile;
     struct sonde_cpu_cursor *cursor = c->cursor;
     const uint64_t all = c->forgotten + p->samples_count;
+    assert(cursor->samples <= all); /* it is of this engine */
     uint64_t skip = cursor->samples > c->forgotten ? cursor->samples - c->forgotten : 0;
     if (skip > p->samples_count) skip = p->samples_count;
     struct sonde_profile part = *p;
@@ -146,6 +148,7 @@ static enum question next_question(struct sonde_cpu *c)
 
 static void cpu_answer(struct sonde_cpu *c, enum question q)
 {
+    assert(q != NOTHING);
     struct sonde_cpu_status status;
     struct sonde_profile *copy = c->copy; /* whoever asks has set it before */
     uint64_t woken;
@@ -179,6 +182,8 @@ static void *cpu_read_loop(void *arg)
 static int ask_since(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
                      struct sonde_cpu_cursor *cursor, int forget, struct sonde_cpu_status *out)
 {
+    assert(q != NOTHING && (q != SINCE || cursor) && (q != COPY || copy));
+    assert(c->thread.started); /* or nobody would answer */
     const uint64_t one = 1;
     sonde_lock(&c->asking);
     sonde_lock(&c->lock);
@@ -262,6 +267,7 @@ static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
 static int cpu_start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
                      struct sonde_err *err)
 {
+    assert(options && out);
     struct sonde_cpu_options complete_options;
     int rc = cpu_complete(options, &complete_options, err);
     if (rc) return rc;
@@ -311,6 +317,7 @@ int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sond
 
 const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
 {
+    assert(c && size);
     *size = 0;
     return c->ops->environment ? c->ops->environment(c->engine, size) : NULL;
 }
@@ -349,6 +356,7 @@ static int from_view(struct sonde_profile *view, struct sonde_profile **out)
 
 int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profile **out)
 {
+    assert(c && out);
     struct sonde_cpu_status status;
     struct sonde_profile view;
     const int rc = cpu_ask(c, COPY, &view, &status);
@@ -364,6 +372,7 @@ int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profi
 int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int forget,
                     struct sonde_profile **out)
 {
+    assert(c && cursor);
     struct sonde_cpu_status status;
     struct sonde_profile view;
     const int rc = ask_since(c, SINCE, out ? &view : NULL, cursor, forget, &status);
@@ -383,6 +392,7 @@ int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)
 int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
                           struct sonde_cpu_status *status)
 {
+    assert(c && out && status);
     cpu_ask(c, END, NULL, status);
     sonde_thread_join(&c->thread);
     *out = c->profile;

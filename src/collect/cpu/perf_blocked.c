@@ -7,28 +7,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errno.h"
+#include "base/file.h"
 #include "sonde/sonde.h"
 
 #define TEXT 512
-
-static int perf_blocked_from_errno(int error)
-{
-    return error == ENOENT || error == ESRCH   ? SONDE_ENOENT
-           : error == EACCES || error == EPERM ? SONDE_EACCES
-                                               : SONDE_EIO;
-}
 
 static int read_task(uint32_t pid, uint32_t tid, const char *name, char out[TEXT])
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", pid, tid, name);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return perf_blocked_from_errno(errno);
-    const ssize_t n = read(fd, out, TEXT - 1);
-    const int rc = n < 0 ? perf_blocked_from_errno(errno) : 0;
-    close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return rc;
+    const ssize_t n = sonde_file_read_small(AT_FDCWD, path, out, TEXT);
+    return n < 0 ? (int)n : 0;
 }
 
 int sonde_perf_is_blocked(uint32_t pid, uint32_t tid)
@@ -66,7 +56,7 @@ static int perf_blocked_read_stack(uint32_t pid, struct sonde_perf_blocked *b)
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/mem", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return perf_blocked_from_errno(errno);
+    if (fd < 0) return sonde__from_errno(errno);
     const ssize_t n = pread(fd, b->stack, sizeof(b->stack), (off_t)b->regs.sp);
     close(fd);
     b->stack_len = n > 0 ? (size_t)n : 0;

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "collect/perf/event.h"
 #include "collect/perf/limits.h"
 #include "sonde/sonde.h"
@@ -79,12 +80,6 @@ static size_t perf_cost_spin(const struct sonde_perf_ring *ring, struct gap *gap
     return count;
 }
 
-static int perf_cost_by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The gap that each sample's time is in; how many were found. Nothing in the ring has wrapped. */
 static size_t perf_cost_match(const struct sonde_perf_ring *ring, const struct gap *gaps,
                               size_t gap_count, uint64_t *sizes, size_t max)
@@ -121,7 +116,7 @@ int sonde_perf_cost(double *out_ns, struct sonde_err *err)
     const size_t count = perf_cost_match(&ring, gaps, gap_count, sizes, SAMPLES);
     sonde_perf_ring_unmap(&ring);
     if (count < MATCHES_MIN) return sonde_err_set(err, SONDE_EBUSY, "%s", few);
-    qsort(sizes, count, sizeof(sizes[0]), perf_cost_by_size);
+    qsort(sizes, count, sizeof(sizes[0]), sonde_cmp_u64);
     *out_ns = (double)sizes[count / 2];
     return 0;
 }

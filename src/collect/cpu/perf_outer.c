@@ -1,5 +1,6 @@
 #include "collect/cpu/perf_outer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -282,6 +283,7 @@ static int outer_believe(void *arg, uint64_t caller, enum sonde_aspace_call call
 
 int sonde_perf_outer_create(struct sonde_uprobe_returns *returns, struct sonde_perf_outer **out)
 {
+    assert(out);
     struct sonde_perf_outer *o = sonde__calloc(1, sizeof(*o));
     if (!o) return SONDE_ENOMEM;
     o->ops = (struct sonde_aspace_outer){ o, outer_frame, outer_word, outer_believe,
@@ -298,6 +300,7 @@ const struct sonde_aspace_outer *sonde_perf_outer_begin(struct sonde_perf_outer 
                                                         uint32_t tid, uint64_t time_ns, int final,
                                                         struct sonde_perf_words **words)
 {
+    assert(o && as && words);
     o->as = as;
     o->pid = pid;
     o->tid = tid;

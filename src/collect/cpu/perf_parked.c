@@ -1,5 +1,6 @@
 #include "collect/cpu/perf_parked.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,6 +26,7 @@ int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header 
 
 void sonde_perf_lot_back(struct sonde_perf_lot *l, struct sonde_perf_parked *p)
 {
+    assert(p->tries < WAITS); /* after the last it is final */
     if (!l->last) l->last = &l->first;
     p->next = NULL;
     *l->last = p;
@@ -41,6 +43,7 @@ struct sonde_perf_parked *sonde_perf_lot_take(struct sonde_perf_lot *l, uint64_t
     if (!p) return NULL;
     *at = p->next;
     if (l->last == &p->next) l->last = at;
+    assert(l->bytes >= p->header.size);
     l->bytes -= p->header.size;
     *final = ++p->tries == WAITS || now_ns == UINT64_MAX;
     if (p->tries < WAITS) p->due_ns = p->time_ns + waits_ns[p->tries];

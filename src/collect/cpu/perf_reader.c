@@ -1,5 +1,6 @@
 #include "collect/cpu/perf_reader.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -15,6 +16,7 @@ int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
                            const struct sonde_perf_set *set,
                            const struct sonde_cpu_options *options)
 {
+    assert(r && p && options);
     memset(r, 0, sizeof(*r));
     r->p = p;
     r->set = set;

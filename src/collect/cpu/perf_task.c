@@ -110,6 +110,7 @@ struct sonde_perf_thread *sonde_perf_tasks_add_thread(struct sonde_perf_tasks *t
                                                       struct sonde_perf_process *p, uint32_t tid,
                                                       const char *name)
 {
+    assert(p);
     struct sonde_perf_thread *thread = sonde_perf_tasks_thread(t, tid);
     if (thread && thread->process == p) return thread;
     if (thread) sonde_perf_tasks_end(t, thread); /* its end was missed */
@@ -147,6 +148,7 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
                                                  const struct sonde_perf_process *parent,
                                                  uint32_t pid)
 {
+    assert(parent && parent->pid != pid);
     struct sonde_aspace *as;
     if (sonde_aspace_fork(parent->as, pid, &as)) return NULL;
     struct sonde_perf_process *p = perf_task_put_process(t, pid, as);
@@ -158,6 +160,7 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
 
 void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread)
 {
+    assert(thread && thread->process);
     struct sonde_perf_process *p = thread->process;
     struct sonde_perf_thread *o, *gone = NULL;
     for (uint32_t at = 0; p->threads > 1 && (o = sonde_pointer_map_each(&t->threads, &at));) {

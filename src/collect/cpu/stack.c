@@ -1,5 +1,6 @@
 #include "collect/cpu/stack.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -39,6 +40,7 @@ struct sonde_cpu_stacks {
 int sonde_cpu_stacks_create(struct sonde_profile *p, uint32_t depth_max,
                             struct sonde_cpu_stacks **out)
 {
+    assert(p && out);
     struct sonde_cpu_stacks *s = sonde__calloc(1, sizeof(*s));
     if (!s) return SONDE_ENOMEM;
     s->p = p;
@@ -156,6 +158,7 @@ static uint32_t location_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as,
 uint32_t sonde_cpu_stacks_add(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint32_t layout,
                               uint32_t parent, const uint64_t *ips, size_t count)
 {
+    assert(ips || !count);
     size_t gap_from = count, gap_to = count; /* frames that are left out, by index */
     if (count > s->depth_max) {
         gap_to = count - s->depth_max / 4;

@@ -5,6 +5,7 @@
  * of S bytes was chosen with probability 1 - exp(-(S + 1) / mean) and stands for the inverse of
  * that; then the events of a site are scaled so that together they are what its row says. So
  * profiles by time, thread or span agree with the whole. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,6 +449,7 @@ static void heap_build_add_facts(struct fold *f)
 int heap_build(struct heap_target *t, const struct heap_build_options *o, struct heap_sum *into,
              struct sonde_err *err)
 {
+    assert(t->base.segment && !t->folded);
     struct fold f = { .t = t, .o = o, .into = into, .err = err,
                       .sites = t->info.sites ? t->info.sites : 1 };
     int rc = heap_build_read_all(&f);

@@ -5,6 +5,7 @@
  * the segment. */
 #include "collect/heap/heap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -138,6 +139,7 @@ static int make_parts(struct sonde_heap_reader *m, struct sonde_err *err)
 static int heap_reader_start(const struct sonde_heap_reader_options *options, int on_exec,
                              struct sonde_heap_reader **out, struct sonde_err *err)
 {
+    assert(options && out);
     struct sonde_heap_reader_options o;
     int rc = heap_reader_complete(options, &o, err);
     if (rc != 0) return rc;
@@ -176,6 +178,7 @@ int sonde_heap_reader_start(const struct sonde_heap_reader_options *options, str
 
 const char *sonde_heap_reader_environment(struct sonde_heap_reader *m, size_t *size)
 {
+    assert(m && size);
     *size = m->env_size;
     return m->env;
 }
@@ -340,6 +343,7 @@ static int make_profile(struct sonde_heap_reader *m, struct heap_sum *s, struct 
 
 int sonde_heap_reader_snapshot(struct sonde_heap_reader *m, struct sonde_profile **out)
 {
+    assert(m && out);
     struct heap_sum s;
     sonde_lock(&m->lock);
     heap_round(m);
@@ -352,6 +356,7 @@ int sonde_heap_reader_snapshot(struct sonde_heap_reader *m, struct sonde_profile
 int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
                      struct sonde_profile **out)
 {
+    assert(m && out);
     struct sonde_err err;
     struct sonde_profile *p;
     int rc = sonde_profile_create(bytes_max, &p);
@@ -378,6 +383,7 @@ int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint
 
 int sonde_heap_reader_stop(struct sonde_heap_reader *m, struct sonde_profile **out)
 {
+    assert(m && out && !m->stopping);
     const uint64_t one = 1;
     sonde_lock(&m->lock);
     m->stopping = 1;
@@ -385,8 +391,10 @@ int sonde_heap_reader_stop(struct sonde_heap_reader *m, struct sonde_profile **o
     const ssize_t n = write(m->wake_fd, &one, sizeof(one));
     (void)n; /* without it the thread looks a little later */
     sonde_thread_join(&m->thread);
+    sonde_lock(&m->lock);
     heap_round(m);
     const int rc = make_profile(m, &m->ended, out);
+    sonde_unlock(&m->lock);
     heap_reader_free(m);
     return rc;
 }

@@ -5,6 +5,7 @@
  * they take a second: so a program that ran for three seconds has as many points of growth to be
  * judged by as one that ran for a minute. Where reading all sites takes long, they become longer
  * sooner. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -19,6 +20,8 @@
 
 void heap_give_up(struct sonde_heap_reader *m, struct heap_target *t, int rc, const struct sonde_err *why)
 {
+    sonde_assert_held(&m->lock);
+    assert(rc);
     if (rc == SONDE_ENOMEM) return; /* next time */
     snprintf(m->broken, sizeof(m->broken), "the heap profile of process %u cannot be read any "
              "more: %.160s", t->base.id.pid, why->text);
@@ -43,6 +46,7 @@ static double live_count(const struct heap_target *t)
 
 struct heap_now heap_totals(struct sonde_heap_reader *m)
 {
+    sonde_assert_held(&m->lock);
     struct heap_now n = { .alloc_bytes = (double)m->ended_totals.alloc_bytes,
                          .alloc_count = (double)m->ended_totals.allocs };
     for (uint32_t i = 0; i < m->found.target_count; i++) {
@@ -213,6 +217,7 @@ static void thin_events(struct sonde_heap_reader *m)
 
 struct heap_build_options heap_build_options(struct sonde_heap_reader *m, struct heap_sum *into, int last)
 {
+    sonde_assert_held(&m->lock);
     into->p->bytes_max = m->options.bytes_max - m->reader.series_bytes;
     return (struct heap_build_options){
         .tick = m->reader.tick, .root = m->options.pid, .clock = &m->reader.clock,
@@ -224,6 +229,7 @@ struct heap_build_options heap_build_options(struct sonde_heap_reader *m, struct
 /* It has ended: what it leaves goes to the sum. */
 static void put_away(struct sonde_heap_reader *m, struct heap_target *t)
 {
+    assert(t->base.gone && !t->folded);
     struct sonde_err err;
     const struct heap_build_options o = heap_build_options(m, &m->ended, 1);
     const int rc = heap_build(t, &o, &m->ended, &err);
@@ -250,6 +256,7 @@ static void put_away(struct sonde_heap_reader *m, struct heap_target *t)
 
 void heap_round(struct sonde_heap_reader *m)
 {
+    sonde_assert_held(&m->lock);
     int open = 0, gone = 0;
     sonde_tick_clock_update(&m->reader.clock);
     m->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);

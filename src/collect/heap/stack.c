@@ -1,6 +1,7 @@
 /* stack.c - nodes of a segment into stacks of a profile, as far as they are asked for. A stack
  * is walked outwards to the first node that is known already, and made from there: each node is
  * translated once, whatever number of stacks it is part of. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -84,6 +85,7 @@ static uint32_t unknown_stack(struct heap_stacks *k)
 int heap_stacks_get(struct heap_stacks *k, uint32_t node, uint32_t *stack, int *truncated,
                    struct sonde_err *err)
 {
+    assert(node == SONDE__HEAP_NODE_TRUNCATED || node < k->t->info.nodes);
     uint32_t path[SONDE__DEPTH_MAX + 1];
     uint64_t ips[SONDE__DEPTH_MAX + 1];
     uint32_t count = 0, at = node, cut = 0;

@@ -1,4 +1,5 @@
 /* sum.c - what the heap profiles of processes add up to by stack, and a profile made of it. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static struct sonde_budget heap_sum_budget(struct heap_sum *s)
 
 int heap_sum_create(size_t bytes_max, struct heap_sum *out)
 {
+    assert(out);
     struct heap_sum s = { 0 };
     if (sonde_profile_create(bytes_max, &s.p) != 0) return SONDE_ENOMEM;
     s.h = sonde__calloc(1, sizeof(*s.h));
@@ -64,6 +66,7 @@ static int index_again(struct heap_sum *s)
 /* Through a merge, which carries the ids of heap facts over. */
 int heap_sum_copy(const struct heap_sum *from, struct heap_sum *out)
 {
+    assert(from->h && !from->p->heap);
     struct heap_sum s = { .stacks_refused = from->stacks_refused, .processes = from->processes };
     int rc = sonde_profile_create(from->p->bytes_max, &s.p);
     if (rc != 0) return rc;
@@ -93,6 +96,7 @@ int heap_sum_copy(const struct heap_sum *from, struct heap_sum *out)
 
 uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
 {
+    assert(s->p && s->h && !s->p->heap); /* not finished yet */
     const struct sonde_budget b = heap_sum_budget(s);
     struct sonde_heap *h = s->h;
     const uint32_t hash = sonde_hash_end(stack);
@@ -117,6 +121,7 @@ uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
 
 struct sonde_heap_thread *heap_sum_thread(struct heap_sum *s, uint32_t thread)
 {
+    assert(s->p && s->h && !s->p->heap);
     const struct sonde_budget b = heap_sum_budget(s);
     struct sonde_heap *h = s->h;
     const uint32_t hash = sonde_hash_end(thread);
@@ -278,6 +283,7 @@ static int give_heap(struct heap_sum *s)
 
 int heap_sum_finish(struct heap_sum *s, int left)
 {
+    assert(s->h && !s->p->heap);
     struct sonde_heap *h = s->h;
     finish_sites(s, left);
     if (h->site_count) qsort(h->sites, h->site_count, sizeof(*h->sites), heap_sum_by_size);

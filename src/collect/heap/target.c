@@ -1,6 +1,7 @@
 /* target.c - one segment with a heap profile: what of it must be looked at while the process
  * runs. Files of code are opened then, since paths mean what the process means by them and build
  * ids can be read; nodes are looked at once, for code without a file. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ static int heap_target_no_memory(struct sonde_err *err)
 
 void heap_site_growth(const struct heap_site *s, uint32_t tick, struct sonde_curve *out)
 {
+    assert(!s->first || s->first == REFUSED || s->first <= tick + 1);
     if (s->series) {
         *out = *s->series;
         return;
@@ -80,6 +82,7 @@ void heap_site_coarsen(struct heap_site *s)
 void heap_site_release(struct heap_site *s, const struct sonde_budget *b)
 {
     if (!s->series) return;
+    assert(*b->used >= sizeof(*s->series));
     sonde__free(s->series);
     *b->used -= sizeof(*s->series);
     s->series = NULL;
@@ -260,6 +263,7 @@ static void look_at_memory(const struct heap_reader *r, struct heap_target *t)
 
 int heap_target_read(struct heap_reader *r, struct heap_target *t, struct sonde_err *err)
 {
+    assert(t->base.segment && !t->folded);
     struct heap_target_reading g = { r, t };
     const struct sonde_segment_heap_sink sink = { heap_target_on_event, heap_target_on_thread, &g };
     int rc = sonde_segment_heap(t->base.segment, &t->info, err);
@@ -315,6 +319,7 @@ static void tick_row(void *arg, struct heap_site *s, const struct sonde__heap_ro
 
 int heap_target_tick(struct heap_reader *r, struct heap_target *t, struct sonde_err *err)
 {
+    assert(t->base.segment && r->times > 0);
     uint64_t rss, peak;
     sonde_segment_heap_totals(t->base.segment, &t->totals);
     if (!t->base.gone && sonde_smaps_resident(t->base.id.pid, &rss, &peak) == 0) {
@@ -368,6 +373,7 @@ static int heap_window_add_event(struct heap_target *t, struct heap_stacks *stac
 int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_t to_ns,
                struct sonde_profile *p, struct sonde_err *err)
 {
+    assert(shift < 64);
     struct heap_stacks stacks;
     /* Events may name nodes that are newer than what was read before them. */
     int rc = sonde_segment_heap(t->base.segment, &t->info, err);
@@ -396,6 +402,7 @@ void heap_target_release(struct heap_reader *r, struct heap_target *t)
     sonde_map_release(&t->thread_index);
     sonde_smaps_release(&t->smaps);
     sonde_aspace_destroy(t->as);
+    assert(r->event_count >= t->event_count);
     r->event_count -= t->event_count;
     t->sites = NULL;
     t->modules = NULL;

@@ -4,6 +4,7 @@
  * forgotten in one step (the last takes its place). They are found through the model's own table. */
 #include "collect/ingest/ingest.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static void ingest_release(struct sonde_ingest *f)
 int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options *o,
                          struct sonde_ingest **out)
 {
+    assert(m && o && out);
     struct sonde_ingest *f = sonde__calloc(1, sizeof(*f));
     if (!f) return SONDE_ENOMEM;
     f->model = m;
@@ -289,13 +291,7 @@ static void ingest_put_value(struct ingest_entry *e, const struct sonde_ingest_p
 
 static struct ingest_entry *ingest_add_entry(struct sonde_ingest *f, struct sonde_model_series *s)
 {
-    if (f->count == f->cap) {
-        const size_t cap = f->cap ? f->cap * 2 : 64;
-        struct ingest_entry *grown = sonde__realloc(f->entry, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        f->entry = grown;
-        f->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(f->entry, f->count, f->cap)) return NULL;
     s->foreign = f;
     s->ingest_at = (uint32_t)f->count;
     f->entry[f->count] = (struct ingest_entry){ .series = s };
@@ -304,6 +300,7 @@ static struct ingest_entry *ingest_add_entry(struct sonde_ingest *f, struct sond
 
 int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p)
 {
+    assert(f && p && p->name);
     struct ingest_label_set set;
     if (!ingest_name_ok(p->name)) return SONDE_EINVAL;
     const int rc = ingest_make_labels(f, p, &set);
@@ -364,6 +361,7 @@ void sonde_ingest_begin(struct sonde_ingest *f) { f->round = ++f->rounds; }
 
 void sonde_ingest_end(struct sonde_ingest *f)
 {
+    assert(f->round); /* sonde_ingest_begin was called */
     for (size_t i = f->count; i-- > 0;) {
         if (f->entry[i].round != f->round) ingest_forget(f, i);
     }

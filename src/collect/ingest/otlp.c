@@ -1,6 +1,7 @@
 /* otlp.c - see otlp.h: requests, resources, scopes and attributes. */
 #include "collect/ingest/otlp.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,6 +164,7 @@ int otlp_attribute(struct otlp_labels *l, const struct sonde_pb_field *f)
 
 void otlp_labels_cut(struct otlp_labels *l, size_t count, size_t text)
 {
+    assert(count <= l->count);
     l->count = count;
     if (l->text.len > text) l->text.len = text;
     l->too_many = 0;
@@ -330,6 +332,7 @@ void otlp_reject(struct otlp_capture *t, uint64_t n, const char *format, ...)
 
 void otlp_breathe(struct otlp_capture *t)
 {
+    if (t->apply) sonde_assert_held_write(&t->o->model->lock);
     if (!t->apply || ++t->points % AT_ONCE != 0) return;
     sonde_rwunlock(&t->o->model->lock);
     sonde_wrlock(&t->o->model->lock);
@@ -355,6 +358,7 @@ static void otlp_count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
 int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const void *data, size_t len,
                     struct sonde_otlp_result *result, struct sonde_err *err)
 {
+    assert(o && (data || !len) && result);
     const int metrics = signal == SONDE_OTLP_METRICS;
     struct otlp_capture *t = sonde__calloc(1, sizeof(*t));
     if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for what was sent");

@@ -1,5 +1,6 @@
 #include "collect/perf/event.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/hash.h"
 #include "collect/perf/limits.h"
 #include "collect/perf/record.h"
 #include "collect/proc/procfs.h"
@@ -223,12 +226,10 @@ static int perf_event_map_rings(struct sonde_perf_set *s, struct sonde_err *err)
 
 static int perf_event_remember(struct sonde_perf_set *s, const struct sonde_perf_event *e)
 {
-    const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
-    struct sonde_perf_event *grown =
-        sonde_table_grow(s->events, s->event_count, &s->event_cap, sizeof(*grown), &b);
-    if (!grown) return SONDE_ENOMEM;
-    s->events = grown;
-    if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
+    assert(e->fd >= 0);
+    if (sonde_map_reserve(&s->by_id) || SONDE_ARRAY_ROOM(s->events, s->event_count, s->event_cap)) {
+        return SONDE_ENOMEM;
+    }
     s->events[s->event_count++] = *e;
     sonde_map_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
     return 0;
@@ -352,6 +353,7 @@ static int open_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, u
 
 int sonde_perf_set_open(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err)
 {
+    assert(s->rings && pid);
     return open_threads(s, pid, s->event_count, KINDS_TRACK | sampling_kinds(s), err);
 }
 
@@ -407,6 +409,7 @@ static void count_once(struct sonde_perf_set *s, uint32_t from)
 int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const uint32_t *pids,
                           uint32_t count, struct sonde_err *err)
 {
+    assert(stack_bytes && stack_bytes % 8 == 0); /* or the kernel refuses */
     const uint32_t before = s->event_count;
     const uint32_t had = s->options.stack_bytes, had_switch = s->options.switch_bytes;
     const uint64_t had_count = s->closed_count, had_ns = s->closed_ns;
@@ -471,6 +474,7 @@ int sonde_perf_set_widen(struct sonde_perf_set *s, uint32_t stack_bytes, const u
 int sonde_perf_set_init(struct sonde_perf_set *s, const struct sonde_perf_options *options,
                         struct sonde_err *err)
 {
+    assert(s && options);
     memset(s, 0, sizeof(*s));
     s->options = *options;
     int rc = sonde_perf_plan(options, &s->plan, err);

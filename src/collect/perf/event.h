@@ -28,7 +28,7 @@
 #define SONDE_COLLECT_PERF_EVENT_H
 
 #include "base/err.h"
-#include "base/intern.h"
+#include "base/map.h"
 #include "collect/perf/ring.h"
 
 #define SONDE_PERF_STACK_MAX 65528u /* the kernel's limit: 16 bits, whole words */
@@ -75,7 +75,6 @@ struct sonde_perf_set {
     struct sonde_perf_event *events;
     uint32_t event_count, event_cap;
     struct sonde_map by_id;     /* event ids to index in events + 1 */
-    size_t bytes;                  /* of that index */
     uint32_t generation;
     int wide;                      /* clock events are of CPUs */
     uint64_t closed_count, closed_ns; /* of clock events that are closed */

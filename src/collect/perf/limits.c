@@ -1,5 +1,6 @@
 #include "collect/perf/limits.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,24 +9,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "sonde/sonde.h"
-
-static size_t perf_limits_read_text(const char *path, char *out, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    const ssize_t n = read(fd, out, size - 1);
-    close(fd);
-    if (n <= 0) return 0;
-    out[n] = '\0';
-    return (size_t)n;
-}
 
 long sonde_perf_sysctl(const char *name, long other)
 {
     char path[128], text[32], *end;
     snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
-    if (!perf_limits_read_text(path, text, sizeof(text))) return other;
+    if (sonde_file_read_small(AT_FDCWD, path, text, sizeof(text)) <= 0) return other;
     errno = 0;
     const long value = strtol(text, &end, 10);
     return end == text || errno ? other : value;
@@ -70,9 +61,11 @@ uint32_t sonde_perf_cpu_list(const char *text, size_t len, int *cpus, uint32_t m
 
 uint32_t sonde_perf_cpus(int *cpus, uint32_t max)
 {
+    assert(cpus && max > 0);
     char text[4096];
-    const size_t len = perf_limits_read_text("/sys/devices/system/cpu/online", text, sizeof(text));
-    uint32_t n = len ? sonde_perf_cpu_list(text, len, cpus, max) : 0;
+    const ssize_t len =
+        sonde_file_read_small(AT_FDCWD, "/sys/devices/system/cpu/online", text, sizeof(text));
+    uint32_t n = len > 0 ? sonde_perf_cpu_list(text, (size_t)len, cpus, max) : 0;
     if (n) return n;
     const long online = sysconf(_SC_NPROCESSORS_CONF);
     for (n = 0; n < max && (n == 0 || (long)n < online); n++) cpus[n] = (int)n;

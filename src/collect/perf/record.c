@@ -1,5 +1,6 @@
 #include "collect/perf/record.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
@@ -133,6 +134,7 @@ static int parse_lost(struct perf_record_words *w, struct sonde_perf_record *out
 int sonde_perf_record_parse(const struct perf_event_header *h, int callchain,
                             struct sonde_perf_record *out)
 {
+    assert(h && out);
     if (h->size < SONDE_PERF_RECORD_MIN || h->size % 8) return SONDE_EFORMAT;
     struct perf_record_words w = { (const uint64_t *)(h + 1), (h->size - sizeof(*h)) / 8u };
     memset(out, 0, sizeof(*out));

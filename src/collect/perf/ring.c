@@ -81,6 +81,7 @@ static void give_back(struct sonde_perf_ring *r)
 int sonde_perf_rings_init(struct sonde_perf_rings *s, struct sonde_perf_ring *rings,
                           uint32_t count)
 {
+    assert(rings && count > 0);
     *s = (struct sonde_perf_rings){ .rings = rings, .count = count };
     s->bounce = sonde__alloc(SONDE_PERF_RECORD_MAX);
     return s->bounce ? 0 : SONDE_ENOMEM;
@@ -101,6 +102,7 @@ void sonde_perf_rings_begin(struct sonde_perf_rings *s, uint64_t limit_ns)
 
 const struct perf_event_header *sonde_perf_rings_next(struct sonde_perf_rings *s, uint32_t *ring)
 {
+    assert(s->bounce && ring);
     if (s->given) {
         struct sonde_perf_ring *r = s->given;
         r->tail += header_at(r, r->tail)->size;

@@ -6,7 +6,6 @@
  *
  * Every file is opened once a tick. A file that is missing or malformed costs its own series and
  * nothing else. What belongs to a device that is gone goes away with it. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -498,16 +497,10 @@ static int host_open(const struct sonde_probe_env *env, void **state, struct son
     h->disks.max = h->nets.max = DEVICES_MAX;
     h->filesystems.max = SONDE_HOST_MOUNTS_MAX;
     sonde_host_mounts_init(&h->mounts);
-    h->proc_fd = open(env->proc_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (h->proc_fd < 0) {
-        const int e = errno;
+    const int rc = sonde_probe_open_proc("host", env->proc_root, &h->proc_fd, &h->buf, err);
+    if (rc) {
         host_close(h);
-        return sonde_err_set(err, SONDE_ENOENT, "host: cannot open %s: %s; mount procfs there",
-                             env->proc_root, strerror(e));
-    }
-    if (sonde_procfs_buf_init(&h->buf) != 0) {
-        host_close(h);
-        return sonde_err_set(err, SONDE_ENOMEM, "host: out of memory");
+        return rc;
     }
     const int sys_fd = open(env->sys_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (sys_fd >= 0) {

@@ -8,7 +8,6 @@
  * Costs: one stat, one io and the folder of threads a tick; limits every tenth tick; the
  * proportional memory (smaps_rollup) walks the page tables of the process, so it is read every
  * tenth tick, and where that takes long once a minute or less often. */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -205,15 +204,10 @@ static int open_process(struct process_probe *p, const struct sonde_model_proces
     return -1;
 }
 
-static struct probe_process_entry *entry_add(struct process_probe *p, struct sonde_model_process *process)
+static struct probe_process_entry *entry_add(struct process_probe *p,
+                                             struct sonde_model_process *process)
 {
-    if (p->count == p->cap) {
-        const size_t cap = p->cap ? p->cap * 2 : 8;
-        struct probe_process_entry **list = sonde__realloc(p->entry, cap * sizeof(struct probe_process_entry *));
-        if (!list) return NULL;
-        p->entry = list;
-        p->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(p->entry, p->count, p->cap)) return NULL;
     struct probe_process_entry *e = sonde__calloc(1, sizeof(*e));
     if (!e) return NULL;
     e->process = process;
@@ -420,16 +414,10 @@ static int process_open(const struct sonde_probe_env *env, void **state, struct 
 {
     struct process_probe *p = sonde__calloc(1, sizeof(*p));
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "process: out of memory");
-    p->proc_fd = open(env->proc_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (p->proc_fd < 0) {
-        const int e = errno;
+    const int rc = sonde_probe_open_proc("process", env->proc_root, &p->proc_fd, &p->buf, err);
+    if (rc) {
         process_close(p);
-        return sonde_err_set(err, SONDE_ENOENT, "process: cannot open %s: %s; mount procfs there",
-                             env->proc_root, strerror(e));
-    }
-    if (sonde_procfs_buf_init(&p->buf) != 0) {
-        process_close(p);
-        return sonde_err_set(err, SONDE_ENOMEM, "process: out of memory");
+        return rc;
     }
     struct statfs fs;
     struct rlimit limit;

@@ -1,9 +1,26 @@
 #include "collect/proc/probe_series.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+
+int sonde_probe_open_proc(const char *probe, const char *proc_root, int *fd,
+                          struct sonde_procfs_buf *buf, struct sonde_err *err)
+{
+    assert(probe && proc_root && fd && buf);
+    *fd = open(proc_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0) {
+        return sonde_err_set(err, SONDE_ENOENT, "%s: cannot open %s: %s; mount procfs there", probe,
+                             proc_root, strerror(errno));
+    }
+    const int rc = sonde_procfs_buf_init(buf);
+    return rc ? sonde_err_set(err, rc, "%s: out of memory", probe) : 0;
+}
 
 static struct sonde_model_series *probe_series_make(struct sonde_model *m,
                                                     const struct sonde_model_family_spec *spec,
@@ -44,14 +61,7 @@ void sonde_probe_drop(struct sonde_model *m, struct sonde_model_series **s)
 
 static struct sonde_probe_row *probe_series_add(struct sonde_probe_rows *rows, const char *key)
 {
-    if (rows->count >= rows->max) return NULL;
-    if (rows->count == rows->cap) {
-        const size_t cap = rows->cap ? rows->cap * 2 : 16;
-        struct sonde_probe_row *row = sonde__realloc(rows->row, cap * sizeof(*row));
-        if (!row) return NULL;
-        rows->row = row;
-        rows->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM_MAX(rows->row, rows->count, rows->cap, rows->max)) return NULL;
     char *copy = sonde__strdup(key);
     if (!copy) return NULL;
     struct sonde_probe_row *row = &rows->row[rows->count++];
@@ -62,6 +72,7 @@ static struct sonde_probe_row *probe_series_add(struct sonde_probe_rows *rows, c
 struct sonde_probe_row *sonde_probe_row(struct sonde_probe_rows *rows, const char *key,
                                         int *fresh)
 {
+    assert(rows->max > 0 && key);
     *fresh = 0;
     for (size_t tried = 0; tried < rows->count; tried++) {
         const size_t i = (rows->cursor + tried) % rows->count;

@@ -4,7 +4,14 @@
 #ifndef SONDE_COLLECT_PROC_PROBE_SERIES_H
 #define SONDE_COLLECT_PROC_PROBE_SERIES_H
 
+#include "base/err.h"
+#include "collect/proc/procfs.h"
 #include "model/model.h"
+
+/* What a probe (its name is for the sentence) reads /proc with: the folder and a buffer. *fd is
+ * closed and buf released by the probe, also after a failure: SONDE_ENOENT, SONDE_ENOMEM. */
+int sonde_probe_open_proc(const char *probe, const char *proc_root, int *fd,
+                          struct sonde_procfs_buf *buf, struct sonde_err *err);
 
 /* A spec's scale that stands for 1 / sysconf(_SC_CLK_TCK). */
 #define SONDE_PROBE_CLOCK_TICKS (-1.0)

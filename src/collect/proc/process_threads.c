@@ -1,5 +1,6 @@
 #include "collect/proc/process_threads.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -387,6 +388,7 @@ void sonde_process_threads_read(struct sonde_process_threads *t,
                                 const struct sonde_process_reader *r,
                                 struct sonde_model_process *process, int dir_fd)
 {
+    assert(t && r && process && dir_fd >= 0);
     t->tick++;
     t->memory.found = 0;
     threads_walk(t, r, process, dir_fd);

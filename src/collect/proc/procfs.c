@@ -1,5 +1,6 @@
 #include "collect/proc/procfs.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,28 +8,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/errno.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
 
 /* Fits every file of a usual machine, so that growing is the exception. */
 #define BUF_START (16u << 10)
-
-static int procfs_from_errno(int e)
-{
-    switch (e) {
-    case ENOENT:
-    case ESRCH:  /* the file was there, its process is not */
-    case ENOTDIR:
-        return SONDE_ENOENT;
-    case EACCES:
-    case EPERM:
-        return SONDE_EACCES;
-    case ENOMEM:
-        return SONDE_ENOMEM;
-    default:
-        return SONDE_EIO;
-    }
-}
 
 int sonde_procfs_buf_init(struct sonde_procfs_buf *b)
 {
@@ -60,6 +45,7 @@ static int procfs_grow(struct sonde_procfs_buf *b)
 
 int sonde_procfs_read_fd(struct sonde_procfs_buf *b, int fd)
 {
+    assert(b->data && b->cap > 1); /* initialized */
     int rc = 0;
     b->len = 0;
     for (;;) {
@@ -69,7 +55,7 @@ int sonde_procfs_read_fd(struct sonde_procfs_buf *b, int fd)
         }
         const ssize_t n = pread(fd, b->data + b->len, b->cap - 1 - b->len, (off_t)b->len);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) rc = procfs_from_errno(errno);
+        if (n < 0) rc = sonde__from_errno(errno);
         if (n <= 0) break;
         b->len += (size_t)n;
     }
@@ -85,7 +71,7 @@ int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path)
     b->data[0] = 0;
     /* O_NONBLOCK: a fifo under this name must not stop the agent. */
     const int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return procfs_from_errno(errno);
+    if (fd < 0) return sonde__from_errno(errno);
     const int rc = sonde_procfs_read_fd(b, fd);
     close(fd);
     return rc;
@@ -95,6 +81,7 @@ int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path)
 
 int sonde_procfs_line(struct sonde_procfs_text *t, struct sonde_procfs_text *line)
 {
+    assert(t->p <= t->end);
     if (t->p >= t->end) return 0;
     const char *nl = memchr(t->p, '\n', (size_t)(t->end - t->p));
     const char *end = nl ? nl : t->end;
@@ -110,6 +97,7 @@ static int procfs_is_blank(char c)
 
 int sonde_procfs_word(struct sonde_procfs_text *t, struct sonde_procfs_text *word)
 {
+    assert(t->p <= t->end);
     const char *p = t->p;
     while (p < t->end && procfs_is_blank(*p)) p++;
     const char *start = p;
@@ -176,6 +164,7 @@ int sonde_procfs_is(struct sonde_procfs_text word, const char *s)
 
 size_t sonde_procfs_copy(struct sonde_procfs_text word, char *out, size_t out_size)
 {
+    assert(out && out_size > 0);
     int changed = 0;
     const size_t n =
         sonde__utf8_copy(out, out_size - 1, word.p, (size_t)(word.end - word.p), &changed);
@@ -254,7 +243,7 @@ int sonde_procfs_dir_open(struct sonde_procfs_dir *d, int dir_fd, const char *pa
 {
     d->pos = d->len = 0;
     d->fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return d->fd < 0 ? procfs_from_errno(errno) : 0;
+    return d->fd < 0 ? sonde__from_errno(errno) : 0;
 }
 
 int sonde_procfs_dir_next(struct sonde_procfs_dir *d, uint32_t *number)

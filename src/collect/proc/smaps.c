@@ -1,5 +1,6 @@
 #include "collect/proc/smaps.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -149,6 +150,7 @@ static int parse_lines(int fd, struct parser *p, char *buf)
 
 int sonde_smaps_parse(int fd, struct sonde_smaps *out, struct sonde_err *err)
 {
+    assert(out);
     *out = (struct sonde_smaps){ 0 };
     struct parser p = { .out = out };
     char *buf = sonde__alloc(READ_BYTES);
@@ -196,6 +198,7 @@ int sonde_smaps_is_due(const struct sonde_smaps_pace *p, uint64_t now_ns)
 
 void sonde_smaps_done(struct sonde_smaps_pace *p, uint64_t start_ns, uint64_t end_ns)
 {
+    assert(end_ns >= start_ns);
     if (!p->first_ns) p->first_ns = start_ns;
     uint64_t pause = end_ns - p->first_ns; /* so each time it is twice as long as before */
     if (pause < PAUSE_MIN_NS) pause = PAUSE_MIN_NS;

@@ -1,5 +1,6 @@
 #include "collect/proc/tree.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/file.h"
 #include "collect/discover.h"
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
@@ -31,17 +34,13 @@ static int proc_tree_read_all(struct kin **out, uint32_t *count)
     while (n < SONDE_PROC_TREE_MAX && sonde_procfs_dir_next(&dir, &pid)) {
         struct sonde_proc_stat st;
         if (sonde_proc_stat(pid, &st)) continue;
-        if (n == cap) {
-            cap = cap ? cap * 2 : 256;
-            struct kin *grown = sonde__realloc(all, cap * sizeof(*grown));
-            if (!grown) {
-                sonde__free(all);
-                sonde_procfs_dir_close(&dir);
-                return SONDE_ENOMEM;
-            }
-            all = grown;
+        struct kin *one = SONDE_ARRAY_ADD(all, n, cap);
+        if (!one) {
+            sonde__free(all);
+            sonde_procfs_dir_close(&dir);
+            return SONDE_ENOMEM;
         }
-        all[n++] = (struct kin){ pid, st.ppid };
+        *one = (struct kin){ pid, st.ppid };
     }
     sonde_procfs_dir_close(&dir);
     if (n) qsort(all, n, sizeof(*all), by_parent);
@@ -64,6 +63,7 @@ static uint32_t first_child(const struct kin *all, uint32_t count, uint32_t pare
 
 int sonde_proc_tree(uint32_t root, uint32_t **out, uint32_t *count)
 {
+    assert(root && out && count);
     struct kin *all = NULL;
     uint32_t all_count = 0, n = 0;
     int rc = proc_tree_read_all(&all, &all_count);
@@ -92,12 +92,7 @@ static int proc_tree_read_cpu(uint32_t pid, uint64_t out[4])
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return SONDE_ENOENT;
-    const ssize_t len = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (len <= 0) return SONDE_ENOENT;
-    text[len] = '\0';
+    if (sonde_file_read_small(AT_FDCWD, path, text, sizeof(text)) <= 0) return SONDE_ENOENT;
     const char *p = strrchr(text, ')'); /* the name may hold anything */
     unsigned long long ticks[4];
     if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",

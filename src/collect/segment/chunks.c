@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "collect/segment/private.h"
 
+#include <assert.h>
+
 #define WAIT_DRAINS 3u
 
 enum segment_chunks_found { FOUND_RECORD, FOUND_LOST, FOUND_UNFINISHED };
@@ -12,6 +14,7 @@ enum segment_chunks_found { FOUND_RECORD, FOUND_LOST, FOUND_UNFINISHED };
 int segment_chunks_init(struct segment_chunks *k, const struct sonde__chunk *chunk,
                         uint32_t chunk_count, const uint64_t *reserve, uint32_t record_chunks_max)
 {
+    assert(chunk_count && !(chunk_count & (chunk_count - 1)) && record_chunks_max);
     uint64_t *words = sonde__alloc(7u * record_chunks_max * sizeof(*words));
     if (!words) return SONDE_ENOMEM;
     *k = (struct segment_chunks){ .chunk = chunk, .reserve = reserve, .chunk_count = chunk_count,
@@ -58,6 +61,7 @@ uint64_t segment_chunks_lost(const struct segment_chunks *k)
 int segment_chunks_drain(struct segment_chunks *k, const struct segment_records *r, void *arg,
                          int fresh, int last, struct sonde_err *err)
 {
+    assert(k->words && r->chunks && r->give);
     const uint64_t reserve = __atomic_load_n(k->reserve, __ATOMIC_ACQUIRE);
     if (reserve < k->next || reserve >> 55) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: the ring of %s went backwards", r->name);

@@ -169,6 +169,7 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, const struct sonde_tick_clock *clock,
                         int last, struct sonde_err *err)
 {
+    assert(s && m && p && clock);
     struct segment_drain d = { s, m, p, clock };
     s->ring_fullest = 0;
     const int rc = rings_drain(&d, last, err);

@@ -1,9 +1,10 @@
 /* heap_profile.c - the heap profile in a segment; see segment/heap.h.
  *
  * Counts are loaded first, then what they count; all of it only grows, so it must be there. An
- * offset is looked at only when what it leads to lies in the populated heap, and every word is
+ * offset is looked at only when what it leads to lies in the populated block area, and every word is
  * loaded once, checked, and used from the copy: the process may write whatever it likes in between.
  * Sums may wrap around in a damaged file; they are numbers all the same. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -331,6 +332,7 @@ int sonde_segment_heap_rows(struct sonde_segment *s, uint32_t chunk,
 int sonde_segment_heap_row(struct sonde_segment *s, uint32_t site, struct sonde__heap_row *out,
                           struct sonde_err *err)
 {
+    assert(out);
     return rows_sum(s, site, 1, out, err);
 }
 
@@ -455,6 +457,7 @@ static const struct segment_records records = { "allocations", event_chunks, giv
 int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink, int last,
                              uint64_t *lost, struct sonde_err *err)
 {
+    assert(sink && sink->event && sink->thread && lost);
     struct segment_counts c;
     int rc = heap_find(s, &c, err);
     if (rc == 0) {

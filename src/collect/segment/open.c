@@ -1,6 +1,7 @@
 /* open.c - opening a segment: who may, and whether the header makes sense. */
 #include "collect/segment/read.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -157,6 +158,7 @@ static int segment_read_header(int fd, const struct stat *st, const struct sonde
 int sonde_segment_open(int dirfd, const char *name, int fresh, struct sonde_segment **out,
                        struct sonde_err *err)
 {
+    assert(name && out);
     struct sonde_segment_name parsed;
     struct stat st;
     int fd = -1;

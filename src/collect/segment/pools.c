@@ -1,5 +1,6 @@
 /* pools.c - the pools of a process (sonde_pool in sonde.h) out of its segment, without a
  * model: a gauge by one label, looked for by its name. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static int segment_pools_pool_name(const struct sonde_segment *s, const struct s
 void sonde_segment_pools(struct sonde_segment *s,
                          void (*pool)(void *arg, const char *name, double bytes), void *arg)
 {
+    assert(pool);
     struct segment_counts c;
     char name[SONDE_LABEL_VALUE_MAX + 1];
     if (segment_counts_load(s, &c, NULL) != 0 || c.lanes == 0) return;

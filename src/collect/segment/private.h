@@ -127,7 +127,7 @@ struct sonde_segment {
 /* Counts of the mutable header that all passes need, checked against the limits. */
 struct segment_counts {
     uint32_t families, series, lanes, cells;
-    uint64_t strings, block_end;        /* block_end: offset behind the populated heap */
+    uint64_t strings, block_end;        /* block_end: offset behind the populated block area */
 };
 
 /* What a drain of the rings works with. */
@@ -206,7 +206,7 @@ int segment_heap_read(struct sonde_segment *s, struct sonde_model *m,
 int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err);
 void segment_hist_free(struct segment_hist *h);
 
-/* Is [off, off + bytes) in the populated heap and off a multiple of 64? Looks again if not,
+/* Is [off, off + bytes) in the populated block area and off a multiple of 64? Looks again if not,
  * since the block area may have grown. */
 int segment_in_blocks(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
                     uint64_t bytes);

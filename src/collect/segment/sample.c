@@ -1,5 +1,6 @@
 /* sample.c - samples out of the ring of libsonde_preload; see "The sampler" in segment.h.
  * What a record says is checked before it is used; one that makes no sense counts as lost. */
+#include <assert.h>
 #include <string.h>
 
 #include "collect/segment/private.h"
@@ -31,7 +32,7 @@ static int sampler_find(struct sonde_segment *s, struct sonde_err *err)
     if (chunks < RECORD_CHUNKS_MAX || chunks > CHUNK_COUNT_MAX || chunks & (chunks - 1) ||
         !segment_in_blocks(s, &c, off, sizeof(*at) + (uint64_t)chunks * sizeof(at->chunk[0]))) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its sampler's ring does not fit in the "
-                             "heap");
+                             "block area");
     }
     if (segment_chunks_init(&k->ring, at->chunk, chunks, &at->reserve, RECORD_CHUNKS_MAX) != 0) {
         return sonde_err_set(err, SONDE_ENOMEM, "no memory to read samples");
@@ -126,6 +127,7 @@ static const struct segment_records records = { "samples", record_chunks, segmen
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err)
 {
+    assert(sink && sink->sample && sink->map && sink->thread && lost);
     int rc = sampler_find(s, err);
     if (rc == 0) {
         rc = segment_chunks_drain(&s->sampler.ring, &records, (void *)(uintptr_t)sink, s->fresh,

@@ -2,6 +2,7 @@
  *
  * Attributes come before their span ends, so they wait here; the oldest are given up when too
  * many wait for spans that never end. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,6 +31,7 @@ static const char *segment_span_outcome_name(uint32_t outcome)
 void segment_attr_keep(struct sonde_segment *s, uint64_t span, uint32_t key, uint32_t type,
                        uint32_t len, const void *bytes)
 {
+    assert(len <= SONDE__ATTR_BYTES);
     if (!s->attr) s->attr = sonde__calloc(SEGMENT_PENDING_ATTRS, sizeof(*s->attr));
     if (!s->attr || span == 0) return;
     struct segment_attr *a = &s->attr[s->attr_next++ % SEGMENT_PENDING_ATTRS];
@@ -117,6 +119,7 @@ static void duration_record(struct sonde_model_series *series, const struct sond
 void segment_span_deliver(struct segment_drain *d, struct sonde_model_span *span,
                           struct sonde_model_series **series)
 {
+    assert(span->name && series);
     struct sonde_model_attr attrs[SONDE_SPAN_ATTRS_MAX];
     span->program = d->p->program;
     span->pid = d->p->pid;

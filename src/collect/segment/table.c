@@ -2,6 +2,7 @@
  *
  * A descriptor and its text are copied first and checked in the copy, so that what was checked
  * is what is used, even if somebody writes to the file at that moment. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -250,6 +251,7 @@ static int segment_table_series_read(struct sonde_segment *s, struct sonde_model
 int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, struct sonde_err *err)
 {
+    assert(s->family_count > 0 && s->series_count > 0); /* 0 is "none" */
     struct segment_counts c;
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0) return rc;

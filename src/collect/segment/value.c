@@ -4,6 +4,7 @@
  * images of one process (exec of the same program) add up in one series. Each word in the file
  * only grows, and so do sums over words, in whatever order they are read; a sum that fell means
  * damage. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ void segment_hist_free(struct segment_hist *h)
 /* h's blocks by lane, at least lanes of them. */
 static int hist_lanes(struct segment_series *series, uint32_t lanes)
 {
+    assert(lanes > 0);
     if (!series->hist) series->hist = sonde__calloc(1, sizeof(*series->hist));
     struct segment_hist *h = series->hist;
     if (!h) return SONDE_ENOMEM;

@@ -1,5 +1,6 @@
 #include "collect/uprobe/event.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "collect/perf/event.h"
 #include "collect/perf/limits.h"
@@ -34,12 +38,8 @@ static long uprobe_event_read_number(const char *path, const char *prefix)
 {
     char text[64], *end;
     const size_t skip = strlen(prefix);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    const ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
+    const ssize_t n = sonde_file_read_small(AT_FDCWD, path, text, sizeof(text));
     if (n <= (ssize_t)skip || strncmp(text, prefix, skip) != 0) return -1;
-    text[n] = '\0';
     const long v = strtol(text + skip, &end, 10);
     return end == text + skip || v < 0 || v > INT32_MAX ? -1 : v;
 }
@@ -191,15 +191,12 @@ struct sonde_perf_ring *sonde_uprobe_set_rings(struct sonde_uprobe_set *s)
     return rings;
 }
 
-/* Lock held. */
 static int uprobe_event_add(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
 {
-    const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
-    struct sonde_uprobe_event *grown =
-        sonde_table_grow(s->events, s->event_count, &s->event_cap, sizeof(*grown), &b);
-    if (!grown) return SONDE_ENOMEM;
-    s->events = grown;
-    if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
+    sonde_assert_held(&s->lock);
+    if (sonde_map_reserve(&s->by_id) || SONDE_ARRAY_ROOM(s->events, s->event_count, s->event_cap)) {
+        return SONDE_ENOMEM;
+    }
     s->events[s->event_count++] = *e;
     sonde_map_put(&s->by_id, sonde_hash_end(e->id), s->event_count);
     return 0;
@@ -303,6 +300,7 @@ int sonde_uprobe_set_open(struct sonde_uprobe_set *s, int fd, uint32_t file,
                           const struct sonde_uprobe_symbols *symbols, uint32_t *probed,
                           struct sonde_err *err)
 {
+    assert(fd >= 0 && symbols && probed);
     char path[64];
     int rc = uprobe_event_map_rings(s, err);
     *probed = 0;

@@ -12,7 +12,7 @@
 
 
 #include "base/err.h"
-#include "base/intern.h"
+#include "base/map.h"
 #include "base/lock.h"
 #include "collect/perf/ring.h"
 #include "collect/uprobe/symbols.h"
@@ -35,7 +35,6 @@ struct sonde_uprobe_set {
     struct sonde_uprobe_event *events;
     uint32_t event_count, event_cap;
     struct sonde_map by_id;   /* ids to index in events + 1 */
-    size_t bytes;                /* of that index */
 };
 
 /* Nothing is opened yet. SONDE_EOFF: the kernel has no such probes; SONDE_ENOMEM. */

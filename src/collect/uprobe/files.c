@@ -1,5 +1,6 @@
 #include "collect/uprobe/files.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +8,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "collect/aspace/aspace.h"
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
@@ -123,8 +126,7 @@ static int uprobe_files_is_asked(uint32_t pid)
 static int look_for_hooks(void *arg, const struct sonde_aspace_file *f)
 {
     struct sonde_uprobe_files *u = arg;
-    const char *slash = strrchr(f->path, '/');
-    if (!u->hooked && !strncmp(slash ? slash + 1 : f->path, HOOKS, sizeof(HOOKS) - 1)) {
+    if (!u->hooked && sonde_has_prefix(sonde_path_base(f->path), HOOKS)) {
         u->hooked = uprobe_files_is_asked(u->pid);
     }
     return 0;
@@ -163,6 +165,7 @@ void sonde_uprobe_files_scan(struct sonde_uprobe_files *u)
 int sonde_uprobe_files_create(uint32_t pid, struct sonde_uprobe_set *set,
                               struct sonde_uprobe_files **out)
 {
+    assert(pid && set && out);
     struct sonde_uprobe_files *u = sonde__calloc(1, sizeof(*u));
     if (!u) return SONDE_ENOMEM;
     u->pid = pid;
@@ -188,6 +191,7 @@ void sonde_uprobe_files_destroy(struct sonde_uprobe_files *u)
 const struct sonde_uprobe_symbols *sonde_uprobe_files_symbols(const struct sonde_uprobe_files *u,
                                                               uint32_t file)
 {
+    assert(file < SONDE_COUNT(u->symbols));
     return &u->symbols[file];
 }
 

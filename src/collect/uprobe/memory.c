@@ -1,5 +1,6 @@
 #include "collect/uprobe/memory.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -69,6 +70,7 @@ static uint32_t outputs_of(const struct sonde_uprobe_rows *r, uint32_t first, ui
 uint32_t sonde_uprobe_parts(const struct sonde_uprobe_rows *r, struct sonde_llama_part *out,
                             uint32_t max)
 {
+    assert(r && (out || !max));
     uint32_t count = 0;
     for (uint32_t first = 0, end; first < r->count; first = end) {
         for (end = first + 1; end < r->count && uprobe_memory_goes_on(r, end);) end++;
@@ -112,6 +114,7 @@ static int read_process(void *arg, const struct iovec *pieces, size_t count, voi
 
 int sonde_uprobe_reader_init(struct sonde_uprobe_reader *r, uint32_t pid)
 {
+    assert(r && pid);
     memset(r, 0, sizeof(*r));
     r->read = read_process;
     r->arg = (void *)(uintptr_t)pid;

@@ -1,5 +1,6 @@
 #include "collect/uprobe/pair.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -75,6 +76,7 @@ struct sonde_uprobe_thread {
 int sonde_uprobe_pairs_init(struct sonde_uprobe_pairs *p,
                             void (*call)(void *arg, const struct sonde_llama_call *c), void *arg)
 {
+    assert(call);
     *p = (struct sonde_uprobe_pairs){ .call = call, .arg = arg };
     p->threads = sonde__calloc(BUCKETS, sizeof(*p->threads));
     return p->threads ? 0 : SONDE_ENOMEM;
@@ -82,6 +84,7 @@ int sonde_uprobe_pairs_init(struct sonde_uprobe_pairs *p,
 
 static void uprobe_pair_pop(struct sonde_uprobe_thread *t)
 {
+    assert(t->depth > 0);
     sonde__free(t->open[--t->depth].hit.memory);
 }
 

@@ -1,5 +1,6 @@
 #include "collect/uprobe/returns.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -45,6 +46,7 @@ struct sonde_uprobe_returns {
 
 int sonde_uprobe_returns_create(struct sonde_uprobe_returns **out)
 {
+    assert(out);
     struct sonde_uprobe_returns *r = sonde__calloc(1, sizeof(*r));
     if (!r) return SONDE_ENOMEM;
     r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -130,6 +132,7 @@ static void uprobe_returns_put_call(struct thread_returns *t,
 void sonde_uprobe_returns_put(struct sonde_uprobe_returns *r, uint32_t tid,
                               const struct sonde_uprobe_return *call)
 {
+    assert(r && call);
     if (!tid) return;
     sonde_lock(&r->lock);
     struct thread_returns *t = find_thread(r, tid);

@@ -6,6 +6,7 @@
  * the return. */
 #include "collect/uprobe/uprobe.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -313,6 +314,7 @@ static int uprobe_make(const struct sonde_uprobe_options *options, struct sonde_
 int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_uprobe **out,
                        struct sonde_err *err)
 {
+    assert(options && options->pid && options->call && out);
     struct sonde_uprobe *u = NULL;
     struct sonde_uprobe_status status;
     int rc = uprobe_make(options, &u, err);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/proc_maps.h"
 #include "profile/profile.h"
 #include "profile/symbol/symbol.h"
 #include "sonde/sonde.h"
@@ -107,23 +108,26 @@ static int leads_to(const char *link, const char *path)
            (target[len] == '\0' || strcmp(target + len, DELETED) == 0);
 }
 
+struct symbol_open_mapping {
+    const struct sonde_symbol_place *place;
+    char *name;
+    size_t size;
+};
+
+static int symbol_open_is_mapping(void *arg, const struct sonde_proc_mapping *m)
+{
+    const struct symbol_open_mapping *l = arg;
+    if (!m->inode || l->place->start < m->start || l->place->start >= m->end) return 0;
+    snprintf(l->name, l->size, "/proc/%u/map_files/%llx-%llx", l->place->pid,
+             (unsigned long long)m->start, (unsigned long long)m->end);
+    return 1;
+}
+
 /* The name in map_files of the mapping around start, from /proc/PID/maps. */
 static int mapping_name(const struct sonde_symbol_place *place, char *out, size_t size)
 {
-    char line[8192], path[64];
-    int found = 0;
-    snprintf(path, sizeof(path), "/proc/%u/maps", place->pid);
-    FILE *maps = fopen(path, "re");
-    if (!maps) return 0;
-    while (!found && fgets(line, sizeof(line), maps)) {
-        unsigned long long low, high, inode = 0;
-        if (sscanf(line, "%llx-%llx %*s %*s %*s %llu", &low, &high, &inode) != 3) continue;
-        if (inode == 0 || place->start < low || place->start >= high) continue;
-        snprintf(out, size, "/proc/%u/map_files/%llx-%llx", place->pid, low, high);
-        found = 1;
-    }
-    fclose(maps);
-    return found;
+    struct symbol_open_mapping l = { place, out, size };
+    return sonde_proc_maps(place->pid, symbol_open_is_mapping, &l) == 1;
 }
 
 /* What the process has mapped, by way of the kernel: right even if the path's file was replaced. */
