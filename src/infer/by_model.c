@@ -103,8 +103,9 @@ static struct sonde_infer_memory *memory_kind(struct sonde_infer_tracker *tracke
 static void set_memory(struct sonde_infer_tracker *tracker, struct infer_model *m)
 {
     uint64_t now = 0;
-    for (uint32_t i = 0; !m->ended && i < m->facts.memory_count; i++)
+    for (uint32_t i = 0; !m->ended && i < m->facts.memory_count; i++) {
         now += m->facts.memory[i].bytes;
+    }
     tracker->totals.memory_bytes += now - m->memory_now;
     m->memory_now = now;
 }
@@ -224,13 +225,14 @@ static void set_averages(struct sonde_infer_tracker *tracker, struct infer_model
 
 void infer_models_tick(struct sonde_infer_tracker *tracker, double seconds)
 {
-    for (size_t i = 0; i < tracker->model_count; i++)
+    for (size_t i = 0; i < tracker->model_count; i++) {
         tracker->models[i]->running = tracker->models[i]->waiting = 0;
+    }
     for (const struct infer_flight *f = tracker->oldest; f; f = f->after) {
         if (!f->model) continue;
         /* The front cannot see whether an upstream computes, or makes it wait. */
-        if (f->work_ns || f->first_token_ns || f->r.source == SONDE_INFER_FRONT)
-            f->model->running++;
+        const int runs = f->work_ns || f->first_token_ns || f->r.source == SONDE_INFER_FRONT;
+        if (runs) f->model->running++;
         else f->model->waiting++;
     }
     for (size_t i = 0; i < tracker->model_count; i++) {

@@ -199,8 +199,9 @@ static void count_done(struct sonde_infer_tracker *tracker, struct infer_flight 
     } else {
         infer_record(tracker, g, SONDE_INFER_G_DURATION, total_ns, 1);
         infer_exemplar(g, SONDE_INFER_G_DURATION, total_ns, r, end_ns);
-        if (r->itl_count)
+        if (r->itl_count) {
             infer_record(tracker, g, SONDE_INFER_G_TPOT, infer_done_ns_of(r->itl_s), 1);
+        }
     }
     if (r->tokens_in) infer_record(tracker, g, SONDE_INFER_G_USAGE_IN, r->tokens_in, 1);
     if (r->tokens_out) infer_record(tracker, g, SONDE_INFER_G_USAGE_OUT, r->tokens_out, 1);
@@ -318,8 +319,9 @@ static void infer_done_store(struct sonde_infer_tracker *tracker,
     if (r->flags & SONDE_INFER_PROFILE) d->kept |= KEPT_PROFILE;
     keep_newest(tracker, &tracker->recent, KEPT_RECENT, serial);
     if (r->outcome != SONDE_OK) keep_newest(tracker, &tracker->failed, KEPT_FAILED, serial);
-    if (r->outcome == SONDE_INFER_LOST || r->flags & SONDE_INFER_INCOMPLETE || r->invalid[0])
+    if (r->outcome == SONDE_INFER_LOST || r->flags & SONDE_INFER_INCOMPLETE || r->invalid[0]) {
         return;
+    }
     keep_slowest(tracker, &tracker->slow_total, KEPT_TOTAL, serial);
     if (r->tokens_out) keep_slowest(tracker, &tracker->slow_ttft, KEPT_TTFT, serial);
 }

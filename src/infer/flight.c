@@ -115,8 +115,9 @@ static void quiet_resume(struct sonde_infer_tracker *tracker, struct infer_fligh
 static void quiet_drop(struct sonde_infer_tracker *tracker, const struct sonde_model_process *p)
 {
     for (uint32_t i = 0; i < INFER_QUIET; i++) {
-        if (tracker->quiet[i] && (!p || tracker->quiet[i]->process == p))
+        if (tracker->quiet[i] && (!p || tracker->quiet[i]->process == p)) {
             flight_free(tracker, tracker->quiet[i]);
+        }
     }
 }
 
@@ -196,8 +197,9 @@ static void infer_flight_on_request(struct sonde_infer_tracker *tracker,
         infer_count(tracker, SONDE_INFER_BAD_repeated_id);
         infer_lose(tracker, f, "repeated_id");
     }
-    if (tracker->flight_count >= tracker->o.running_max)
+    if (tracker->flight_count >= tracker->o.running_max) {
         infer_lose(tracker, tracker->oldest, "too_many");
+    }
     f = sonde_pointer_map_reserve(&tracker->flights) ? NULL : sonde__calloc(1, sizeof(*f));
     if (!f) {
         infer_count(tracker, SONDE_INFER_BAD_queue_full);
@@ -221,8 +223,9 @@ static void infer_flight_on_request(struct sonde_infer_tracker *tracker,
     };
     memcpy(f->r.own_id, e->request.own_id, sizeof(f->r.own_id));
     infer_flight_link(tracker, f);
-    if (e->request.profile && tracker->o.on_begin)
+    if (e->request.profile && tracker->o.on_begin) {
         tracker->o.on_begin(&f->r, tracker->o.on_done_arg);
+    }
 }
 
 static const char tokens_name[] = "tokens";
@@ -403,8 +406,9 @@ static void on_tokens(struct sonde_infer_tracker *tracker, struct infer_flight *
         const uint64_t since_ns = e->time_ns - f->last_token_ns, gap_ns = since_ns / tokens;
         keep_gap(f, gap_ns, tokens);
         infer_record(tracker, f->group, SONDE_INFER_G_ITL, gap_ns, tokens);
-        if (!tracker->muted)
+        if (!tracker->muted) {
             infer_model_add(tracker, f->model, INFER_M_PREDICTED_SECONDS, since_ns);
+        }
         f->last_token_ns = e->time_ns;
     }
     infer_item(tracker, f, &(struct sonde_infer_item){

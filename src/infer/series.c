@@ -454,8 +454,9 @@ struct infer_group *infer_group_find(struct sonde_infer_tracker *tracker,
         return infer_group_find(tracker, p, source, model, other);
     }
     if (tracker->group_count >= INFER_GROUPS_MAX) return NULL;
-    if (!tracker->groups)
+    if (!tracker->groups) {
         tracker->groups = sonde__calloc(INFER_GROUPS_MAX, sizeof(tracker->groups[0]));
+    }
     struct infer_group *g = tracker->groups ? sonde__calloc(1, sizeof(*g)) : NULL;
     if (!g) return NULL;
     *g = (struct infer_group){ .process = p, .source = source, .model = model, .route = route };
@@ -471,8 +472,9 @@ struct infer_model *infer_model_find(struct sonde_infer_tracker *tracker,
         if (m->process == p && m->facts.source == source && m->facts.model == model) return m;
     }
     if (tracker->model_count >= INFER_MODELS_MAX) return NULL;
-    if (!tracker->models)
+    if (!tracker->models) {
         tracker->models = sonde__calloc(INFER_MODELS_MAX, sizeof(tracker->models[0]));
+    }
     struct infer_model *m = tracker->models ? sonde__calloc(1, sizeof(*m)) : NULL;
     if (!m) return NULL;
     m->process = p;

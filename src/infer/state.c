@@ -186,8 +186,9 @@ static void items_io(struct io *io, struct infer_flight *f)
     struct sonde_infer_request *r = &f->r;
     uint64_t count = r->item_count;
     struct sonde_infer_item item;
-    if (!sonde_state_loading(io->s) && io->tracker->flight_count > WHOLE_TIMELINES && count > 1)
+    if (!sonde_state_loading(io->s) && io->tracker->flight_count > WHOLE_TIMELINES && count > 1) {
         count = 1;
+    }
     sonde_state_count(io->s, &count, SONDE_INFER_ITEMS_MAX);
     for (uint64_t i = 0; i < count && !io->s->bad; i++) {
         if (!sonde_state_loading(io->s)) {

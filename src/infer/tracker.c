@@ -26,8 +26,9 @@ static const char *names_get(struct infer_names *names, const char *text)
     const uint32_t hash = sonde_hash_bytes(text, len);
     uint32_t at = hash;
     const char *known;
-    while ((known = sonde_pointer_map_next(&names->map, hash, &at)) && strcmp(known, text))
+    while ((known = sonde_pointer_map_next(&names->map, hash, &at)) && strcmp(known, text)) {
         continue;
+    }
     if (known) return known;
     if (names->map.used >= INFER_NAMES_MAX || sonde_pointer_map_reserve(&names->map)) return NULL;
     char *copy = sonde__alloc(len + 1);

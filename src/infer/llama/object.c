@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "base/utf8.h"
 #include "infer/llama/private.h"
 
@@ -118,8 +119,7 @@ const char *llama_model_name(const struct sonde_llama *x, uint64_t model)
 /* The file's name without its folder and .gguf. */
 static void name_of_path(const char *path, char out[LLAMA_NAME_MAX])
 {
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
+    const char *base = sonde_path_base(path);
     size_t len = strnlen(base, LLAMA_NAME_MAX - 1);
     int changed = 0;
     if (len > 5 && !base[len] && !strcmp(base + len - 5, ".gguf")) len -= 5;
