@@ -1,4 +1,5 @@
 /* client.c - connections of clients: accepted, pumped, closed; see front_private.h. */
+#include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -44,6 +45,7 @@ static void idle_leave(struct front_client *c)
 
 void front_client_busy(struct front_client *c)
 {
+    assert(c->state == FRONT_IDLE);
     idle_leave(c);
     c->state = FRONT_BUSY;
     c->s.deadline_ns = 0;
@@ -184,9 +186,9 @@ static void front_client_linger(struct front_client *c)
 
 void front_client_next(struct front_client *c)
 {
-    const struct front_proxied *x = &c->x;
-    const int unread = x->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
-    if (x->keep_alive && !c->front->stopping) {
+    const struct front_proxied *proxied = &c->proxied;
+    const int unread = proxied->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
+    if (proxied->keep_alive && !c->front->stopping) {
         idle_join(c);
         c->arrived_ns = c->s.read_ns;
         c->s.deadline_ns =
@@ -194,7 +196,7 @@ void front_client_next(struct front_client *c)
         sonde_http_head_init(&c->head, 0);
         front_bytes_release(&c->s.out);
         if (!front_held(&c->s.in)) front_bytes_release(&c->s.in);
-    } else if (unread && !x->cut) {
+    } else if (unread && !proxied->cut) {
         front_client_linger(c);
     } else {
         front_client_close(c);
@@ -250,7 +252,7 @@ static int write_client(struct front_client *c)
 {
     int failed;
     const uint32_t n = front_write(&c->s, &failed);
-    c->x.r.bytes_out += n;
+    c->proxied.r.bytes_out += n;
     if (failed) {
         front_cancel(c, "client_closed");
         return 1;
@@ -262,11 +264,11 @@ static int write_client(struct front_client *c)
  * what there is for it, and send the rest of its request once it may. */
 static void set_deadline(struct front_client *c, int moved)
 {
-    const struct front_proxied *x = &c->x;
-    const int may_send = x->continued || !sonde_http_field(&c->head, SONDE_HTTP_EXPECT);
+    const struct front_proxied *proxied = &c->proxied;
+    const int may_send = proxied->continued || !sonde_http_field(&c->head, SONDE_HTTP_EXPECT);
     const int takes_none = front_held(&c->s.out) && !c->s.writable;
-    const int sends_none = x->request.progress == SONDE_HTTP_MORE && may_send &&
-                           !x->head_passed && !front_held(&c->s.in);
+    const int sends_none = proxied->request.progress == SONDE_HTTP_MORE && may_send &&
+                           !proxied->head_passed && !front_held(&c->s.in);
     if (!takes_none && !sends_none) c->s.deadline_ns = 0;
     else if (moved || !c->s.deadline_ns) c->s.deadline_ns = in_ms(c->front->o.stall_timeout_ms);
 }
@@ -279,13 +281,14 @@ static int step_busy(struct front_client *c)
     if (c->state != FRONT_BUSY) return 1;
     moved |= write_client(c);
     if (c->state != FRONT_BUSY) return 1;
-    if (c->x.phase == FRONT_DONE && !front_held(&c->s.out)) {
+    if (c->proxied.phase == FRONT_DONE && !front_held(&c->s.out)) {
         front_finish(c);
         return 1;
     }
     /* A client that has said all it will say is taken to be gone: one that closes looks no
      * different, and the upstream would compute for nobody. */
-    if (c->s.hup && c->x.phase < FRONT_TUNNEL && c->x.request.progress == SONDE_HTTP_DONE) {
+    if (c->s.hup && c->proxied.phase < FRONT_TUNNEL &&
+        c->proxied.request.progress == SONDE_HTTP_DONE) {
         front_cancel(c, "client_closed");
         return 1;
     }

@@ -1,6 +1,7 @@
 /* front.c - the front's thread: waits for events and hands them on; see front.h. */
 #include "front/front.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "front/front_private.h"
 #include "sonde/sonde.h"
 
@@ -19,6 +21,51 @@
 #define TICK_NS 100000000u
 #define HELD_POLL_NS 2000000u
 enum { EVENTS = 256 };
+
+/* ---- Routes ----------------------------------------------------------------------------- */
+
+const char *sonde_front_route_name(enum sonde_front_route route)
+{
+    static const char *const names[] = {
+#define SONDE__X(id, text) [SONDE_FRONT_##id] = text,
+        SONDE_FRONT_ROUTES(SONDE__X)
+#undef SONDE__X
+    };
+    assert((size_t)route < SONDE_COUNT(names));
+    return names[route];
+}
+
+/* Ends of paths: servers are mounted under prefixes of all kinds. The first that fits counts. */
+static const struct { const char *end; enum sonde_front_route route; } route_ends[] = {
+    { "/chat/completions", SONDE_FRONT_CHAT },
+    { "/completions", SONDE_FRONT_COMPLETIONS },
+    { "/responses", SONDE_FRONT_RESPONSES },
+    { "/v1/messages", SONDE_FRONT_MESSAGES },
+    { "/completion", SONDE_FRONT_LLAMA_COMPLETION },
+    { "/infill", SONDE_FRONT_LLAMA_COMPLETION },
+    { "/api/chat", SONDE_FRONT_OLLAMA_CHAT },
+    { "/api/generate", SONDE_FRONT_OLLAMA_GENERATE },
+    { "/api/embed", SONDE_FRONT_OLLAMA_EMBED },
+    { "/api/embeddings", SONDE_FRONT_OLLAMA_EMBED },
+    { "/embeddings", SONDE_FRONT_EMBEDDINGS },
+    { "/embedding", SONDE_FRONT_EMBEDDINGS },
+    { "/generate", SONDE_FRONT_TGI_GENERATE },
+    { "/generate_stream", SONDE_FRONT_TGI_GENERATE },
+};
+
+enum sonde_front_route sonde_front_route_of(const char *method, const char *path)
+{
+    if (strcmp(method, "POST") != 0) return SONDE_FRONT_OTHER;
+    size_t len = strlen(path);
+    if (len > 1 && path[len - 1] == '/') len--;
+    for (size_t i = 0; i < SONDE_COUNT(route_ends); i++) {
+        const size_t n = strlen(route_ends[i].end);
+        if (n <= len && memcmp(path + len - n, route_ends[i].end, n) == 0) {
+            return route_ends[i].route;
+        }
+    }
+    return SONDE_FRONT_OTHER;
+}
 
 /* ---- Events ------------------------------------------------------------------------------- */
 
@@ -103,8 +150,8 @@ static void front_release_held(struct sonde_front *f, uint64_t now)
     const struct sonde_front_observer *o = &f->o.observer;
     for (struct front_client *c = f->clients, *next; c && f->held; c = next) {
         next = c->next;
-        if (c->state != FRONT_BUSY || !c->x.held_ns) continue;
-        if (now < c->x.held_ns && !o->ready(o->arg, &c->x.r)) continue;
+        if (c->state != FRONT_BUSY || !c->proxied.held_ns) continue;
+        if (now < c->proxied.held_ns && !o->ready(o->arg, &c->proxied.r)) continue;
         front_let_go(c);
         front_pump(c);
     }
@@ -272,6 +319,7 @@ static void close_loop(struct sonde_front *f)
 int sonde_front_start(const struct sonde_front_options *options, struct sonde_front **out,
                       struct sonde_err *err)
 {
+    assert(options->listen_fd >= 0);
     uint32_t random = 0;
     struct sonde_front *f = sonde__calloc(1, sizeof(*f));
     if (!f) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
@@ -292,12 +340,11 @@ int sonde_front_start(const struct sonde_front_options *options, struct sonde_fr
         sonde__free(f);
         return sonde_err_set(err, SONDE_EIO, "cannot start the front: %s", strerror(error));
     }
-    const int failure = pthread_create(&f->thread, NULL, front_run, f);
-    if (failure) {
+    const int rc = sonde_thread_start(&f->thread, "sonde-front", front_run, f, err);
+    if (rc) {
         close_loop(f);
         sonde__free(f);
-        return sonde_err_set(err, SONDE_EIO, "cannot start the front's thread: %s",
-                             strerror(failure));
+        return rc;
     }
     *out = f;
     return 0;
@@ -310,7 +357,7 @@ void sonde_front_stop(struct sonde_front *f)
     /* The counter cannot be full: nobody else writes to it. */
     const ssize_t n = write(f->wake.fd, &one, sizeof(one));
     (void)n;
-    pthread_join(f->thread, NULL);
+    sonde_thread_join(&f->thread);
     close_loop(f);
     if (f->listener.fd >= 0) close(f->listener.fd);
     sonde__free(f);

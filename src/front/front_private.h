@@ -13,8 +13,8 @@
 #define SONDE_FRONT_PRIVATE_H
 
 #include <arpa/inet.h>
-#include <pthread.h>
 
+#include "base/thread.h"
 #include "front/front.h"
 #include "front/http.h"
 #include "front/poll.h"
@@ -75,8 +75,8 @@ struct front_proxied {
     struct sonde_http_body request, answer;
     struct sonde_http_head answer_head;
     enum front_phase phase;
-    struct sonde_scan_request asked;
-    struct sonde_scan_answer said;
+    struct sonde_scan_request request_scan;
+    struct sonde_scan_answer answer_scan;
 };
 
 enum front_state { FRONT_IDLE, FRONT_BUSY, FRONT_LINGER, FRONT_DEAD };
@@ -92,11 +92,11 @@ struct front_client {
     enum front_state state;
     char peer[INET6_ADDRSTRLEN];
     int64_t who;                   /* as in sonde_front_options … */
-    int who_asked;                 /* … once it is known */
+    int who_known;                 /* … once it is known */
     uint64_t arrived_ns;           /* first byte of the request at hand */
     struct sonde_http_head head;   /* of the request */
     struct front_upstream *up;
-    struct front_proxied x;       /* BUSY */
+    struct front_proxied proxied;  /* BUSY */
 };
 
 /* Lists of upstream connections. */
@@ -118,7 +118,7 @@ struct sonde_front {
     uint32_t held;                 /* exchanges that are */
     int changed;                   /* since the last tick */
     struct front_poll poll;
-    pthread_t thread;
+    struct sonde_thread thread;
 };
 
 static inline uint32_t front_held(const struct front_bytes *b) { return b->end - b->begin; }
@@ -189,7 +189,7 @@ void front_upstream_connected(struct front_upstream *u);
 /* The connection has ended without an answer: try again if nothing was sent, else fail. */
 void front_upstream_lost(struct front_client *c);
 /* The head of the answer is there: see how long the connection may be kept. */
-void front_upstream_note(struct front_client *c, const char *head);
+void front_upstream_keep_alive(struct front_client *c, const char *head);
 /* The exchange is over: keep the connection for others, or not. */
 void front_upstream_release(struct front_client *c, int reusable);
 void front_upstream_close(struct front_upstream *u);

@@ -18,7 +18,7 @@ enum {
     ROWS = 64,          /* pairs of route and model */
     COUNTS = 256,       /* pairs of route and status */
     ERRORS = 32,        /* kinds of errors */
-    NOTES = 4096,       /* times between two ticks; more: wait for the lock */
+    TIMINGS = 4096,     /* times between two ticks; more: wait for the lock */
     SPANS = 512,        /* alike */
 };
 
@@ -28,7 +28,7 @@ struct front_metrics_row {
 };
 
 /* A counter that is ahead of its series. */
-struct count {
+struct front_count {
     enum sonde_front_route route;
     char text[48];      /* status, error or direction */
     uint64_t value;
@@ -37,9 +37,9 @@ struct count {
 
 /* A time that is not in the model yet. */
 enum { FORWARD, ANSWER, HISTOGRAMS };
-struct note { uint64_t ns; uint16_t what, route; };
+struct front_timing { uint64_t ns; uint16_t what, route; };
 
-struct noted_span {
+struct front_span {
     uint64_t start_ns, duration_ns, trace_hi, trace_lo, id, parent;
     uint32_t outcome;
     unsigned status;
@@ -58,12 +58,13 @@ static const struct sonde_model_family_spec histograms[HISTOGRAMS] = {
 
 static const struct sonde_model_family_spec requests_spec = {
     .name = "sonde_front_requests_total", .type = SONDE_COUNTER, .kind = SONDE_KIND_COUNTER,
-    .help = "Requests passed on to the upstream that have ended, by the status that the client got." };
+    .help = "Requests passed on to the upstream that have ended, by the status that the client "
+            "got." };
 
 static const struct sonde_model_family_spec errors_spec = {
     .name = "sonde_front_errors_total", .type = SONDE_COUNTER, .kind = SONDE_KIND_COUNTER,
-    .help = "Requests that an upstream or a client broke off, by how; what an upstream answers is no "
-            "such error." };
+    .help = "Requests that an upstream or a client broke off, by how; what an upstream answers is "
+            "no such error." };
 
 static const struct sonde_model_family_spec bytes_spec = {
     .name = "sonde_front_bytes_total", .unit = "bytes", .type = SONDE_COUNTER,
@@ -104,19 +105,20 @@ enum { IN, OUT, DIRECTIONS };
 
 struct sonde_front_metrics {
     struct sonde_model *model;
-    struct sonde_infer_tracker *infer;       /* the model's; NULL = none */
-    struct front_metrics_row rows[ROWS + SONDE_FRONT_ROUTE_COUNT]; /* the last: models that do not fit */
+    struct sonde_infer_tracker *tracker; /* the model's; NULL = none */
+    /* The last ones of these three are for what does not fit. */
+    struct front_metrics_row rows[ROWS + SONDE_FRONT_ROUTE_COUNT];
     size_t row_count;
-    struct count counts[COUNTS + SONDE_FRONT_ROUTE_COUNT]; /* alike */
+    struct front_count counts[COUNTS + SONDE_FRONT_ROUTE_COUNT];
     size_t count_count;
-    struct count errors[ERRORS + 1]; /* the last: all that do not fit */
+    struct front_count errors[ERRORS + 1];
     size_t error_count;
-    struct count bytes[DIRECTIONS];
+    struct front_count bytes[DIRECTIONS];
     struct sonde_model_series *state[STATE_SERIES];
     struct sonde_model_series *times[HISTOGRAMS][SONDE_FRONT_ROUTE_COUNT];
-    struct note notes[NOTES];
-    size_t note_count;
-    struct noted_span spans[SPANS];
+    struct front_timing timings[TIMINGS];
+    size_t timing_count;
+    struct front_span spans[SPANS];
     size_t span_count;
 };
 
@@ -131,49 +133,49 @@ static struct sonde_model_series *front_metrics_make(struct sonde_model *m,
     return sonde_model_own_series(m, &ours, NULL, labels, count);
 }
 
-static void apply_times(struct sonde_front_metrics *g)
+static void apply_times(struct sonde_front_metrics *metrics)
 {
-    for (size_t i = 0; i < g->note_count; i++) {
-        const struct note *n = &g->notes[i];
-        struct sonde_model_series **s = &g->times[n->what][n->route];
+    for (size_t i = 0; i < metrics->timing_count; i++) {
+        const struct front_timing *n = &metrics->timings[i];
+        struct sonde_model_series **s = &metrics->times[n->what][n->route];
         const struct sonde_label label = {
             "route", sonde_front_route_name((enum sonde_front_route)n->route) };
-        if (!*s) *s = front_metrics_make(g->model, &histograms[n->what], &label, 1);
+        if (!*s) *s = front_metrics_make(metrics->model, &histograms[n->what], &label, 1);
         if (*s) sonde_model_record(*s, n->ns, 1);
     }
-    g->note_count = 0;
+    metrics->timing_count = 0;
 }
 
-static void apply_count(struct sonde_front_metrics *g, struct count *c,
+static void apply_count(struct sonde_front_metrics *metrics, struct front_count *c,
                         const struct sonde_model_family_spec *spec,
                         const struct sonde_label *labels, size_t count)
 {
     if (!c->value) return;
-    if (!c->series) c->series = front_metrics_make(g->model, spec, labels, count);
+    if (!c->series) c->series = front_metrics_make(metrics->model, spec, labels, count);
     if (c->series) c->series->counter = c->value;
 }
 
-static void apply_counts(struct sonde_front_metrics *g)
+static void apply_counts(struct sonde_front_metrics *metrics)
 {
     for (size_t i = 0; i < COUNTS + SONDE_FRONT_ROUTE_COUNT; i++) {
-        struct count *c = &g->counts[i];
-        apply_count(g, c, &requests_spec, (const struct sonde_label[]){
+        struct front_count *c = &metrics->counts[i];
+        apply_count(metrics, c, &requests_spec, (const struct sonde_label[]){
             { "route", sonde_front_route_name(c->route) }, { "status", c->text } }, 2);
     }
     for (size_t i = 0; i < ERRORS + 1; i++) {
-        const struct sonde_label label = { "error", g->errors[i].text };
-        apply_count(g, &g->errors[i], &errors_spec, &label, 1);
+        const struct sonde_label label = { "error", metrics->errors[i].text };
+        apply_count(metrics, &metrics->errors[i], &errors_spec, &label, 1);
     }
     for (size_t i = 0; i < DIRECTIONS; i++) {
         const struct sonde_label label = { "direction", i == IN ? "in" : "out" };
-        apply_count(g, &g->bytes[i], &bytes_spec, &label, 1);
+        apply_count(metrics, &metrics->bytes[i], &bytes_spec, &label, 1);
     }
 }
 
-static void apply_spans(struct sonde_front_metrics *g)
+static void apply_spans(struct sonde_front_metrics *metrics)
 {
-    for (size_t i = 0; i < g->span_count; i++) {
-        const struct noted_span *n = &g->spans[i];
+    for (size_t i = 0; i < metrics->span_count; i++) {
+        const struct front_span *n = &metrics->spans[i];
         struct sonde_model_attr attrs[3] = {
             { .key = "route", .type = SONDE__ATTR_STR },
             { .key = "status", .type = SONDE__ATTR_INT, .value.i = n->status },
@@ -184,24 +186,24 @@ static void apply_spans(struct sonde_front_metrics *g)
         int changed = 0;
         sonde__utf8_copy(attrs[2].value.str, SONDE__ATTR_BYTES, n->model, strlen(n->model),
                          &changed);
-        sonde_model_span(g->model, &(struct sonde_model_span){
+        sonde_model_span(metrics->model, &(struct sonde_model_span){
             .name = "front", .program = "sonde", .start_ns = n->start_ns,
             .duration_ns = n->duration_ns, .trace_hi = n->trace_hi, .trace_lo = n->trace_lo,
             .id = n->id, .parent = n->parent, .outcome = n->outcome,
             .attr_count = n->model[0] ? 3 : 2, .attrs = attrs });
     }
-    g->span_count = 0;
+    metrics->span_count = 0;
 }
 
-static void apply_state(struct sonde_front_metrics *g, const struct sonde_front_state *state)
+static void apply_state(struct sonde_front_metrics *metrics, const struct sonde_front_state *state)
 {
     for (size_t i = 0; i < STATE_SERIES; i++) {
         const struct sonde_label label = { state_series[i].label, state_series[i].value };
-        if (!g->state[i]) {
-            g->state[i] =
-                front_metrics_make(g->model, &state_series[i].spec, &label, label.name ? 1 : 0);
+        if (!metrics->state[i]) {
+            metrics->state[i] = front_metrics_make(metrics->model, &state_series[i].spec, &label,
+                                                   label.name ? 1 : 0);
         }
-        struct sonde_model_series *s = g->state[i];
+        struct sonde_model_series *s = metrics->state[i];
         uint64_t value;
         memcpy(&value, (const char *)state + state_series[i].offset, sizeof(value));
         if (s && s->family->type == SONDE_GAUGE) s->gauge = (double)value;
@@ -209,77 +211,84 @@ static void apply_state(struct sonde_front_metrics *g, const struct sonde_front_
     }
 }
 
-static void apply_noted(struct sonde_front_metrics *g)
+static void apply_pending(struct sonde_front_metrics *metrics)
 {
-    apply_times(g);
-    apply_spans(g);
+    apply_times(metrics);
+    apply_spans(metrics);
 }
 
 static void front_metrics_on_tick(void *arg, const struct sonde_front_state *state)
 {
-    struct sonde_front_metrics *g = arg;
-    /* Readers are in: the next tick is soon enough, unless there are too many notes. */
-    if (sonde_trywrlock(&g->model->lock) != 0) {
-        if (g->note_count < NOTES / 2 && g->span_count < SPANS / 2 && state->in_flight) return;
-        sonde_wrlock(&g->model->lock);
+    struct sonde_front_metrics *metrics = arg;
+    /* Readers are in: the next tick is soon enough, unless too many times and spans wait. */
+    if (sonde_trywrlock(&metrics->model->lock) != 0) {
+        if (metrics->timing_count < TIMINGS / 2 && metrics->span_count < SPANS / 2 &&
+            state->in_flight) {
+            return;
+        }
+        sonde_wrlock(&metrics->model->lock);
     }
-    apply_noted(g);
-    apply_counts(g);
-    apply_state(g, state);
-    sonde_rwunlock(&g->model->lock);
+    apply_pending(metrics);
+    apply_counts(metrics);
+    apply_state(metrics, state);
+    sonde_rwunlock(&metrics->model->lock);
 }
 
-/* ---- Noting ------------------------------------------------------------------------------- */
+/* ---- Until the lock is free ------------------------------------------------------------- */
 
-static struct front_metrics_row *find_row(struct sonde_front_metrics *g, enum sonde_front_route route,
-                            const char *said)
+static struct front_metrics_row *find_row(struct sonde_front_metrics *metrics,
+                                          enum sonde_front_route route, const char *name)
 {
     char model[SONDE_JSON_TEXT_MAX + 1];
-    snprintf(model, sizeof(model), "%s", *said ? said : "unknown");
+    snprintf(model, sizeof(model), "%s", *name ? name : "unknown");
     sonde_strip_gguf(model); /* as hooks in the server call it */
-    for (size_t i = 0; i < g->row_count; i++) {
-        if (g->rows[i].route == route && strcmp(g->rows[i].model, model) == 0) return &g->rows[i];
+    for (size_t i = 0; i < metrics->row_count; i++) {
+        if (metrics->rows[i].route == route && strcmp(metrics->rows[i].model, model) == 0) {
+            return &metrics->rows[i];
+        }
     }
-    if (g->row_count < ROWS) {
-        struct front_metrics_row *row = &g->rows[g->row_count++];
+    if (metrics->row_count < ROWS) {
+        struct front_metrics_row *row = &metrics->rows[metrics->row_count++];
         row->route = route;
         memcpy(row->model, model, strlen(model) + 1);
         return row;
     }
-    struct front_metrics_row *others = &g->rows[ROWS + (size_t)route];
+    struct front_metrics_row *others = &metrics->rows[ROWS + (size_t)route];
     others->route = route;
     strcpy(others->model, "other");
     return others;
 }
 
 /* One of `max` counts, *count of which are taken; the one behind them when there are no more. */
-static struct count *find_count(struct count *counts, size_t *count, size_t max, struct count *rest,
-                                enum sonde_front_route route, const char *text)
+static struct front_count *find_count(struct front_count *counts, size_t *count, size_t max,
+                                      struct front_count *rest, enum sonde_front_route route,
+                                      const char *text)
 {
     for (size_t i = 0; i < *count; i++) {
         if (counts[i].route == route && strcmp(counts[i].text, text) == 0) return &counts[i];
     }
-    struct count *c = *count < max ? &counts[(*count)++] : rest;
+    struct front_count *c = *count < max ? &counts[(*count)++] : rest;
     c->route = route;
     snprintf(c->text, sizeof(c->text), "%s", c == rest ? "other" : text);
     return c;
 }
 
-/* Room for one more note and one more span. */
-static void front_metrics_make_room(struct sonde_front_metrics *g)
+/* Room for one more time and one more span. */
+static void front_metrics_make_room(struct sonde_front_metrics *metrics)
 {
-    if (g->note_count < NOTES && g->span_count < SPANS) return;
-    sonde_wrlock(&g->model->lock);
-    apply_noted(g);
-    sonde_rwunlock(&g->model->lock);
+    if (metrics->timing_count < TIMINGS && metrics->span_count < SPANS) return;
+    sonde_wrlock(&metrics->model->lock);
+    apply_pending(metrics);
+    sonde_rwunlock(&metrics->model->lock);
 }
 
-static void front_metrics_note(struct sonde_front_metrics *g, unsigned what,
+static void front_metrics_add_timing(struct sonde_front_metrics *metrics, unsigned what,
                                enum sonde_front_route route, uint64_t from_ns, uint64_t to_ns)
 {
-    front_metrics_make_room(g);
-    g->notes[g->note_count++] =
-        (struct note){ to_ns > from_ns ? to_ns - from_ns : 0, (uint16_t)what, (uint16_t)route };
+    front_metrics_make_room(metrics);
+    metrics->timings[metrics->timing_count++] =
+        (struct front_timing){ to_ns > from_ns ? to_ns - from_ns : 0, (uint16_t)what,
+                               (uint16_t)route };
 }
 
 static uint32_t front_metrics_outcome_of(enum sonde_front_outcome outcome)
@@ -291,12 +300,12 @@ static uint32_t front_metrics_outcome_of(enum sonde_front_outcome outcome)
     }
 }
 
-static void front_metrics_note_span(struct sonde_front_metrics *g,
+static void front_metrics_add_span(struct sonde_front_metrics *metrics,
                                     const struct sonde_front_request *r)
 {
-    front_metrics_make_room(g);
-    struct noted_span *s = &g->spans[g->span_count++];
-    *s = (struct noted_span){
+    front_metrics_make_room(metrics);
+    struct front_span *s = &metrics->spans[metrics->span_count++];
+    *s = (struct front_span){
         .start_ns = r->arrived_unix_ns, .duration_ns = r->ended_ns - r->arrived_ns,
         .trace_hi = r->trace_hi, .trace_lo = r->trace_lo, .id = r->span, .parent = r->parent,
         .outcome = front_metrics_outcome_of(r->outcome), .status = r->status, .route = r->route };
@@ -322,10 +331,11 @@ static struct sonde_infer_event event_at(const struct sonde_front_request *r, ui
 
 /* That it has arrived is told when its model is known: in the request's body, else in the answer
  * (must: it will not be known any better). */
-static void tell_request(struct sonde_front_metrics *g, struct sonde_front_request *r, int must)
+static void front_metrics_post_request(struct sonde_front_metrics *metrics,
+                                       struct sonde_front_request *r, int must)
 {
     if (r->user || (!r->model[0] && !must)) return;
-    const struct front_metrics_row *row = r->user = find_row(g, r->route, r->model);
+    const struct front_metrics_row *row = r->user = find_row(metrics, r->route, r->model);
     struct sonde_infer_event e = event_at(r, SONDE_INFER_REQUEST, r->arrived_ns);
     e.model = row->model;
     e.request.route = sonde_front_route_name(row->route);
@@ -336,102 +346,111 @@ static void tell_request(struct sonde_front_metrics *g, struct sonde_front_reque
     if (r->max_tokens > 0 && r->max_tokens <= UINT32_MAX) {
         e.request.tokens_max = (uint32_t)r->max_tokens;
     }
-    sonde_infer_post(g->infer, &e);
+    sonde_infer_post(metrics->tracker, &e);
 }
 
-static void tell_tokens(struct sonde_front_metrics *g, struct sonde_front_request *r, uint64_t ns,
-                        uint64_t tokens)
+static void front_metrics_post_tokens(struct sonde_front_metrics *metrics,
+                                      struct sonde_front_request *r, uint64_t ns, uint64_t tokens)
 {
     struct sonde_infer_event e = event_at(r, SONDE_INFER_TOKENS, ns);
     e.tokens.count = tokens;
     e.tokens.seq = r->chunks; /* several may have been read at one time */
-    sonde_infer_post(g->infer, &e);
+    sonde_infer_post(metrics->tracker, &e);
 }
 
-static uint64_t front_metrics_said(int64_t tokens)
+static uint64_t front_metrics_usage_of(int64_t tokens)
 {
     return tokens < 0 ? SONDE_INFER_UNSAID : (uint64_t)tokens;
 }
 
-static void tell_end(struct sonde_front_metrics *g, struct sonde_front_request *r)
+static void front_metrics_post_end(struct sonde_front_metrics *metrics,
+                                   struct sonde_front_request *r)
 {
     /* An answer in one piece: all its tokens come out with it. */
     if (!r->chunks && r->usage.completion_tokens > 0 && r->first_byte_ns) {
-        tell_tokens(g, r, r->first_byte_ns, (uint64_t)r->usage.completion_tokens);
+        front_metrics_post_tokens(metrics, r, r->first_byte_ns,
+                                  (uint64_t)r->usage.completion_tokens);
     }
     struct sonde_infer_event e = event_at(r, SONDE_INFER_USAGE, r->ended_ns);
-    e.usage.prompt = front_metrics_said(r->usage.prompt_tokens);
-    e.usage.reused = front_metrics_said(r->usage.cached_tokens);
-    e.usage.output = front_metrics_said(r->usage.completion_tokens);
+    e.usage.prompt = front_metrics_usage_of(r->usage.prompt_tokens);
+    e.usage.reused = front_metrics_usage_of(r->usage.cached_tokens);
+    e.usage.output = front_metrics_usage_of(r->usage.completion_tokens);
     if (e.usage.prompt != SONDE_INFER_UNSAID || e.usage.output != SONDE_INFER_UNSAID) {
-        sonde_infer_post(g->infer, &e);
+        sonde_infer_post(metrics->tracker, &e);
     }
     e = event_at(r, SONDE_INFER_END, r->ended_ns);
     e.end.outcome = front_metrics_outcome_of(r->outcome);
     snprintf(e.end.error, sizeof(e.end.error), "%.*s", SONDE_INFER_TEXT - 1, r->error);
-    sonde_infer_post(g->infer, &e);
+    sonde_infer_post(metrics->tracker, &e);
 }
 
-static void front_metrics_tell(struct sonde_front_metrics *g, enum sonde_front_event event,
+static void front_metrics_post(struct sonde_front_metrics *metrics, enum sonde_front_event event,
                                struct sonde_front_request *r)
 {
-    if (!g->infer || r->route == SONDE_FRONT_OTHER) return;
+    if (!metrics->tracker || r->route == SONDE_FRONT_OTHER) return;
     if (event == SONDE_FRONT_ARRIVED || event == SONDE_FRONT_BYTE) return;
-    tell_request(g, r, event == SONDE_FRONT_TOKEN || event == SONDE_FRONT_ENDED);
-    if (event == SONDE_FRONT_TOKEN) tell_tokens(g, r, r->last_token_ns, r->pieces);
-    if (event == SONDE_FRONT_ENDED) tell_end(g, r);
+    front_metrics_post_request(metrics, r,
+                               event == SONDE_FRONT_TOKEN || event == SONDE_FRONT_ENDED);
+    if (event == SONDE_FRONT_TOKEN) {
+        front_metrics_post_tokens(metrics, r, r->last_token_ns, r->pieces);
+    }
+    if (event == SONDE_FRONT_ENDED) front_metrics_post_end(metrics, r);
 }
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static void front_metrics_on_end(struct sonde_front_metrics *g, const struct sonde_front_request *r)
+static void front_metrics_on_end(struct sonde_front_metrics *metrics,
+                                 const struct sonde_front_request *r)
 {
     char status[16] = "none"; /* it went away before there was one */
     if (r->status) snprintf(status, sizeof(status), "%u", r->status);
-    find_count(g->counts, &g->count_count, COUNTS, &g->counts[COUNTS + (size_t)r->route], r->route,
-               status)->value++;
+    struct front_count *c =
+        find_count(metrics->counts, &metrics->count_count, COUNTS,
+                   &metrics->counts[COUNTS + (size_t)r->route], r->route, status);
+    c->value++;
     if (r->outcome == SONDE_FRONT_UPSTREAM || r->outcome == SONDE_FRONT_CANCELLED) {
-        find_count(g->errors, &g->error_count, ERRORS, &g->errors[ERRORS], SONDE_FRONT_OTHER,
-                   r->error)->value++;
+        c = find_count(metrics->errors, &metrics->error_count, ERRORS, &metrics->errors[ERRORS],
+                       SONDE_FRONT_OTHER, r->error);
+        c->value++;
     }
-    g->bytes[IN].value += r->bytes_in;
-    g->bytes[OUT].value += r->bytes_out;
+    metrics->bytes[IN].value += r->bytes_in;
+    metrics->bytes[OUT].value += r->bytes_out;
     /* Health checks would push out all spans that somebody may look for. */
-    if (r->route != SONDE_FRONT_OTHER) front_metrics_note_span(g, r);
+    if (r->route != SONDE_FRONT_OTHER) front_metrics_add_span(metrics, r);
 }
 
 static void front_metrics_on_event(void *arg, enum sonde_front_event event,
                                    struct sonde_front_request *r)
 {
-    struct sonde_front_metrics *g = arg;
-    front_metrics_tell(g, event, r);
+    struct sonde_front_metrics *metrics = arg;
+    front_metrics_post(metrics, event, r);
     if (event == SONDE_FRONT_SENT) {
-        front_metrics_note(g, FORWARD, r->route, r->arrived_ns, r->sent_ns);
+        front_metrics_add_timing(metrics, FORWARD, r->route, r->arrived_ns, r->sent_ns);
     }
     if (event == SONDE_FRONT_HEADERS && r->sent_ns) {
-        front_metrics_note(g, ANSWER, r->route, r->sent_ns, r->headers_ns);
+        front_metrics_add_timing(metrics, ANSWER, r->route, r->sent_ns, r->headers_ns);
     }
-    if (event == SONDE_FRONT_ENDED) front_metrics_on_end(g, r);
+    if (event == SONDE_FRONT_ENDED) front_metrics_on_end(metrics, r);
 }
 
 int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics **out)
 {
-    struct sonde_front_metrics *g = sonde__calloc(1, sizeof(*g));
-    if (!g) return SONDE_ENOMEM;
-    g->model = m;
-    g->infer = sonde_infer_of(m);
+    struct sonde_front_metrics *metrics = sonde__calloc(1, sizeof(*metrics));
+    if (!metrics) return SONDE_ENOMEM;
+    metrics->model = m;
+    metrics->tracker = sonde_infer_of(m);
     /* So that rates are known from the first scrape on. */
     const struct sonde_front_state nothing = { 0 };
-    front_metrics_on_tick(g, &nothing);
-    *out = g;
+    front_metrics_on_tick(metrics, &nothing);
+    *out = metrics;
     return 0;
 }
 
-void sonde_front_metrics_destroy(struct sonde_front_metrics *g) { sonde__free(g); }
+void sonde_front_metrics_destroy(struct sonde_front_metrics *metrics) { sonde__free(metrics); }
 
-struct sonde_front_observer sonde_front_metrics_observer(struct sonde_front_metrics *g)
+struct sonde_front_observer sonde_front_metrics_observer(struct sonde_front_metrics *metrics)
 {
     return (struct sonde_front_observer){ .event = front_metrics_on_event,
                                           .tick = front_metrics_on_tick,
-                                          .arg = g };
+                                          .arg = metrics };
 }

@@ -7,7 +7,7 @@
  * requests is a span, the parent of what the upstream records with the traceparent it got.
  *
  * The model's lock may be held for milliseconds by whoever renders it, and the front's thread
- * must not wait that long with streams in its hands. So figures are noted in memory of their own
+ * must not wait that long with streams in its hands. So figures are kept in memory of their own
  * first and go into the model when the lock is free, at the front's ticks. */
 #ifndef SONDE_FRONT_METRICS_H
 #define SONDE_FRONT_METRICS_H

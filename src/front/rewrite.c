@@ -35,7 +35,10 @@ static void front_rewrite_put(struct front_rewrite_writer *w, const char *data, 
     w->at = sonde_put(w->at, data, len);
 }
 
-static void puts_(struct front_rewrite_writer *w, const char *text) { front_rewrite_put(w, text, strlen(text)); }
+static void puts_(struct front_rewrite_writer *w, const char *text)
+{
+    front_rewrite_put(w, text, strlen(text));
+}
 
 /* What was written counts, or nothing of it. */
 static int writer_done(struct front_rewrite_writer *w, struct front_bytes *b)
@@ -45,7 +48,8 @@ static int writer_done(struct front_rewrite_writer *w, struct front_bytes *b)
     return 0;
 }
 
-static void front_rewrite_put_span(struct front_rewrite_writer *w, const char *head, struct sonde_http_span s)
+static void front_rewrite_put_span(struct front_rewrite_writer *w, const char *head,
+                                   struct sonde_http_span s)
 {
     front_rewrite_put(w, head + s.at, s.len);
 }
@@ -60,8 +64,9 @@ static void front_rewrite_put_field(struct front_rewrite_writer *w, const char *
 }
 
 /* One field that holds the values of all fields of this kind, and one more. */
-static void put_list(struct front_rewrite_writer *w, const struct sonde_http_head *h, const char *head,
-                     enum sonde_http_field_id id, const char *name, const char *more)
+static void put_list(struct front_rewrite_writer *w, const struct sonde_http_head *h,
+                     const char *head, enum sonde_http_field_id id, const char *name,
+                     const char *more)
 {
     puts_(w, name);
     puts_(w, ": ");
@@ -74,16 +79,17 @@ static void put_list(struct front_rewrite_writer *w, const struct sonde_http_hea
     puts_(w, "\r\n");
 }
 
-static void put_trace(struct front_rewrite_writer *w, const char *name, const struct front_proxied *x)
+static void put_trace(struct front_rewrite_writer *w, const char *name,
+                      const struct front_proxied *proxied)
 {
     char text[64], *p = text;
     p = SONDE_PUT(p, ": 00-");
-    p = sonde_put_hex(sonde_put_hex(p, x->r.trace_hi), x->r.trace_lo);
+    p = sonde_put_hex(sonde_put_hex(p, proxied->r.trace_hi), proxied->r.trace_lo);
     *p++ = '-';
-    p = sonde_put_hex(p, x->r.span);
+    p = sonde_put_hex(p, proxied->r.span);
     *p++ = '-';
-    *p++ = "0123456789abcdef"[x->trace_flags >> 4 & 15];
-    *p++ = "0123456789abcdef"[x->trace_flags & 15];
+    *p++ = "0123456789abcdef"[proxied->trace_flags >> 4 & 15];
+    *p++ = "0123456789abcdef"[proxied->trace_flags & 15];
     puts_(w, name);
     front_rewrite_put(w, text, (size_t)(p - text));
     puts_(w, "\r\n");
@@ -118,28 +124,28 @@ static int of_this_hop(enum sonde_http_field_id id)
 }
 
 /* 1 if the upstream gets it as it is. */
-static int passes_to_upstream(const struct front_proxied *x, enum sonde_http_field_id id)
+static int passes_to_upstream(const struct front_proxied *proxied, enum sonde_http_field_id id)
 {
-    if (x->own) return 1;
+    if (proxied->own) return 1;
     switch (id) {
     case SONDE_HTTP_HOST:
     case SONDE_HTTP_TRACEPARENT:
     case SONDE_HTTP_VIA:
     case SONDE_HTTP_X_FORWARDED_FOR: return 0;
-    case SONDE_HTTP_TRACESTATE: return x->r.parent != 0; /* means nothing in a new trace */
+    case SONDE_HTTP_TRACESTATE: return proxied->r.parent != 0; /* means nothing in a new trace */
     /* A compressed answer could not be read; one that is not is always acceptable. */
-    case SONDE_HTTP_ACCEPT_ENCODING: return x->r.route == SONDE_FRONT_OTHER;
+    case SONDE_HTTP_ACCEPT_ENCODING: return proxied->r.route == SONDE_FRONT_OTHER;
     default: return 1;
     }
 }
 
-static int passes_to_client(const struct front_proxied *x, enum sonde_http_field_id id)
+static int passes_to_client(const struct front_proxied *proxied, enum sonde_http_field_id id)
 {
-    const int no_body = x->answer_head.status < 200 || x->answer_head.status == 204;
+    const int no_body = proxied->answer_head.status < 200 || proxied->answer_head.status == 204;
     switch (id) {
-    case SONDE_HTTP_TRANSFER_ENCODING: return !x->dechunk && !no_body;
+    case SONDE_HTTP_TRANSFER_ENCODING: return !proxied->dechunk && !no_body;
     case SONDE_HTTP_CONTENT_LENGTH: return !no_body;
-    case SONDE_HTTP_VIA: return x->own;
+    case SONDE_HTTP_VIA: return proxied->own;
     default: return 1;
     }
 }
@@ -157,7 +163,8 @@ struct sonde_http_span front_target(const struct sonde_http_head *h, const char 
     return (struct sonde_http_span){ t.at + before, t.len - before };
 }
 
-static void put_forwarded(struct front_rewrite_writer *w, const struct front_client *c, const char *head)
+static void put_forwarded(struct front_rewrite_writer *w, const struct front_client *c,
+                          const char *head)
 {
     const struct sonde_http_head *h = &c->head;
     const struct sonde_http_field *host = sonde_http_field(h, SONDE_HTTP_HOST);
@@ -172,12 +179,13 @@ static void put_forwarded(struct front_rewrite_writer *w, const struct front_cli
     }
 }
 
-static void put_request_line(struct front_rewrite_writer *w, const struct front_client *c, const char *head)
+static void put_request_line(struct front_rewrite_writer *w, const struct front_client *c,
+                             const char *head)
 {
     const struct sonde_http_span target = front_target(&c->head, head);
     front_rewrite_put_span(w, head, c->head.method);
     puts_(w, " ");
-    if (!c->x.own && !(target.len && head[target.at] == '*')) {
+    if (!c->proxied.own && !(target.len && head[target.at] == '*')) {
         puts_(w, c->front->o.upstream.prefix);
     }
     if (!target.len || head[target.at] == '?') puts_(w, "/");
@@ -189,11 +197,11 @@ int front_put_request(struct front_client *c, const char *head)
 {
     const struct sonde_front *f = c->front;
     const struct sonde_http_head *h = &c->head;
-    const struct front_proxied *x = &c->x;
+    const struct front_proxied *proxied = &c->proxied;
     char via[40];
     struct front_rewrite_writer w = writer_at(&c->up->s.out);
     put_request_line(&w, c, head);
-    if (!x->own) {
+    if (!proxied->own) {
         puts_(&w, "Host: ");
         puts_(&w, f->o.upstream.authority);
         puts_(&w, "\r\n");
@@ -202,16 +210,16 @@ int front_put_request(struct front_client *c, const char *head)
     }
     for (uint32_t i = 0; i < h->field_count; i++) {
         const struct sonde_http_field *field = &h->field[i];
-        if (of_this_hop(field->id) || !passes_to_upstream(x, field->id)) continue;
+        if (of_this_hop(field->id) || !passes_to_upstream(proxied, field->id)) continue;
         if (!front_rewrite_nominated(h, head, field)) front_rewrite_put_field(&w, head, field);
     }
-    if (!x->own) {
+    if (!proxied->own) {
         snprintf(via, sizeof(via), "1.%d %s", h->minor, f->name);
         put_list(&w, h, head, SONDE_HTTP_VIA, "Via", via);
         put_forwarded(&w, c, head);
-        put_trace(&w, "traceparent", x);
+        put_trace(&w, "traceparent", proxied);
     }
-    if (x->upgrade) {
+    if (proxied->upgrade) {
         front_rewrite_put_field(&w, head, sonde_http_field(h, SONDE_HTTP_UPGRADE));
         puts_(&w, "Connection: Upgrade\r\n");
     }
@@ -221,37 +229,38 @@ int front_put_request(struct front_client *c, const char *head)
 
 /* ---- Answers ------------------------------------------------------------------------------ */
 
-static void put_connection(struct front_rewrite_writer *w, const struct front_proxied *x)
+static void put_connection(struct front_rewrite_writer *w, const struct front_proxied *proxied)
 {
-    if (!x->keep_alive) puts_(w, "Connection: close\r\n");
-    else if (x->http10) puts_(w, "Connection: keep-alive\r\n");
+    if (!proxied->keep_alive) puts_(w, "Connection: close\r\n");
+    else if (proxied->http10) puts_(w, "Connection: keep-alive\r\n");
 }
 
-static void front_rewrite_put_profile(struct front_rewrite_writer *w, const struct front_proxied *x)
+static void front_rewrite_put_profile(struct front_rewrite_writer *w,
+                                      const struct front_proxied *proxied)
 {
-    if (!x->r.profile_id[0]) return;
+    if (!proxied->r.profile_id[0]) return;
     puts_(w, "X-Profile-Id: ");
-    puts_(w, x->r.profile_id);
+    puts_(w, proxied->r.profile_id);
     puts_(w, "\r\n");
 }
 
 /* Fields of ours in a final answer. */
 static void put_ours(struct front_rewrite_writer *w, const struct front_client *c, const char *head)
 {
-    const struct front_proxied *x = &c->x;
+    const struct front_proxied *proxied = &c->proxied;
     char via[40];
-    snprintf(via, sizeof(via), "1.%d %s", x->answer_head.minor, c->front->name);
-    put_list(w, &x->answer_head, head, SONDE_HTTP_VIA, "Via", via);
-    if (!sonde_http_field(&x->answer_head, SONDE_HTTP_TRACERESPONSE)) {
-        put_trace(w, "traceresponse", x);
+    snprintf(via, sizeof(via), "1.%d %s", proxied->answer_head.minor, c->front->name);
+    put_list(w, &proxied->answer_head, head, SONDE_HTTP_VIA, "Via", via);
+    if (!sonde_http_field(&proxied->answer_head, SONDE_HTTP_TRACERESPONSE)) {
+        put_trace(w, "traceresponse", proxied);
     }
-    front_rewrite_put_profile(w, x);
+    front_rewrite_put_profile(w, proxied);
 }
 
 int front_put_answer(struct front_client *c, const char *head)
 {
-    struct front_proxied *x = &c->x;
-    const struct sonde_http_head *h = &x->answer_head;
+    struct front_proxied *proxied = &c->proxied;
+    const struct sonde_http_head *h = &proxied->answer_head;
     char line[32];
     struct front_rewrite_writer w = writer_at(&c->s.out);
     snprintf(line, sizeof(line), "HTTP/1.1 %03u ", h->status);
@@ -260,7 +269,7 @@ int front_put_answer(struct front_client *c, const char *head)
     puts_(&w, "\r\n");
     for (uint32_t i = 0; i < h->field_count; i++) {
         const struct sonde_http_field *field = &h->field[i];
-        if (of_this_hop(field->id) || !passes_to_client(x, field->id)) continue;
+        if (of_this_hop(field->id) || !passes_to_client(proxied, field->id)) continue;
         if (!front_rewrite_nominated(h, head, field)) front_rewrite_put_field(&w, head, field);
     }
     if (h->status == 101) {
@@ -268,8 +277,8 @@ int front_put_answer(struct front_client *c, const char *head)
         if (upgrade) front_rewrite_put_field(&w, head, upgrade);
         puts_(&w, "Connection: Upgrade\r\n");
     } else if (h->status >= 200) {
-        if (!x->own) put_ours(&w, c, head);
-        put_connection(&w, x);
+        if (!proxied->own) put_ours(&w, c, head);
+        put_connection(&w, proxied);
     }
     puts_(&w, "\r\n");
     return writer_done(&w, &c->s.out);
@@ -294,7 +303,7 @@ static const char *front_rewrite_reason_of(unsigned status)
 int front_put_error(struct front_client *c, unsigned status, const char *type,
                     const char *message)
 {
-    const struct front_proxied *x = &c->x;
+    const struct front_proxied *proxied = &c->proxied;
     struct sonde_buf body;
     char line[128];
     sonde_buf_init(&body, 4096);
@@ -310,12 +319,12 @@ int front_put_error(struct front_client *c, unsigned status, const char *type,
     puts_(&w, "Content-Type: application/json\r\nCache-Control: no-store\r\n");
     snprintf(line, sizeof(line), "Content-Length: %zu\r\n", body.len);
     puts_(&w, line);
-    if (x->observed) put_trace(&w, "traceresponse", x);
-    front_rewrite_put_profile(&w, x);
-    put_connection(&w, x);
+    if (proxied->observed) put_trace(&w, "traceresponse", proxied);
+    front_rewrite_put_profile(&w, proxied);
+    put_connection(&w, proxied);
     puts_(&w, "\r\n");
     if (body.error) w.full = 1;
-    else if (!x->is_head) front_rewrite_put(&w, body.data, body.len);
+    else if (!proxied->is_head) front_rewrite_put(&w, body.data, body.len);
     sonde_buf_release(&body);
     return writer_done(&w, &c->s.out);
 }

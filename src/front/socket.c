@@ -1,4 +1,5 @@
 /* socket.c - bytes in and out of sockets that do not block; see front_private.h. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -31,6 +32,7 @@ uint32_t front_room(struct front_bytes *b)
 
 void front_consume(struct front_bytes *b, uint32_t n)
 {
+    assert(n <= front_held(b));
     b->begin += n;
     if (b->begin == b->end) b->begin = b->end = 0;
 }

@@ -6,6 +6,7 @@
  * looked at before it is used, and a request is sent a second time only when not a byte of it left
  * the first. Rejected: sending again whatever seems unanswered; a completion that is asked for
  * twice is computed twice. */
+#include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -184,7 +185,7 @@ static int still_open(const struct front_upstream *u)
 static struct front_upstream *from_pool(struct front_client *c)
 {
     struct sonde_front *f = c->front;
-    const int list = front_upstream_pool_of(c->x.own);
+    const int list = front_upstream_pool_of(c->proxied.own);
     for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
         next = u->next;
         if (u->own && u->who != c->who) continue;
@@ -206,9 +207,10 @@ static struct front_upstream *from_pool(struct front_client *c)
 int front_upstream_attach(struct front_client *c)
 {
     struct sonde_front *f = c->front;
-    if (c->x.own && f->o.who && !c->who_asked) {
+    assert(!c->up && c->state == FRONT_BUSY);
+    if (c->proxied.own && f->o.who && !c->who_known) {
         c->who = f->o.who(c->s.fd, f->o.arg);
-        c->who_asked = 1;
+        c->who_known = 1;
     }
     struct front_upstream *u = from_pool(c);
     const int fresh = !u;
@@ -219,7 +221,7 @@ int front_upstream_attach(struct front_client *c)
             return -1;
         }
         *u = (struct front_upstream){ .s = { .kind = FRONT_UPSTREAM, .fd = -1 }, .front = f,
-                                      .own = c->x.own, .who = c->x.own ? c->who : 0 };
+                                      .own = c->proxied.own, .who = c->proxied.own ? c->who : 0 };
         f->state.upstreams++;
     }
     u->client = c;
@@ -246,10 +248,11 @@ void front_upstream_lost(struct front_client *c)
 }
 
 /* How long the answer says that the connection is kept, less a second. */
-static uint64_t idle_ns(const struct front_proxied *x, const char *head)
+static uint64_t idle_ns(const struct front_proxied *proxied, const char *head)
 {
     static const char key[] = "timeout=";
-    const struct sonde_http_field *f = sonde_http_field(&x->answer_head, SONDE_HTTP_KEEP_ALIVE);
+    const struct sonde_http_field *f =
+        sonde_http_field(&proxied->answer_head, SONDE_HTTP_KEEP_ALIVE);
     for (uint32_t i = 0; f && i + sizeof(key) - 1 < f->value.len; i++) {
         const char *at = head + f->value.at + i;
         if (strncasecmp(at, key, sizeof(key) - 1) != 0) continue;
@@ -264,9 +267,9 @@ static uint64_t idle_ns(const struct front_proxied *x, const char *head)
     return IDLE_NS;
 }
 
-void front_upstream_note(struct front_client *c, const char *head)
+void front_upstream_keep_alive(struct front_client *c, const char *head)
 {
-    c->up->idle_ns = idle_ns(&c->x, head);
+    c->up->idle_ns = idle_ns(&c->proxied, head);
 }
 
 void front_upstream_release(struct front_client *c, int reusable)

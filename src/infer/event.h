@@ -18,7 +18,7 @@ enum sonde_infer_event_type {
     SONDE_INFER_PHASE,     /* id 0 = of no one request; from begin_ns on */
     SONDE_INFER_BATCH,     /* of no request; from begin_ns on */
     SONDE_INFER_PART,      /* of a batch, before it */
-    SONDE_INFER_LOAD,      /* from begin_ns on. This and what follows is of a model, and no request */
+    SONDE_INFER_LOAD,      /* from begin_ns on; this and those below are of a model */
     SONDE_INFER_MEMORY,
     SONDE_INFER_BACKEND,
     SONDE_INFER_KV,
@@ -58,11 +58,11 @@ struct sonde_infer_event {
         struct { uint64_t count, reused; } prompt; /* tokens; of which a cache had so many */
         struct {
             uint64_t count;       /* that came out */
-            uint64_t seq;         /* tells tokens of one thread at one time from what was told twice;
+            uint64_t seq;         /* tells tokens of one thread at one time from what came twice;
                                      0 = the thread is enough for that */
         } tokens;
-        struct {                  /* what a server says itself, SONDE_INFER_UNSAID each; corrects what
-                                     TOKENS said so far */
+        struct {                  /* what a server says itself, SONDE_INFER_UNSAID each; it corrects
+                                     what TOKENS said so far */
             uint64_t prompt, reused, output; /* tokens; output: of all of the answer */
         } usage;
         struct {

@@ -33,10 +33,10 @@ static int tokens_fit(const struct infer_flight *front, const struct infer_fligh
 }
 
 /* Another request through the front is nearer to it. */
-static int is_anothers(const struct sonde_infer_tracker *x, const struct infer_flight *front,
+static int is_anothers(const struct sonde_infer_tracker *tracker, const struct infer_flight *front,
                        const struct infer_flight *f)
 {
-    for (const struct infer_flight *g = x->oldest; g; g = g->after) {
+    for (const struct infer_flight *g = tracker->oldest; g; g = g->after) {
         if (g != front && g->r.source == SONDE_INFER_FRONT &&
             g->r.arrived_ns <= f->r.arrived_ns + EARLY_NS &&
             infer_join_apart(g, f) < infer_join_apart(front, f)) {
@@ -47,24 +47,25 @@ static int is_anothers(const struct sonde_infer_tracker *x, const struct infer_f
 }
 
 /* How far it is from the front's; UINT64_MAX: it cannot be that. */
-static uint64_t infer_join_distance(const struct sonde_infer_tracker *x,
+static uint64_t infer_join_distance(const struct sonde_infer_tracker *tracker,
                                     const struct infer_flight *front, uint64_t end_ns,
                                     const struct infer_flight *f)
 {
     if (!by_calls(f) || f->client_gone || f->r.flags & SONDE_INFER_INCOMPLETE ||
         f->r.arrived_ns + EARLY_NS < front->r.arrived_ns || f->r.arrived_ns > end_ns ||
-        !tokens_fit(front, f) || is_anothers(x, front, f)) {
+        !tokens_fit(front, f) || is_anothers(tracker, front, f)) {
         return UINT64_MAX;
     }
     return infer_join_apart(front, f);
 }
 
-void infer_client_gone(struct sonde_infer_tracker *x, const struct infer_flight *front, uint64_t end_ns)
+void infer_client_gone(struct sonde_infer_tracker *tracker, const struct infer_flight *front,
+                       uint64_t end_ns)
 {
     struct infer_flight *best = NULL;
     uint64_t nearest = UINT64_MAX, second = UINT64_MAX;
-    for (struct infer_flight *f = x->oldest; f; f = f->after) {
-        const uint64_t d = infer_join_distance(x, front, end_ns, f);
+    for (struct infer_flight *f = tracker->oldest; f; f = f->after) {
+        const uint64_t d = infer_join_distance(tracker, front, end_ns, f);
         if (d < nearest) {
             second = nearest;
             nearest = d;

@@ -3,10 +3,10 @@
  *   tracker.c  attaching, names, the order of events, ticks
  *   flight.c  requests in flight: what each event does to them
  *   join.c    what the front knows of an engine's requests
- *   done.c    figures of a request that ended; the ring of them, timelines that are kept
+ *   done.c    figures of a request that ended; the ring of them, timelines that are kept, what goes
+ *             to a run file
  *   series.c  which series there are, and recording to them
  *   by_model.c   models: batches, memory, caches, rates
- *   run.c     what goes to a run file
  *   state.c   what goes to the next agent */
 #ifndef SONDE_INFER_PRIVATE_H
 #define SONDE_INFER_PRIVATE_H
@@ -48,7 +48,7 @@ enum infer_model_slot {
 struct infer_group {
     struct sonde_model_process *process;
     uint32_t source;
-    const char *model, *route;     /* names of x */
+    const char *model, *route;     /* names of the tracker */
     uint64_t out_owed;             /* tokens out that were counted too many: see on_usage */
     struct infer_series slot[SONDE_INFER_GROUP_SLOT_COUNT];
     uint64_t base[SONDE_INFER_GROUP_SLOT_COUNT]; /* counters at the last reset */
@@ -71,7 +71,6 @@ struct infer_model {
 };
 
 struct infer_flight {
-    struct infer_flight *chain;            /* of its slot of the table */
     struct infer_flight *before, *after;   /* by when it was heard of; before is longer ago */
     struct sonde_model_process *process;
     struct infer_group *group;
@@ -83,7 +82,7 @@ struct infer_flight {
     uint32_t last_token_tid;               /* and seq: what has all three again was told twice */
     uint64_t last_token_seq;
     int exact;                             /* tokens_out is what the server says */
-    uint32_t quiet_slot;                   /* of x->quiet, and 1; 0 = it is in flight */
+    uint32_t quiet_slot;                   /* of tracker->quiet, and 1; 0 = it is in flight */
     int client_gone;                       /* as the front saw: what ends then was cancelled */
     int told;                              /* it ended, and was counted */
     int counted;                           /* it ended before, for being silent, and went on … */
@@ -112,7 +111,7 @@ struct sonde_infer_tracker {
     struct sonde_model_listener listener;  /* of processes that are forgotten */
     double started_s, now_s;
     uint64_t from_ns;
-    int muted;                             /* the event at hand was before that: it does not count */
+    int muted; /* the event at hand was before that: it does not count */
 
     struct infer_names names;
 
@@ -126,8 +125,8 @@ struct sonde_infer_tracker {
 
     struct sonde_timeq waiting;            /* of struct infer_event */
 
-    struct infer_flight **slots;           /* by id; a power of two */
-    size_t slot_count, flight_count;
+    struct sonde_pointer_map flights;      /* by source, pid and id */
+    size_t flight_count;                   /* of which in flight */
     struct infer_flight *oldest, *newest;  /* by when they were heard of */
     struct infer_flight *quiet[INFER_QUIET]; /* in the table, but not in flight; NULL = free */
     uint32_t quiet_next;
@@ -155,101 +154,114 @@ struct sonde_infer_tracker {
 
 /* ---- tracker.c ---- */
 
-/* Put an event, whose texts are x's names, among those that are put in order. */
-void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e);
+/* Put an event, whose texts are the tracker's names, among those that are put in order. */
+void infer_wait(struct sonde_infer_tracker *tracker, const struct infer_event *e);
 /* A text that stays; "(other)" when there are too many. */
-const char *infer_name(struct sonde_infer_tracker *x, const char *text);
-void infer_count(struct sonde_infer_tracker *x, enum sonde_infer_reason reason);
+const char *infer_name(struct sonde_infer_tracker *tracker, const char *text);
+void infer_count(struct sonde_infer_tracker *tracker, enum sonde_infer_reason reason);
 
 /* ---- flight.c ---- */
 
-void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *e);
+void infer_on_event(struct sonde_infer_tracker *tracker, const struct infer_event *e);
 /* Give up requests that were not heard of since before_ns, and those of processes that are gone. */
-void infer_age(struct sonde_infer_tracker *x, uint64_t before_ns);
+void infer_age(struct sonde_infer_tracker *tracker, uint64_t before_ns);
 /* End all requests of p as lost; NULL: all there are, without a trace of them. */
-void infer_drop(struct sonde_infer_tracker *x, const struct sonde_model_process *p);
+void infer_drop(struct sonde_infer_tracker *tracker, const struct sonde_model_process *p);
 /* It was given up: what is known of it ends where it was last heard of. */
-void infer_lose(struct sonde_infer_tracker *x, struct infer_flight *f, const char *why);
-/* Into the table and the list, as the one that was heard of last. */
-void infer_flight_link(struct sonde_infer_tracker *x, struct infer_flight *f);
+void infer_lose(struct sonde_infer_tracker *tracker, struct infer_flight *f, const char *why);
+/* Into the table, which has room (tracker->flights), and the list, as the one that was heard of
+ * last. */
+void infer_flight_link(struct sonde_infer_tracker *tracker, struct infer_flight *f);
 /* It has ended for being silent, and is kept for a while, should it go on. */
-void infer_flight_quiet(struct sonde_infer_tracker *x, struct infer_flight *f);
+void infer_flight_quiet(struct sonde_infer_tracker *tracker, struct infer_flight *f);
 /* What an item of a timeline is called: items are compared by the address of their name. */
-const char *infer_item_name(struct sonde_infer_tracker *x, uint32_t kind, const char *text);
+const char *infer_item_name(struct sonde_infer_tracker *tracker, uint32_t kind, const char *text);
 
 /* ---- join.c ---- */
 
 /* The client of this request of the front's went away at end_ns: so did that of the engine's request
  * behind it, if it can be told which that is. */
-void infer_client_gone(struct sonde_infer_tracker *x, const struct infer_flight *front, uint64_t end_ns);
+void infer_client_gone(struct sonde_infer_tracker *tracker, const struct infer_flight *front,
+                       uint64_t end_ns);
 
 /* ---- done.c ---- */
 
 /* Add to a flight's timeline. */
-void infer_item(struct sonde_infer_tracker *x, struct infer_flight *f, const struct sonde_infer_item *item);
+void infer_item(struct sonde_infer_tracker *tracker, struct infer_flight *f,
+                const struct sonde_infer_item *item);
 /* Figures of a request as if it ended at end_ns; items and attrs stay f's. */
 void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_infer_request *out);
 /* It ended: figures, series, the ring. f's items and attrs are taken. What was counted before is only
  * corrected in the ring: neither counters nor histograms can take anything back. */
-void infer_finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_t outcome,
+void infer_finish(struct sonde_infer_tracker *tracker, struct infer_flight *f, uint32_t outcome,
                   uint64_t end_ns, const char *error);
 /* It goes on: f gets its timeline back, as far as it was kept. */
-void infer_done_resume(struct sonde_infer_tracker *x, struct infer_flight *f);
-void infer_done_release(struct sonde_infer_tracker *x);
+void infer_done_resume(struct sonde_infer_tracker *tracker, struct infer_flight *f);
+void infer_done_release(struct sonde_infer_tracker *tracker);
 
 /* ---- series.c ---- */
 
 /* NULL: there are too many. */
-struct infer_group *infer_group_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
-                                     uint32_t source, const char *model, const char *route);
-struct infer_model *infer_model_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
-                                     uint32_t source, const char *model);
+struct infer_group *infer_group_find(struct sonde_infer_tracker *tracker,
+                                     struct sonde_model_process *p, uint32_t source,
+                                     const char *model, const char *route);
+struct infer_model *infer_model_find(struct sonde_infer_tracker *tracker,
+                                     struct sonde_model_process *p, uint32_t source,
+                                     const char *model);
 /* To a slot of a group or model; NULL is passed over. */
-void infer_add(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
-               uint64_t n);
-void infer_record(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
-                  uint64_t raw, uint64_t n);
-void infer_model_add(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
-                     uint64_t n);
-void infer_model_record(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
-                        uint64_t raw);
-void infer_model_set(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
-                     double value);
+void infer_add(struct sonde_infer_tracker *tracker, struct infer_group *g,
+               enum sonde_infer_group_slot s, uint64_t n);
+void infer_record(struct sonde_infer_tracker *tracker, struct infer_group *g,
+                  enum sonde_infer_group_slot s, uint64_t raw, uint64_t n);
+void infer_model_add(struct sonde_infer_tracker *tracker, struct infer_model *m,
+                     enum infer_model_slot s, uint64_t n);
+void infer_model_record(struct sonde_infer_tracker *tracker, struct infer_model *m,
+                        enum infer_model_slot s, uint64_t raw);
+void infer_model_set(struct sonde_infer_tracker *tracker, struct infer_model *m,
+                     enum infer_model_slot s, double value);
 /* The exemplar of a slot's newest value. */
 void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64_t raw,
                     const struct sonde_infer_request *r, uint64_t time_ns);
 /* Duration of a request that did not end well, and the count of its error: who went away is none. */
-void infer_error(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t duration_ns,
+void infer_error(struct sonde_infer_tracker *tracker, struct infer_group *g, uint64_t duration_ns,
                  uint32_t outcome, const char *type);
-struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *x, struct infer_model *m,
-                                               const char *kind);
-struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *x, struct infer_model *m,
-                                             const char *backend);
-struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *x, const char *reason);
-struct sonde_model_series *infer_invalid_request_series(struct sonde_infer_tracker *x, const char *field);
+struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *tracker,
+                                               struct infer_model *m, const char *kind);
+struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *tracker,
+                                             struct infer_model *m, const char *backend);
+struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *tracker,
+                                                const char *reason);
+struct sonde_model_series *infer_invalid_request_series(struct sonde_infer_tracker *tracker,
+                                                        const char *field);
 /* Which series of g or m there are, as bits by slot; and make those that a mask says. */
 uint64_t infer_group_mask(const struct infer_group *g);
-void infer_group_fill(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t mask);
+void infer_group_fill(struct sonde_infer_tracker *tracker, struct infer_group *g, uint64_t mask);
 uint64_t infer_model_mask(const struct infer_model *m);
-void infer_model_fill(struct sonde_infer_tracker *x, struct infer_model *m, uint64_t mask);
+void infer_model_fill(struct sonde_infer_tracker *tracker, struct infer_model *m, uint64_t mask);
 /* Counts and ticks of all groups begin here. */
-void infer_groups_reset(struct sonde_infer_tracker *x);
-void infer_series_forget(struct sonde_infer_tracker *x, const struct sonde_model_process *p);
+void infer_groups_reset(struct sonde_infer_tracker *tracker);
+void infer_series_forget(struct sonde_infer_tracker *tracker, const struct sonde_model_process *p);
 
 /* ---- by_model.c ---- */
 
-void infer_on_batch(struct sonde_infer_tracker *x, const struct infer_event *e);
+void infer_on_batch(struct sonde_infer_tracker *tracker, const struct infer_event *e);
 /* Of no one request. */
-void infer_on_phase(struct sonde_infer_tracker *x, const struct infer_event *e);
-void infer_on_model(struct sonde_infer_tracker *x, const struct infer_event *e);
+void infer_on_phase(struct sonde_infer_tracker *tracker, const struct infer_event *e);
+void infer_on_model(struct sonde_infer_tracker *tracker, const struct infer_event *e);
 /* Tokens computed in a phase and the time it took, of this or of no one request. */
-void infer_computed(struct sonde_infer_tracker *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
-                    uint64_t ns);
-void infer_models_tick(struct sonde_infer_tracker *x, double seconds);
+void infer_computed(struct sonde_infer_tracker *tracker, struct infer_model *m, uint32_t kind,
+                    uint64_t tokens, uint64_t ns);
+void infer_models_tick(struct sonde_infer_tracker *tracker, double seconds);
 
-static inline uint64_t infer_now_ns(const struct sonde_infer_tracker *x)
+/* The model's lock is held, or nobody else knows the model yet. */
+#define INFER_ASSERT_READ(tracker) \
+    do { if ((tracker)->m->shared) sonde_assert_held(&(tracker)->m->lock); } while (0)
+#define INFER_ASSERT_WRITE(tracker) \
+    do { if ((tracker)->m->shared) sonde_assert_held_write(&(tracker)->m->lock); } while (0)
+
+static inline uint64_t infer_now_ns(const struct sonde_infer_tracker *tracker)
 {
-    return (uint64_t)(x->now_s * 1e9);
+    return (uint64_t)(tracker->now_s * 1e9);
 }
 
 #endif

@@ -259,7 +259,7 @@ static size_t infer_series_labels_of(const struct whose *w, enum infer_series_st
     return n;
 }
 
-static struct sonde_model_series *infer_series_get(struct sonde_infer_tracker *x,
+static struct sonde_model_series *infer_series_get(struct sonde_infer_tracker *tracker,
                                                    const struct whose *w, enum family f,
                                                    const char *name, const char *value)
 {
@@ -267,12 +267,13 @@ static struct sonde_model_series *infer_series_get(struct sonde_infer_tracker *x
     struct sonde_label l[LABELS];
     size_t n = infer_series_labels_of(w, row->style, l);
     infer_series_label(l, &n, name, value);
-    return sonde_model_kept_series(x->m, &row->spec, w->process, l, n);
+    return sonde_model_kept_series(tracker->m, &row->spec, w->process, l, n);
 }
 
 /* With the type, unit and buckets of what it stands for. */
-static struct sonde_model_series *alias_series(struct sonde_infer_tracker *x, const struct whose *w,
-                                               const struct slot_row *row, const char *name)
+static struct sonde_model_series *alias_series(struct sonde_infer_tracker *tracker,
+                                               const struct whose *w, const struct slot_row *row,
+                                               const char *name)
 {
     const enum family like = row->family != F_NONE ? row->family : row->like;
     assert(like != F_NONE);
@@ -286,40 +287,41 @@ static struct sonde_model_series *alias_series(struct sonde_infer_tracker *x, co
     struct sonde_label l[LABELS];
     size_t n = 0;
     infer_series_label(l, &n, "model_name", w->model);
-    return sonde_model_kept_series(x->m, &spec, w->process, l, n);
+    return sonde_model_kept_series(tracker->m, &spec, w->process, l, n);
 }
 
-static void infer_series_fill(struct sonde_infer_tracker *x, struct infer_series *s,
+static void infer_series_fill(struct sonde_infer_tracker *tracker, struct infer_series *s,
                               const struct whose *w, const struct slot_row *row)
 {
     if (!s->main && row->family != F_NONE) {
-        s->main = infer_series_get(x, w, row->family, row->label, row->value);
+        s->main = infer_series_get(tracker, w, row->family, row->label, row->value);
     }
-    for (uint32_t i = 0; i < INFER_ALIASES && row->alias[i] && x->o.aliases; i++) {
-        if (!s->alias[i]) s->alias[i] = alias_series(x, w, row, row->alias[i]);
+    for (uint32_t i = 0; i < INFER_ALIASES && row->alias[i] && tracker->o.aliases; i++) {
+        if (!s->alias[i]) s->alias[i] = alias_series(tracker, w, row, row->alias[i]);
     }
 }
 
-static struct infer_series *group_slot(struct sonde_infer_tracker *x, struct infer_group *g,
+static struct infer_series *group_slot(struct sonde_infer_tracker *tracker, struct infer_group *g,
                                        enum sonde_infer_group_slot slot)
 {
     if (!g) return NULL;
     struct infer_series *s = &g->slot[slot];
-    if (!s->main || (x->o.aliases && !s->alias[0])) {
-        infer_series_fill(x, s, &(struct whose){ g->process, g->source, g->model, g->route },
+    if (!s->main || (tracker->o.aliases && !s->alias[0])) {
+        infer_series_fill(tracker, s, &(struct whose){ g->process, g->source, g->model, g->route },
                           &group_slots[slot]);
     }
     return s;
 }
 
-static struct infer_series *infer_series_model_slot(struct sonde_infer_tracker *x,
+static struct infer_series *infer_series_model_slot(struct sonde_infer_tracker *tracker,
                                                     struct infer_model *m,
                                                     enum infer_model_slot slot)
 {
     if (!m) return NULL;
     struct infer_series *s = &m->slot[slot];
-    if (!s->main || (x->o.aliases && !s->alias[0])) {
-        infer_series_fill(x, s, &(struct whose){ m->process, m->facts.source, m->facts.model, "" },
+    if (!s->main || (tracker->o.aliases && !s->alias[0])) {
+        infer_series_fill(tracker, s,
+                          &(struct whose){ m->process, m->facts.source, m->facts.model, "" },
                           &model_slots[slot]);
     }
     return s;
@@ -341,34 +343,34 @@ static void infer_series_record(struct infer_series *s, uint64_t raw, uint64_t n
     }
 }
 
-void infer_add(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
-               uint64_t n)
+void infer_add(struct sonde_infer_tracker *tracker, struct infer_group *g,
+               enum sonde_infer_group_slot s, uint64_t n)
 {
-    if (!x->muted) infer_series_add(group_slot(x, g, s), n);
+    if (!tracker->muted) infer_series_add(group_slot(tracker, g, s), n);
 }
 
-void infer_record(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
-                  uint64_t raw, uint64_t n)
+void infer_record(struct sonde_infer_tracker *tracker, struct infer_group *g,
+                  enum sonde_infer_group_slot s, uint64_t raw, uint64_t n)
 {
-    if (!x->muted) infer_series_record(group_slot(x, g, s), raw, n);
+    if (!tracker->muted) infer_series_record(group_slot(tracker, g, s), raw, n);
 }
 
-void infer_model_add(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
-                     uint64_t n)
+void infer_model_add(struct sonde_infer_tracker *tracker, struct infer_model *m,
+                     enum infer_model_slot s, uint64_t n)
 {
-    infer_series_add(infer_series_model_slot(x, m, s), n);
+    infer_series_add(infer_series_model_slot(tracker, m, s), n);
 }
 
-void infer_model_record(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
-                        uint64_t raw)
+void infer_model_record(struct sonde_infer_tracker *tracker, struct infer_model *m,
+                        enum infer_model_slot s, uint64_t raw)
 {
-    infer_series_record(infer_series_model_slot(x, m, s), raw, 1);
+    infer_series_record(infer_series_model_slot(tracker, m, s), raw, 1);
 }
 
-void infer_model_set(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot slot,
-                     double value)
+void infer_model_set(struct sonde_infer_tracker *tracker, struct infer_model *m,
+                     enum infer_model_slot slot, double value)
 {
-    const struct infer_series *s = infer_series_model_slot(x, m, slot);
+    const struct infer_series *s = infer_series_model_slot(tracker, m, slot);
     if (s && s->main) s->main->gauge = value;
     for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) s->alias[i]->gauge = value;
 }
@@ -384,14 +386,14 @@ void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64
     sonde_model_exemplar(g->slot[s].main, &e);
 }
 
-void infer_error(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t duration_ns,
+void infer_error(struct sonde_infer_tracker *tracker, struct infer_group *g, uint64_t duration_ns,
                  uint32_t outcome, const char *type)
 {
     if (!g) return;
     const struct whose w = { g->process, g->source, g->model, g->route };
-    struct sonde_model_series *s = infer_series_get(x, &w, F_DURATION, "error_type", type);
+    struct sonde_model_series *s = infer_series_get(tracker, &w, F_DURATION, "error_type", type);
     if (s) sonde_model_record(s, duration_ns, 1);
-    s = outcome != SONDE_CANCELLED ? infer_series_get(x, &w, F_ERRORS, "type", type) : NULL;
+    s = outcome != SONDE_CANCELLED ? infer_series_get(tracker, &w, F_ERRORS, "type", type) : NULL;
     if (s) s->counter++;
 }
 
@@ -400,83 +402,92 @@ static struct whose of_model(const struct infer_model *m)
     return (struct whose){ m->process, m->facts.source, m->facts.model, "" };
 }
 
-struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *x, struct infer_model *m,
-                                               const char *kind)
+struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *tracker,
+                                               struct infer_model *m, const char *kind)
 {
     const struct whose w = of_model(m);
-    return infer_series_get(x, &w, F_MEMORY, "kind", kind);
+    return infer_series_get(tracker, &w, F_MEMORY, "kind", kind);
 }
 
-struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *x, struct infer_model *m,
-                                             const char *backend)
+struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *tracker,
+                                             struct infer_model *m, const char *backend)
 {
     const struct whose w = of_model(m);
-    return infer_series_get(x, &w, F_INFO, "backend", backend);
+    return infer_series_get(tracker, &w, F_INFO, "backend", backend);
 }
 
 /* About the agent itself: of no process. */
-static struct sonde_model_series *own_series(struct sonde_infer_tracker *x, enum family f,
+static struct sonde_model_series *own_series(struct sonde_infer_tracker *tracker, enum family f,
                                              const char *name, const char *value)
 {
     const struct sonde_label l = { name, value };
-    return sonde_model_kept_series(x->m, &families[f].spec, NULL, &l, 1);
+    return sonde_model_kept_series(tracker->m, &families[f].spec, NULL, &l, 1);
 }
 
-struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *x, const char *reason)
+struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *tracker,
+                                                const char *reason)
 {
-    return own_series(x, F_INVALID, "reason", reason);
+    return own_series(tracker, F_INVALID, "reason", reason);
 }
 
-struct sonde_model_series *infer_invalid_request_series(struct sonde_infer_tracker *x, const char *field)
+struct sonde_model_series *infer_invalid_request_series(struct sonde_infer_tracker *tracker,
+                                                        const char *field)
 {
-    return own_series(x, F_INVALID_REQUESTS, "field", field);
+    return own_series(tracker, F_INVALID_REQUESTS, "field", field);
 }
 
 /* ---- Groups and models ----------------------------------------------------------------------- */
 
-struct infer_group *infer_group_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
-                                     uint32_t source, const char *model, const char *route)
+struct infer_group *infer_group_find(struct sonde_infer_tracker *tracker,
+                                     struct sonde_model_process *p, uint32_t source,
+                                     const char *model, const char *route)
 {
-    for (size_t i = 0; i < x->group_count; i++) {
-        struct infer_group *g = x->groups[i];
+    for (size_t i = 0; i < tracker->group_count; i++) {
+        struct infer_group *g = tracker->groups[i];
         if (g->process == p && g->source == source && g->model == model && g->route == route) {
             return g;
         }
     }
     /* Routes with ids in them: what does not fit is one route. */
-    const char *other = infer_name(x, "(other)");
-    if (x->group_count >= INFER_GROUPS_MAX / 2 && route != other) {
-        return infer_group_find(x, p, source, model, other);
+    const char *other = infer_name(tracker, "(other)");
+    if (tracker->group_count >= INFER_GROUPS_MAX / 2 && route != other) {
+        return infer_group_find(tracker, p, source, model, other);
     }
-    if (x->group_count >= INFER_GROUPS_MAX) return NULL;
-    if (!x->groups) x->groups = sonde__calloc(INFER_GROUPS_MAX, sizeof(x->groups[0]));
-    struct infer_group *g = x->groups ? sonde__calloc(1, sizeof(*g)) : NULL;
+    if (tracker->group_count >= INFER_GROUPS_MAX) return NULL;
+    if (!tracker->groups) {
+        tracker->groups = sonde__calloc(INFER_GROUPS_MAX, sizeof(tracker->groups[0]));
+    }
+    struct infer_group *g = tracker->groups ? sonde__calloc(1, sizeof(*g)) : NULL;
     if (!g) return NULL;
     *g = (struct infer_group){ .process = p, .source = source, .model = model, .route = route };
-    return x->groups[x->group_count++] = g;
+    return tracker->groups[tracker->group_count++] = g;
 }
 
-struct infer_model *infer_model_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
-                                     uint32_t source, const char *model)
+struct infer_model *infer_model_find(struct sonde_infer_tracker *tracker,
+                                     struct sonde_model_process *p, uint32_t source,
+                                     const char *model)
 {
-    for (size_t i = 0; i < x->model_count; i++) {
-        struct infer_model *m = x->models[i];
+    for (size_t i = 0; i < tracker->model_count; i++) {
+        struct infer_model *m = tracker->models[i];
         if (m->process == p && m->facts.source == source && m->facts.model == model) return m;
     }
-    if (x->model_count >= INFER_MODELS_MAX) return NULL;
-    if (!x->models) x->models = sonde__calloc(INFER_MODELS_MAX, sizeof(x->models[0]));
-    struct infer_model *m = x->models ? sonde__calloc(1, sizeof(*m)) : NULL;
+    if (tracker->model_count >= INFER_MODELS_MAX) return NULL;
+    if (!tracker->models) {
+        tracker->models = sonde__calloc(INFER_MODELS_MAX, sizeof(tracker->models[0]));
+    }
+    struct infer_model *m = tracker->models ? sonde__calloc(1, sizeof(*m)) : NULL;
     if (!m) return NULL;
     m->process = p;
     m->facts = (struct sonde_infer_model){
         .pid = p ? p->pid : 0, .source = source, .model = model, .backend = "",
-        .program = p ? infer_name(x, p->program) : "",
+        .program = p ? infer_name(tracker, p->program) : "",
     };
-    return x->models[x->model_count++] = m;
+    return tracker->models[tracker->model_count++] = m;
 }
 
 /* Masks have room. */
-_Static_assert(SONDE_INFER_GROUP_SLOT_COUNT <= 64 && INFER_MODEL_SLOT_COUNT <= 64, "bits of a mask");
+_Static_assert(SONDE_INFER_GROUP_SLOT_COUNT <= 64 && INFER_MODEL_SLOT_COUNT <= 64,
+               "bits of a mask");
 
 static uint64_t mask_of(const struct infer_series *slot, size_t count)
 {
@@ -495,60 +506,66 @@ uint64_t infer_model_mask(const struct infer_model *m)
     return mask_of(m->slot, INFER_MODEL_SLOT_COUNT);
 }
 
-void infer_group_fill(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t mask)
+void infer_group_fill(struct sonde_infer_tracker *tracker, struct infer_group *g, uint64_t mask)
 {
     for (uint32_t i = 0; i < SONDE_INFER_GROUP_SLOT_COUNT; i++) {
-        if (mask >> i & 1) group_slot(x, g, (enum sonde_infer_group_slot)i);
+        if (mask >> i & 1) group_slot(tracker, g, (enum sonde_infer_group_slot)i);
     }
 }
 
-void infer_model_fill(struct sonde_infer_tracker *x, struct infer_model *m, uint64_t mask)
+void infer_model_fill(struct sonde_infer_tracker *tracker, struct infer_model *m, uint64_t mask)
 {
     for (uint32_t i = 0; i < INFER_MODEL_SLOT_COUNT; i++) {
-        if (mask >> i & 1) infer_series_model_slot(x, m, (enum infer_model_slot)i);
+        if (mask >> i & 1) infer_series_model_slot(tracker, m, (enum infer_model_slot)i);
     }
 }
 
-void infer_groups_reset(struct sonde_infer_tracker *x)
+void infer_groups_reset(struct sonde_infer_tracker *tracker)
 {
-    for (size_t i = 0; i < x->group_count; i++) {
-        struct infer_group *g = x->groups[i];
+    for (size_t i = 0; i < tracker->group_count; i++) {
+        struct infer_group *g = tracker->groups[i];
         for (size_t k = 0; k < SONDE_INFER_GROUP_SLOT_COUNT; k++) {
             struct sonde_model_series *s = g->slot[k].main;
             if (!s) continue;
             g->base[k] = s->counter;
-            sonde_model_series_continue(x->m, s);
+            sonde_model_series_continue(tracker->m, s);
         }
     }
 }
 
-void infer_series_forget(struct sonde_infer_tracker *x, const struct sonde_model_process *p)
+void infer_series_forget(struct sonde_infer_tracker *tracker, const struct sonde_model_process *p)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < x->group_count; i++) {
-        if (x->groups[i]->process == p) sonde__free(x->groups[i]);
-        else x->groups[kept++] = x->groups[i];
+    for (size_t i = 0; i < tracker->group_count; i++) {
+        if (tracker->groups[i]->process == p) sonde__free(tracker->groups[i]);
+        else tracker->groups[kept++] = tracker->groups[i];
     }
-    x->group_count = kept;
+    tracker->group_count = kept;
     kept = 0;
-    for (size_t i = 0; i < x->model_count; i++) {
-        struct infer_model *m = x->models[i];
+    for (size_t i = 0; i < tracker->model_count; i++) {
+        struct infer_model *m = tracker->models[i];
         if (m->process == p) {
-            if (x->part_model == m) x->part_model = NULL;
-            x->totals.memory_bytes -= m->memory_now;
+            if (tracker->part_model == m) tracker->part_model = NULL;
+            tracker->totals.memory_bytes -= m->memory_now;
             sonde__free(m);
         } else {
-            x->models[kept++] = m;
+            tracker->models[kept++] = m;
         }
     }
-    x->model_count = kept;
+    tracker->model_count = kept;
 }
 
-size_t sonde_infer_group_count(const struct sonde_infer_tracker *x) { return x->group_count; }
-
-void sonde_infer_group(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_group_view *out)
+size_t sonde_infer_group_count(const struct sonde_infer_tracker *tracker)
 {
-    const struct infer_group *g = x->groups[i];
+    return tracker->group_count;
+}
+
+void sonde_infer_group(const struct sonde_infer_tracker *tracker, size_t i,
+                       struct sonde_infer_group_view *out)
+{
+    INFER_ASSERT_READ(tracker);
+    assert(i < tracker->group_count);
+    const struct infer_group *g = tracker->groups[i];
     *out = (struct sonde_infer_group_view){ .process = g->process, .source = g->source,
                                             .model = g->model, .route = g->route };
     for (size_t s = 0; s < SONDE_INFER_GROUP_SLOT_COUNT; s++) {

@@ -16,7 +16,7 @@
 #define WHOLE_TIMELINES 64u  /* of so many requests in flight all timelines are saved */
 
 struct io {
-    struct sonde_infer_tracker *x;
+    struct sonde_infer_tracker *tracker;
     struct sonde_state *s;
     const struct sonde_model_knowns *k;
     int gone;                /* loading: what is read is of a process that is not there any more */
@@ -30,7 +30,7 @@ static void name_io(struct io *io, const char **name)
         return;
     }
     sonde_state_text(io->s, text, sizeof(text));
-    *name = io->gone ? "" : infer_name(io->x, text);
+    *name = io->gone ? "" : infer_name(io->tracker, text);
 }
 
 static void infer_state_process_io(struct io *io, struct sonde_model_process **p)
@@ -51,8 +51,8 @@ static void int_io(struct io *io, int *v)
 
 static void totals_io(struct io *io)
 {
-    struct sonde_infer_tracker *x = io->x;
-    struct sonde_infer_totals *t = &x->totals;
+    struct sonde_infer_tracker *tracker = io->tracker;
+    struct sonde_infer_totals *t = &tracker->totals;
     uint64_t outcomes = SONDE_INFER_OUTCOMES, reasons = SONDE_INFER_REASON_COUNT;
     sonde_state_double(io->s, &t->since_s);
     sonde_state_count(io->s, &outcomes, SONDE_INFER_OUTCOMES);
@@ -63,9 +63,9 @@ static void totals_io(struct io *io)
     sonde_state_u64(io->s, &t->memory_peak);
     sonde_state_u64(io->s, &t->slo_met);
     sonde_state_u64(io->s, &t->slo_missed);
-    sonde_state_u64(io->s, &x->cache_asked);
+    sonde_state_u64(io->s, &tracker->cache_asked);
     sonde_state_count(io->s, &reasons, SONDE_INFER_REASON_COUNT);
-    for (uint64_t i = 0; i < reasons; i++) sonde_state_u64(io->s, &x->invalid[i]);
+    for (uint64_t i = 0; i < reasons; i++) sonde_state_u64(io->s, &tracker->invalid[i]);
 }
 
 /* ---- Groups and models ------------------------------------------------------------------------ */
@@ -83,11 +83,11 @@ static void group_io(struct io *io, const struct infer_group *from)
     sonde_state_count(io->s, &slots, SONDE_INFER_GROUP_SLOT_COUNT);
     for (uint64_t i = 0; i < slots; i++) sonde_state_u64(io->s, &g.base[i]);
     if (from || io->gone || io->s->bad) return;
-    struct infer_group *to = infer_group_find(io->x, g.process, g.source, g.model, g.route);
+    struct infer_group *to = infer_group_find(io->tracker, g.process, g.source, g.model, g.route);
     if (!to) return;
     to->out_owed = g.out_owed;
     memcpy(to->base, g.base, sizeof(to->base));
-    infer_group_fill(io->x, to, mask);
+    infer_group_fill(io->tracker, to, mask);
 }
 
 static void facts_io(struct io *io, struct sonde_infer_model *f)
@@ -120,10 +120,11 @@ static void facts_io(struct io *io, struct sonde_infer_model *f)
 }
 
 /* What was loaded becomes the model of that name; its rates begin here. */
-static void model_adopt(struct sonde_infer_tracker *x, const struct infer_model *from, uint64_t mask)
+static void model_adopt(struct sonde_infer_tracker *tracker, const struct infer_model *from,
+                        uint64_t mask)
 {
     struct infer_model *m =
-        infer_model_find(x, from->process, from->facts.source, from->facts.model);
+        infer_model_find(tracker, from->process, from->facts.source, from->facts.model);
     if (!m) return;
     const char *program = m->facts.program;
     const uint32_t pid = m->facts.pid;
@@ -139,12 +140,12 @@ static void model_adopt(struct sonde_infer_tracker *x, const struct infer_model 
     m->last_prefill = m->facts.phase_tokens[SONDE_PHASE_PREFILL];
     m->last_decode = m->facts.phase_tokens[SONDE_PHASE_DECODE];
     m->memory_now = from->memory_now;
-    x->totals.memory_bytes += m->memory_now;
-    infer_model_fill(x, m, mask);
+    tracker->totals.memory_bytes += m->memory_now;
+    infer_model_fill(tracker, m, mask);
     for (uint32_t i = 0; i < m->facts.memory_count; i++) {
-        m->memory[i] = infer_memory_series(x, m, m->facts.memory[i].kind);
+        m->memory[i] = infer_memory_series(tracker, m, m->facts.memory[i].kind);
     }
-    if (m->facts.backend[0]) m->info = infer_info_series(x, m, m->facts.backend);
+    if (m->facts.backend[0]) m->info = infer_info_series(tracker, m, m->facts.backend);
 }
 
 static void model_io(struct io *io, const struct infer_model *from)
@@ -162,7 +163,7 @@ static void model_io(struct io *io, const struct infer_model *from)
     sonde_state_u64(io->s, &m.out_owed);
     sonde_state_u64(io->s, &m.memory_now);
     sonde_state_u64(io->s, &mask);
-    if (!from && !io->gone && !io->s->bad) model_adopt(io->x, &m, mask);
+    if (!from && !io->gone && !io->s->bad) model_adopt(io->tracker, &m, mask);
 }
 
 /* ---- Requests in flight ----------------------------------------------------------------------- */
@@ -177,7 +178,7 @@ static void item_io(struct io *io, struct sonde_infer_item *i)
     sonde_state_u32(io->s, &i->count);
     sonde_state_u32(io->s, &i->batch);
     name_io(io, &i->name);
-    if (sonde_state_loading(io->s)) i->name = infer_item_name(io->x, i->kind, i->name);
+    if (sonde_state_loading(io->s)) i->name = infer_item_name(io->tracker, i->kind, i->name);
 }
 
 static void items_io(struct io *io, struct infer_flight *f)
@@ -185,7 +186,9 @@ static void items_io(struct io *io, struct infer_flight *f)
     struct sonde_infer_request *r = &f->r;
     uint64_t count = r->item_count;
     struct sonde_infer_item item;
-    if (!sonde_state_loading(io->s) && io->x->flight_count > WHOLE_TIMELINES && count > 1) count = 1;
+    if (!sonde_state_loading(io->s) && io->tracker->flight_count > WHOLE_TIMELINES && count > 1) {
+        count = 1;
+    }
     sonde_state_count(io->s, &count, SONDE_INFER_ITEMS_MAX);
     for (uint64_t i = 0; i < count && !io->s->bad; i++) {
         if (!sonde_state_loading(io->s)) {
@@ -195,7 +198,7 @@ static void items_io(struct io *io, struct infer_flight *f)
         }
         item = (struct sonde_infer_item){ .name = "" };
         item_io(io, &item);
-        if (!io->s->bad && !io->gone) infer_item(io->x, f, &item);
+        if (!io->s->bad && !io->gone) infer_item(io->tracker, f, &item);
     }
 }
 
@@ -279,19 +282,21 @@ static void flight_save(struct io *io, const struct infer_flight *from)
     flight_fields_io(io, &f);
 }
 
-static void flight_discard(struct sonde_infer_tracker *x, struct infer_flight *f)
+static void flight_discard(struct sonde_infer_tracker *tracker, struct infer_flight *f)
 {
-    x->item_total -= f->item_cap;
+    tracker->item_total -= f->item_cap;
     sonde_infer_request_release(&f->r);
     sonde_hist_value_free(f->itl);
     sonde__free(f);
 }
 
 /* Times have an order that figures rely on. */
-static int flight_makes_sense(const struct sonde_infer_tracker *x, const struct infer_flight *f)
+static int flight_makes_sense(const struct sonde_infer_tracker *tracker,
+                              const struct infer_flight *f)
 {
     const uint64_t arrived = f->r.arrived_ns;
-    return f->r.id && arrived && f->heard_ns >= arrived && x->flight_count < x->o.running_max &&
+    return f->r.id && arrived && f->heard_ns >= arrived &&
+           tracker->flight_count < tracker->o.running_max &&
            (!f->first_token_ns ||
             (f->first_token_ns >= arrived && f->last_token_ns >= f->first_token_ns)) &&
            (!f->work_ns || f->work_ns >= arrived);
@@ -299,8 +304,9 @@ static int flight_makes_sense(const struct sonde_infer_tracker *x, const struct 
 
 static void flight_load(struct io *io, int quiet)
 {
-    struct sonde_infer_tracker *x = io->x;
-    struct infer_flight *f = sonde__calloc(1, sizeof(*f));
+    struct sonde_infer_tracker *tracker = io->tracker;
+    struct infer_flight *f =
+        sonde_pointer_map_reserve(&tracker->flights) ? NULL : sonde__calloc(1, sizeof(*f));
     if (!f) {
         io->s->bad = 1;
         return;
@@ -309,17 +315,17 @@ static void flight_load(struct io *io, int quiet)
                                          .error = "", .invalid = "" };
     infer_state_process_io(io, &f->process);
     flight_fields_io(io, f);
-    if (io->s->bad || io->gone || !flight_makes_sense(x, f)) {
-        flight_discard(x, f);
+    if (io->s->bad || io->gone || !flight_makes_sense(tracker, f)) {
+        flight_discard(tracker, f);
         return;
     }
-    f->r.program = f->process ? infer_name(x, f->process->program) : "";
-    f->group = infer_group_find(x, f->process, f->r.source, f->r.model, f->r.route);
-    f->model = infer_model_find(x, f->process, f->r.source, f->r.model);
-    f->seen_ns = infer_now_ns(x);
-    infer_flight_link(x, f);
+    f->r.program = f->process ? infer_name(tracker, f->process->program) : "";
+    f->group = infer_group_find(tracker, f->process, f->r.source, f->r.model, f->r.route);
+    f->model = infer_model_find(tracker, f->process, f->r.source, f->r.model);
+    f->seen_ns = infer_now_ns(tracker);
+    infer_flight_link(tracker, f);
     if (quiet) {
-        infer_flight_quiet(x, f);
+        infer_flight_quiet(tracker, f);
         return;
     }
     /* What was known of calls of llama.cpp is gone with the agent: its end may not be seen as one. */
@@ -439,14 +445,14 @@ static void event_load(struct io *io)
 {
     struct infer_event e = { .e = { .model = "" } };
     event_io(io, &e);
-    if (!io->s->bad && !io->gone && e.e.type < SONDE_INFER_EVENT_TYPES) infer_wait(io->x, &e);
+    if (!io->s->bad && !io->gone && e.e.type < SONDE_INFER_EVENT_TYPES) infer_wait(io->tracker, &e);
 }
 
 /* Its end is among the events that wait. */
-static int end_waits(const struct sonde_infer_tracker *x, const struct infer_flight *f)
+static int end_waits(const struct sonde_infer_tracker *tracker, const struct infer_flight *f)
 {
-    for (uint32_t i = 0; i < x->waiting.count; i++) {
-        const struct infer_event *in = sonde_timeq_item(&x->waiting, i);
+    for (uint32_t i = 0; i < tracker->waiting.count; i++) {
+        const struct infer_event *in = sonde_timeq_item(&tracker->waiting, i);
         if (in->e.type == SONDE_INFER_END && in->e.id == f->r.id && in->e.pid == f->r.pid &&
             in->e.source == f->r.source) {
             return 1;
@@ -457,13 +463,13 @@ static int end_waits(const struct sonde_infer_tracker *x, const struct infer_fli
 
 /* The front passed them on, or probes saw them: both ended with their agent, and of those that it did
  * not see end nothing will be heard. An agent that is told to end breaks off the front's, and says so. */
-static void lose_unended(struct sonde_infer_tracker *x)
+static void lose_unended(struct sonde_infer_tracker *tracker)
 {
-    for (struct infer_flight *f = x->oldest, *next; f; f = next) {
+    for (struct infer_flight *f = tracker->oldest, *next; f; f = next) {
         next = f->after;
         if ((f->r.source == SONDE_INFER_FRONT || f->r.source == SONDE_INFER_PROBE) &&
-            !end_waits(x, f)) {
-            infer_lose(x, f, "agent_ended");
+            !end_waits(tracker, f)) {
+            infer_lose(tracker, f, "agent_ended");
         }
     }
 }
@@ -473,35 +479,38 @@ static void lose_unended(struct sonde_infer_tracker *x)
 void sonde_infer_save(const struct sonde_infer_tracker *from, struct sonde_state *s)
 {
     /* Saving and loading are the same code; only the queue is put in order by it. */
-    struct sonde_infer_tracker *x = (struct sonde_infer_tracker *)(uintptr_t)from;
-    struct io io = { .x = x, .s = s };
-    uint64_t groups = x->group_count, models = x->model_count, flights = x->flight_count;
-    uint64_t events = x->waiting.count, quiet = 0;
-    for (uint32_t i = 0; i < INFER_QUIET; i++) quiet += x->quiet[i] != NULL;
+    struct sonde_infer_tracker *tracker = (struct sonde_infer_tracker *)(uintptr_t)from;
+    struct io io = { .tracker = tracker, .s = s };
+    INFER_ASSERT_READ(tracker);
+    uint64_t groups = tracker->group_count, models = tracker->model_count,
+             flights = tracker->flight_count;
+    uint64_t events = tracker->waiting.count, quiet = 0;
+    for (uint32_t i = 0; i < INFER_QUIET; i++) quiet += tracker->quiet[i] != NULL;
     totals_io(&io);
     sonde_state_u64(s, &groups);
-    for (size_t i = 0; i < groups; i++) group_io(&io, x->groups[i]);
+    for (size_t i = 0; i < groups; i++) group_io(&io, tracker->groups[i]);
     sonde_state_u64(s, &models);
-    for (size_t i = 0; i < models; i++) model_io(&io, x->models[i]);
+    for (size_t i = 0; i < models; i++) model_io(&io, tracker->models[i]);
     sonde_state_u64(s, &flights);
-    for (const struct infer_flight *f = x->oldest; f; f = f->after) flight_save(&io, f);
+    for (const struct infer_flight *f = tracker->oldest; f; f = f->after) flight_save(&io, f);
     sonde_state_u64(s, &quiet);
     for (uint32_t i = 0; i < INFER_QUIET; i++) {
-        const struct infer_flight *f = x->quiet[(x->quiet_next + i) % INFER_QUIET];
+        const struct infer_flight *f = tracker->quiet[(tracker->quiet_next + i) % INFER_QUIET];
         if (f) flight_save(&io, f);
     }
     sonde_state_u64(s, &events);
-    sonde_timeq_sort(&x->waiting);
+    sonde_timeq_sort(&tracker->waiting);
     for (uint32_t i = 0; i < events; i++) {
-        struct infer_event e = *(const struct infer_event *)sonde_timeq_item(&x->waiting, i);
+        struct infer_event e = *(const struct infer_event *)sonde_timeq_item(&tracker->waiting, i);
         event_io(&io, &e);
     }
 }
 
-void sonde_infer_load(struct sonde_infer_tracker *x, struct sonde_state *s,
+void sonde_infer_load(struct sonde_infer_tracker *tracker, struct sonde_state *s,
                       const struct sonde_model_knowns *k)
 {
-    struct io io = { .x = x, .s = s, .k = k };
+    struct io io = { .tracker = tracker, .s = s, .k = k };
+    INFER_ASSERT_WRITE(tracker);
     uint64_t n = 0;
     totals_io(&io);
     sonde_state_count(s, &n, INFER_GROUPS_MAX);
@@ -514,5 +523,5 @@ void sonde_infer_load(struct sonde_infer_tracker *x, struct sonde_state *s,
     for (uint64_t i = 0; i < n && !s->bad; i++) flight_load(&io, 1);
     sonde_state_count(s, &n, INFER_WAITING_MAX);
     for (uint64_t i = 0; i < n && !s->bad; i++) event_load(&io);
-    lose_unended(x);
+    lose_unended(tracker);
 }

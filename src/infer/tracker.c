@@ -26,7 +26,9 @@ static const char *names_get(struct infer_names *names, const char *text)
     const uint32_t hash = sonde_hash_bytes(text, len);
     uint32_t at = hash;
     const char *known;
-    while ((known = sonde_pointer_map_next(&names->map, hash, &at)) && strcmp(known, text)) continue;
+    while ((known = sonde_pointer_map_next(&names->map, hash, &at)) && strcmp(known, text)) {
+        continue;
+    }
     if (known) return known;
     if (names->map.used >= INFER_NAMES_MAX || sonde_pointer_map_reserve(&names->map)) return NULL;
     char *copy = sonde__alloc(len + 1);
@@ -43,10 +45,10 @@ static void names_release(struct infer_names *names)
     sonde_pointer_map_release(&names->map);
 }
 
-const char *infer_name(struct sonde_infer_tracker *x, const char *text)
+const char *infer_name(struct sonde_infer_tracker *tracker, const char *text)
 {
     if (!text || !*text) return "";
-    const char *name = names_get(&x->names, text);
+    const char *name = names_get(&tracker->names, text);
     return name ? name : "(other)";
 }
 
@@ -56,17 +58,19 @@ static const char *const reasons[] = {
 #undef SONDE__X
 };
 
-void infer_count(struct sonde_infer_tracker *x, enum sonde_infer_reason reason)
+void infer_count(struct sonde_infer_tracker *tracker, enum sonde_infer_reason reason)
 {
-    x->invalid[reason]++;
-    struct sonde_model_series **s = &x->invalid_series[reason];
-    if (!*s) *s = infer_invalid_series(x, reasons[reason]);
-    if (*s) (*s)->counter = x->invalid[reason];
+    assert(reason < SONDE_INFER_REASON_COUNT);
+    tracker->invalid[reason]++;
+    struct sonde_model_series **s = &tracker->invalid_series[reason];
+    if (!*s) *s = infer_invalid_series(tracker, reasons[reason]);
+    if (*s) (*s)->counter = tracker->invalid[reason];
 }
 
-uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *x, enum sonde_infer_reason reason)
+uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *tracker,
+                             enum sonde_infer_reason reason)
 {
-    return x->invalid[reason];
+    return tracker->invalid[reason];
 }
 
 const char *sonde_infer_reason_name(enum sonde_infer_reason reason) { return reasons[reason]; }
@@ -84,7 +88,10 @@ const char *sonde_infer_reason_text(const char *name)
     return "";
 }
 
-const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *x) { return &x->o; }
+const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *tracker)
+{
+    return &tracker->o;
+}
 
 /* The text of an event besides its model's name, which every event may have. */
 static const char **event_text(struct sonde_infer_event *e)
@@ -100,83 +107,84 @@ static const char **event_text(struct sonde_infer_event *e)
 /* ---- Putting events in order ------------------------------------------------------------------ */
 
 /* The earliest is worked out now. */
-static void tracker_release_one(struct sonde_infer_tracker *x)
+static void tracker_release_one(struct sonde_infer_tracker *tracker)
 {
     struct infer_event e;
-    sonde_timeq_take(&x->waiting, &e);
-    infer_on_event(x, &e);
+    sonde_timeq_take(&tracker->waiting, &e);
+    infer_on_event(tracker, &e);
 }
 
 /* The end of a request comes after all else of its instant: an engine that reads the clock once tells
  * the last token and the end with the same ticks, and two conversions may round a nanosecond apart. */
-void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e)
+void infer_wait(struct sonde_infer_tracker *tracker, const struct infer_event *e)
 {
     const uint64_t key_ns = e->e.time_ns + (e->e.type == SONDE_INFER_END ? END_AFTER_NS : 0);
-    while (sonde_timeq_put(&x->waiting, key_ns, e) != 0) {
-        if (x->waiting.count == 0) { /* no memory at all */
-            infer_count(x, SONDE_INFER_BAD_queue_full);
+    while (sonde_timeq_put(&tracker->waiting, key_ns, e) != 0) {
+        if (tracker->waiting.count == 0) { /* no memory at all */
+            infer_count(tracker, SONDE_INFER_BAD_queue_full);
             return;
         }
-        tracker_release_one(x);
+        tracker_release_one(tracker);
     }
 }
 
 /* Models are often called by their file. */
-static const char *model_name(struct sonde_infer_tracker *x, const char *name)
+static const char *model_name(struct sonde_infer_tracker *tracker, const char *name)
 {
     char text[256];
     if (!name || !*name) return "";
     snprintf(text, sizeof(text), "%s", name);
     sonde_strip_gguf(text); /* as the hooks do: one model has one name, whoever saw it */
     if (sonde_strip_on()) sonde_strip_path(text);
-    return infer_name(x, text);
+    return infer_name(tracker, text);
 }
 
-static void tracker_take(struct sonde_infer_tracker *x, struct sonde_model_process *p,
+static void tracker_take(struct sonde_infer_tracker *tracker, struct sonde_model_process *p,
                          const struct sonde_infer_event *e)
 {
     const double time_s = (double)e->time_ns * 1e-9;
-    if (e->time_ns == 0 || e->begin_ns == 0 || time_s > x->now_s + FUTURE_S) {
-        infer_count(x, SONDE_INFER_BAD_bad_time);
+    if (e->time_ns == 0 || e->begin_ns == 0 || time_s > tracker->now_s + FUTURE_S) {
+        infer_count(tracker, SONDE_INFER_BAD_bad_time);
         return;
     }
     struct infer_event kept = { *e, p };
-    kept.e.model = model_name(x, e->model);
+    kept.e.model = model_name(tracker, e->model);
     const char **text = event_text(&kept.e);
-    if (text) *text = infer_name(x, *text);
+    if (text) *text = infer_name(tracker, *text);
     if (e->type == SONDE_INFER_ATTR && e->attr.type == SONDE__ATTR_STR && sonde_strip_on()) {
         sonde_strip_paths(kept.e.attr.value.str);
     }
-    x->m->activity++;
-    infer_wait(x, &kept);
+    tracker->m->activity++;
+    infer_wait(tracker, &kept);
 }
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
 
 /* The caller's texts are gone when the event is read. Few are known, and most events have none: what
  * is posted often allocates nothing. */
-static const char *posted_name(struct sonde_infer_tracker *x, const char *text)
+static const char *posted_name(struct sonde_infer_tracker *tracker, const char *text)
 {
-    sonde_assert_held(&x->post_lock);
+    sonde_assert_held(&tracker->post_lock);
     if (!text || !*text) return "";
-    const char *name = names_get(&x->posted_names, text);
+    const char *name = names_get(&tracker->posted_names, text);
     return name ? name : "(other)";
 }
 
-void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
+void sonde_infer_post(struct sonde_infer_tracker *tracker, const struct sonde_infer_event *e)
 {
-    assert(x && e);
-    sonde_lock(&x->post_lock);
-    if (SONDE_ARRAY_ROOM_MAX(x->posted, x->posted_count, x->posted_cap, INFER_POSTED_MAX) == 0) {
-        struct sonde_infer_event *to = &x->posted[x->posted_count++];
+    assert(tracker && e);
+    sonde_lock(&tracker->post_lock);
+    if (SONDE_ARRAY_ROOM_MAX(tracker->posted, tracker->posted_count, tracker->posted_cap,
+                             INFER_POSTED_MAX) == 0) {
+        struct sonde_infer_event *to = &tracker->posted[tracker->posted_count++];
         *to = *e;
-        to->model = posted_name(x, e->model);
+        to->model = posted_name(tracker, e->model);
         const char **text = event_text(to);
-        if (text) *text = posted_name(x, *text);
+        if (text) *text = posted_name(tracker, *text);
     } else {
-        x->posted_dropped++;
+        tracker->posted_dropped++;
     }
-    sonde_unlock(&x->post_lock);
+    sonde_unlock(&tracker->post_lock);
 }
 
 static struct sonde_model_process *tracker_process_of(const struct sonde_model *m, uint32_t pid)
@@ -189,34 +197,35 @@ static struct sonde_model_process *tracker_process_of(const struct sonde_model *
 
 /* Two arrays take turns, so that those who post find room that was there before; after a burst they
  * are given back. */
-static void take_posted(struct sonde_infer_tracker *x)
+static void take_posted(struct sonde_infer_tracker *tracker)
 {
-    sonde_lock(&x->post_lock);
-    struct sonde_infer_event *posted = x->posted;
-    const size_t count = x->posted_count, cap = x->posted_cap;
-    const uint64_t dropped = x->posted_dropped;
-    x->posted = x->spare;
-    x->posted_cap = x->spare_cap;
-    x->posted_count = 0;
-    x->posted_dropped = 0;
-    sonde_unlock(&x->post_lock);
-    for (uint64_t i = 0; i < dropped; i++) infer_count(x, SONDE_INFER_BAD_queue_full);
+    sonde_lock(&tracker->post_lock);
+    struct sonde_infer_event *posted = tracker->posted;
+    const size_t count = tracker->posted_count, cap = tracker->posted_cap;
+    const uint64_t dropped = tracker->posted_dropped;
+    tracker->posted = tracker->spare;
+    tracker->posted_cap = tracker->spare_cap;
+    tracker->posted_count = 0;
+    tracker->posted_dropped = 0;
+    sonde_unlock(&tracker->post_lock);
+    for (uint64_t i = 0; i < dropped; i++) infer_count(tracker, SONDE_INFER_BAD_queue_full);
     for (size_t i = 0; i < count; i++) {
-        tracker_take(x, tracker_process_of(x->m, posted[i].pid), &posted[i]);
+        tracker_take(tracker, tracker_process_of(tracker->m, posted[i].pid), &posted[i]);
     }
     const int keep = cap <= INFER_POSTED_KEPT;
-    x->spare = keep ? posted : NULL;
-    x->spare_cap = keep ? cap : 0;
+    tracker->spare = keep ? posted : NULL;
+    tracker->spare_cap = keep ? cap : 0;
     if (!keep) sonde__free(posted);
 }
 
 /* ---- What the collector calls ----------------------------------------------------------------- */
 
-void sonde_infer_event(struct sonde_infer_tracker *x, struct sonde_model_process *p,
+void sonde_infer_event(struct sonde_infer_tracker *tracker, struct sonde_model_process *p,
                        const struct sonde_infer_event *e)
 {
-    assert(x && e);
-    tracker_take(x, p, e);
+    assert(tracker && e);
+    INFER_ASSERT_WRITE(tracker);
+    tracker_take(tracker, p, e);
 }
 
 static void tracker_sink_event(void *arg, struct sonde_model_process *p,
@@ -225,63 +234,66 @@ static void tracker_sink_event(void *arg, struct sonde_model_process *p,
     sonde_infer_event(arg, p, e);
 }
 
-struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *x)
+struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *tracker)
 {
-    return (struct sonde_infer_sink){ x ? tracker_sink_event : NULL, x };
+    return (struct sonde_infer_sink){ tracker ? tracker_sink_event : NULL, tracker };
 }
 
-void sonde_infer_drained(struct sonde_infer_tracker *x, uint64_t since_ns)
+void sonde_infer_drained(struct sonde_infer_tracker *tracker, uint64_t since_ns)
 {
-    take_posted(x);
-    if (x->waiting.count) x->m->activity++; /* what waits is saved, too */
-    while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) {
-        tracker_release_one(x);
+    INFER_ASSERT_WRITE(tracker);
+    take_posted(tracker);
+    if (tracker->waiting.count) tracker->m->activity++; /* what waits is saved, too */
+    while (tracker->waiting.count && sonde_timeq_first(&tracker->waiting) + SLACK_NS <= since_ns) {
+        tracker_release_one(tracker);
     }
 }
 
-static void release_all(struct sonde_infer_tracker *x)
+static void release_all(struct sonde_infer_tracker *tracker)
 {
-    while (x->waiting.count) tracker_release_one(x);
+    while (tracker->waiting.count) tracker_release_one(tracker);
 }
 
-void sonde_infer_tick(struct sonde_infer_tracker *x, double now_s)
+void sonde_infer_tick(struct sonde_infer_tracker *tracker, double now_s)
 {
-    const double seconds = now_s - x->now_s;
-    x->now_s = now_s;
-    const double before_s = now_s - x->o.timeout_s;
-    infer_age(x, before_s > 0 ? (uint64_t)(before_s * 1e9) : 0);
-    infer_models_tick(x, seconds);
+    INFER_ASSERT_WRITE(tracker);
+    const double seconds = now_s - tracker->now_s;
+    tracker->now_s = now_s;
+    const double before_s = now_s - tracker->o.timeout_s;
+    infer_age(tracker, before_s > 0 ? (uint64_t)(before_s * 1e9) : 0);
+    infer_models_tick(tracker, seconds);
 }
 
 static void tracker_on_forget(struct sonde_model_process *p, void *arg)
 {
-    struct sonde_infer_tracker *x = arg;
-    release_all(x);
-    infer_drop(x, p);
-    infer_series_forget(x, p);
+    struct sonde_infer_tracker *tracker = arg;
+    release_all(tracker);
+    infer_drop(tracker, p);
+    infer_series_forget(tracker, p);
 }
 
 void sonde_infer_detach(struct sonde_model *m)
 {
-    struct sonde_infer_tracker *x = m->tracker;
-    if (!x) return;
+    struct sonde_infer_tracker *tracker = m->tracker;
+    if (!tracker) return;
     m->tracker = NULL;
-    sonde_model_unlisten(m, &x->listener);
-    infer_drop(x, NULL);
-    infer_done_release(x);
-    for (size_t i = 0; i < x->group_count; i++) sonde__free(x->groups[i]);
-    for (size_t i = 0; i < x->model_count; i++) sonde__free(x->models[i]);
-    sonde__free(x->groups);
-    sonde__free(x->models);
-    sonde__free(x->posted);
-    sonde__free(x->spare);
-    sonde_timeq_release(&x->waiting);
-    sonde__free(x->slots);
-    sonde__free(x->ended);
-    names_release(&x->names);
-    names_release(&x->posted_names);
-    sonde_lock_destroy(&x->post_lock);
-    sonde__free(x);
+    sonde_model_unlisten(m, &tracker->listener);
+    infer_drop(tracker, NULL);
+    infer_done_release(tracker);
+    for (size_t i = 0; i < tracker->group_count; i++) sonde__free(tracker->groups[i]);
+    for (size_t i = 0; i < tracker->model_count; i++) sonde__free(tracker->models[i]);
+    sonde__free(tracker->groups);
+    sonde__free(tracker->models);
+    sonde__free(tracker->posted);
+    sonde__free(tracker->spare);
+    sonde_timeq_release(&tracker->waiting);
+    assert(!tracker->flights.used); /* infer_drop has ended them all */
+    sonde_pointer_map_release(&tracker->flights);
+    sonde__free(tracker->ended);
+    names_release(&tracker->names);
+    names_release(&tracker->posted_names);
+    sonde_lock_destroy(&tracker->post_lock);
+    sonde__free(tracker);
 }
 
 struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m)
@@ -292,72 +304,75 @@ struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m)
 int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options)
 {
     assert(m && options && !m->tracker);
-    struct sonde_infer_tracker *x = sonde__calloc(1, sizeof(*x));
-    if (!x) return SONDE_ENOMEM;
-    x->o = *options;
-    if (x->o.from_s > 0) x->from_ns = (uint64_t)(x->o.from_s * 1e9);
-    if (!x->o.done_max) x->o.done_max = 4096;
-    if (!x->o.running_max) x->o.running_max = 4096;
-    if (!(x->o.timeout_s > 0)) x->o.timeout_s = 600;
-    x->m = m;
-    sonde_timeq_init(&x->waiting, sizeof(struct infer_event), INFER_WAITING_MAX);
-    x->now_s = x->started_s = sonde_clock_s(CLOCK_REALTIME);
-    x->totals.since_s = x->started_s;
-    for (x->slot_count = 64; x->slot_count < x->o.running_max;) x->slot_count *= 2;
-    x->slots = sonde__calloc(x->slot_count, sizeof(*x->slots));
-    if (!x->slots) {
-        sonde__free(x);
-        return SONDE_ENOMEM;
-    }
-    sonde_lock_init(&x->post_lock, SONDE_RANK_INFER_POSTED);
-    x->listener = (struct sonde_model_listener){ .on_forget = tracker_on_forget, .arg = x };
-    sonde_model_listen(m, &x->listener);
-    m->tracker = x;
+    struct sonde_infer_tracker *tracker = sonde__calloc(1, sizeof(*tracker));
+    if (!tracker) return SONDE_ENOMEM;
+    tracker->o = *options;
+    if (tracker->o.from_s > 0) tracker->from_ns = (uint64_t)(tracker->o.from_s * 1e9);
+    if (!tracker->o.done_max) tracker->o.done_max = 4096;
+    if (!tracker->o.running_max) tracker->o.running_max = 4096;
+    if (!(tracker->o.timeout_s > 0)) tracker->o.timeout_s = 600;
+    tracker->m = m;
+    sonde_timeq_init(&tracker->waiting, sizeof(struct infer_event), INFER_WAITING_MAX);
+    tracker->now_s = tracker->started_s = sonde_clock_s(CLOCK_REALTIME);
+    tracker->totals.since_s = tracker->started_s;
+    sonde_lock_init(&tracker->post_lock, SONDE_RANK_INFER_POSTED);
+    tracker->listener =
+        (struct sonde_model_listener){ .on_forget = tracker_on_forget, .arg = tracker };
+    sonde_model_listen(m, &tracker->listener);
+    m->tracker = tracker;
     return 0;
 }
 
 void sonde_infer_flush(struct sonde_model *m)
 {
-    struct sonde_infer_tracker *x = sonde_infer_of(m);
-    if (!x) return;
-    take_posted(x);
-    release_all(x);
+    struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    if (!tracker) return;
+    INFER_ASSERT_WRITE(tracker);
+    take_posted(tracker);
+    release_all(tracker);
     for (size_t i = 0; i < m->process_count; i++) {
-        if (m->processes[i]->state != SONDE_PROCESS_RUNNING) infer_drop(x, m->processes[i]);
+        if (m->processes[i]->state != SONDE_PROCESS_RUNNING) infer_drop(tracker, m->processes[i]);
     }
 }
 
 /* ---- Totals ----------------------------------------------------------------------------------- */
 
-void sonde_infer_totals(const struct sonde_infer_tracker *x, double now_s, struct sonde_infer_totals *out)
+void sonde_infer_totals(const struct sonde_infer_tracker *tracker, double now_s,
+                        struct sonde_infer_totals *out)
 {
-    *out = x->totals;
+    INFER_ASSERT_READ(tracker);
+    *out = tracker->totals;
     const double wall_s = now_s - out->since_s;
     uint64_t requests = 0;
     for (size_t i = 0; i < SONDE_INFER_OUTCOMES; i++) requests += out->requests[i];
     out->uptime_s = wall_s > 0 ? wall_s : 0;
     out->tokens_per_s = wall_s > 0 ? (double)out->tokens_out / wall_s : 0;
     out->requests_per_s = wall_s > 0 ? (double)requests / wall_s : 0;
-    out->hit_ratio = x->cache_asked ? (double)out->tokens_reused / (double)x->cache_asked : NAN;
+    out->hit_ratio =
+        tracker->cache_asked ? (double)out->tokens_reused / (double)tracker->cache_asked : NAN;
 }
 
-void sonde_infer_reset(struct sonde_infer_tracker *x, double now_s)
+void sonde_infer_reset(struct sonde_infer_tracker *tracker, double now_s)
 {
-    const uint64_t memory = x->totals.memory_bytes;
-    x->totals = (struct sonde_infer_totals){ .since_s = now_s, .memory_bytes = memory,
+    INFER_ASSERT_WRITE(tracker);
+    const uint64_t memory = tracker->totals.memory_bytes;
+    tracker->totals = (struct sonde_infer_totals){ .since_s = now_s, .memory_bytes = memory,
                                              .memory_peak = memory };
-    x->cache_asked = 0;
-    x->reset_tick = x->m->tick;
-    x->reset_done = x->done_next;
-    infer_groups_reset(x);
-    x->m->activity++;
+    tracker->cache_asked = 0;
+    tracker->reset_tick = tracker->m->tick;
+    tracker->reset_done = tracker->done_next;
+    infer_groups_reset(tracker);
+    tracker->m->activity++;
 }
 
-uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *x) { return x->reset_tick; }
-
-size_t sonde_infer_reset_done(const struct sonde_infer_tracker *x)
+uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *tracker)
 {
-    const size_t kept = sonde_infer_done_count(x);
-    const uint64_t since = x->done_next - x->reset_done;
+    return tracker->reset_tick;
+}
+
+size_t sonde_infer_reset_done(const struct sonde_infer_tracker *tracker)
+{
+    const size_t kept = sonde_infer_done_count(tracker);
+    const uint64_t since = tracker->done_next - tracker->reset_done;
     return since < kept ? (size_t)since : kept;
 }

@@ -27,7 +27,7 @@ struct sonde_infer_options {
     size_t done_max;          /* finished requests kept; 0 = 4096 */
     size_t running_max;       /* requests in flight; 0 = 4096. Over it the one that was not heard of
                                  for longest is given up */
-    double from_s;            /* unix time: what happened before is not counted, and requests that ended
+    double from_s; /* unix time: what happened before is not counted, and requests that ended
                                  before are passed over; 0 = all that is heard of counts */
     double timeout_s;         /* not heard of for so long: given up; 0 = 600 */
     /* Each request that ended, with its timeline; write lock held, r is borrowed. NULL = nobody. */
@@ -49,21 +49,21 @@ struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m);
  * taken down and worked out when the model is drained next. pid 0, or of a process the model does
  * not know: its series have no process. Parts go before their batch. Too many at once are dropped
  * and counted. */
-void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e);
+void sonde_infer_post(struct sonde_infer_tracker *tracker, const struct sonde_infer_event *e);
 
 /* What the collector calls, with the write lock held. An event of p, or of no process that the model
  * knows (NULL); e and its texts are borrowed. */
-void sonde_infer_event(struct sonde_infer_tracker *x, struct sonde_model_process *p,
+void sonde_infer_event(struct sonde_infer_tracker *tracker, struct sonde_model_process *p,
                        const struct sonde_infer_event *e);
-/* The same as a place where readers of segments put events; x may be NULL. */
-struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *x);
+/* The same as a place where readers of segments put events; tracker may be NULL. */
+struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *tracker);
 /* All rings have been read since unix time since_ns: what happened before is known. */
-void sonde_infer_drained(struct sonde_infer_tracker *x, uint64_t since_ns);
-void sonde_infer_tick(struct sonde_infer_tracker *x, double now_s); /* before the model's */
+void sonde_infer_drained(struct sonde_infer_tracker *tracker, uint64_t since_ns);
+void sonde_infer_tick(struct sonde_infer_tracker *tracker, double now_s); /* before the model's */
 /* What the next agent has to know besides series (base/state.h): read lock held, and back, before
  * the first event, with the write lock held. */
-void sonde_infer_save(const struct sonde_infer_tracker *x, struct sonde_state *s);
-void sonde_infer_load(struct sonde_infer_tracker *x, struct sonde_state *s,
+void sonde_infer_save(const struct sonde_infer_tracker *tracker, struct sonde_state *s);
+void sonde_infer_load(struct sonde_infer_tracker *tracker, struct sonde_state *s,
                       const struct sonde_model_knowns *k);
 
 /* Work out everything that is known, without waiting for what may come (write lock held): nothing
@@ -73,18 +73,19 @@ void sonde_infer_flush(struct sonde_model *m);
 /* ---- Looking (read lock held) --------------------------------------------------------------- */
 
 /* Finished requests, age 0 = newest; NULL from sonde_infer_done_count on. */
-size_t sonde_infer_done_count(const struct sonde_infer_tracker *x);
-const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer_tracker *x, size_t age);
+size_t sonde_infer_done_count(const struct sonde_infer_tracker *tracker);
+const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer_tracker *tracker,
+                                                   size_t age);
 
 /* Requests in flight, with figures so far, oldest first: up to max into out, whose items and attrs
  * are borrowed. Returns how many there are. */
-size_t sonde_infer_running(const struct sonde_infer_tracker *x, double now_s,
+size_t sonde_infer_running(const struct sonde_infer_tracker *tracker, double now_s,
                            struct sonde_infer_request *out, size_t max);
 
 /* One more finished request, of a recording that is looked at: with its timeline, and in the totals,
  * but in no series. r is copied. Write lock held, or before other threads know the model. 0 or
  * SONDE_ENOMEM. */
-int sonde_infer_adopt(struct sonde_infer_tracker *x, const struct sonde_infer_request *r);
+int sonde_infer_adopt(struct sonde_infer_tracker *tracker, const struct sonde_infer_request *r);
 
 /* Series of one model and route in one process. */
 #define SONDE_INFER_GROUP_SLOTS(X)                                                             \
@@ -109,8 +110,9 @@ struct sonde_infer_group_view {
     const struct sonde_model_series *series[SONDE_INFER_GROUP_SLOT_COUNT]; /* NULL = nothing yet */
     uint64_t counted[SONDE_INFER_GROUP_SLOT_COUNT]; /* of counters: since the last reset */
 };
-size_t sonde_infer_group_count(const struct sonde_infer_tracker *x);
-void sonde_infer_group(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_group_view *out);
+size_t sonde_infer_group_count(const struct sonde_infer_tracker *tracker);
+void sonde_infer_group(const struct sonde_infer_tracker *tracker, size_t i,
+                       struct sonde_infer_group_view *out);
 
 /* One model in one process. */
 struct sonde_infer_model_view {
@@ -120,8 +122,9 @@ struct sonde_infer_model_view {
     double prefill_per_s, decode_per_s, output_per_s; /* tokens, in the last tick */
     double hit_ratio;                /* of all prompts so far; NaN before the first */
 };
-size_t sonde_infer_model_count(const struct sonde_infer_tracker *x);
-void sonde_infer_model_at(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_model_view *out);
+size_t sonde_infer_model_count(const struct sonde_infer_tracker *tracker);
+void sonde_infer_model_at(const struct sonde_infer_tracker *tracker, size_t i,
+                          struct sonde_infer_model_view *out);
 
 /* Since the start, or since the last reset. */
 struct sonde_infer_totals {
@@ -134,13 +137,14 @@ struct sonde_infer_totals {
     uint64_t memory_bytes, memory_peak; /* of all models */
     uint64_t slo_met, slo_missed;
 };
-void sonde_infer_totals(const struct sonde_infer_tracker *x, double now_s, struct sonde_infer_totals *out);
+void sonde_infer_totals(const struct sonde_infer_tracker *tracker, double now_s,
+                        struct sonde_infer_totals *out);
 /* Totals, counts of groups and their windows begin anew; series themselves do not, since a counter
  * never goes back. Write lock held. */
-void sonde_infer_reset(struct sonde_infer_tracker *x, double now_s);
+void sonde_infer_reset(struct sonde_infer_tracker *tracker, double now_s);
 /* The first tick of the model, and how many of the newest finished requests, are after the reset. */
-uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *x);
-size_t sonde_infer_reset_done(const struct sonde_infer_tracker *x);
+uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *tracker);
+size_t sonde_infer_reset_done(const struct sonde_infer_tracker *tracker);
 
 /* Why an event was not used, or not as it was. */
 #define SONDE_INFER_REASONS(X)                                                                 \
@@ -164,15 +168,16 @@ enum sonde_infer_reason {
 #undef SONDE__X
     SONDE_INFER_REASON_COUNT
 };
-uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *x, enum sonde_infer_reason reason);
+uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *tracker,
+                             enum sonde_infer_reason reason);
 const char *sonde_infer_reason_name(enum sonde_infer_reason reason);  /* "unknown_request" … */
 const char *sonde_infer_reason_text(const char *name); /* what it means; "" for an unknown name */
 
 /* The options it was attached with; defaults are filled in. */
-const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *x);
+const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *tracker);
 
 /* Give the requests of p's run (profile/infer.h) the timelines that are still kept here, and p the
  * facts of models, the objectives, and which events were not used. 0 or SONDE_ENOMEM. */
-int sonde_infer_complete_run(const struct sonde_infer_tracker *x, struct sonde_profile *p);
+int sonde_infer_complete_run(const struct sonde_infer_tracker *tracker, struct sonde_profile *p);
 
 #endif

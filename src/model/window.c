@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
+
 const char *sonde_trend_name(enum sonde_trend t)
 {
     switch (t) {
@@ -60,12 +62,6 @@ static void window_trend(const struct points *p, struct sonde_window *out)
 
 /* ---- Counters and gauges ------------------------------------------------------------------ */
 
-static int window_ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Linear between the closest ranks. */
 static double sorted_quantile(const double *v, size_t count, double q)
 {
@@ -79,7 +75,7 @@ static void window_describe(const struct points *p, struct sonde_window *out)
 {
     double sorted[SONDE_HISTORY], n = (double)p->count, squares = 0;
     memcpy(sorted, p->y, p->count * sizeof(sorted[0]));
-    qsort(sorted, p->count, sizeof(sorted[0]), window_ascending);
+    qsort(sorted, p->count, sizeof(sorted[0]), sonde_cmp_double);
     out->count = n;
     out->total = 0;
     for (size_t i = 0; i < p->count; i++) out->total += p->y[i];

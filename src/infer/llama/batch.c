@@ -24,7 +24,7 @@ static const struct llama_seq *llama_batch_seq_of(const struct llama_context *k,
     return NULL;
 }
 
-void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
+void llama_batch_tell(struct sonde_llama *llama, struct llama_context *k)
 {
     struct llama_batch *b = &k->batch;
     struct sonde_model_part parts[SONDE_LLAMA_PARTS_MAX + 1];
@@ -33,7 +33,7 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
     b->waits = 0;
     uint64_t in = b->prompt_tokens, out = b->output_tokens; /* of nobody yet */
     struct sonde_infer_event e =
-        llama_event(x, SONDE_INFER_PART, b->tid, b->begin_ns, b->end_ns);
+        llama_event(llama, SONDE_INFER_PART, b->tid, b->begin_ns, b->end_ns);
     e.part.requests = b->requests;
     e.part.all = b->prompt_tokens + b->output_tokens;
     for (uint32_t i = 0; i < b->part_count; i++) {
@@ -45,7 +45,7 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
                                                          (uint32_t)e.part.output };
         in -= e.part.prompt;
         out -= e.part.output;
-        llama_tell(x, &e);
+        llama_tell(llama, &e);
     }
     if (in | out) {
         parts[part_count++] = (struct sonde_model_part){ 0, (uint32_t)in, (uint32_t)out };
@@ -53,13 +53,13 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
     const uint64_t only = b->requests == 1 ? e.id : 0;
     const uint32_t kind =
         b->prompt_tokens > b->output_tokens ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
-    e = llama_event(x, SONDE_INFER_BATCH, b->tid, b->begin_ns, b->end_ns);
-    e.model = llama_model_name(x, k->model);
+    e = llama_event(llama, SONDE_INFER_BATCH, b->tid, b->begin_ns, b->end_ns);
+    e.model = llama_model_name(llama, k->model);
     e.batch.prompt = b->prompt_tokens;
     e.batch.output = b->output_tokens;
     e.batch.requests = b->requests;
-    llama_tell(x, &e);
-    llama_span_parts(x, kind, b->tid, b->begin_ns, b->end_ns,
+    llama_tell(llama, &e);
+    llama_span_parts(llama, kind, b->tid, b->begin_ns, b->end_ns,
                      only ? llama_batch_seq_of(k, only) : NULL, parts, part_count);
 }
 
@@ -97,28 +97,28 @@ static int part_ok(const struct sonde_llama_part *p)
            p->row <= LLAMA_TOKENS_MAX && p->pos >= -1;
 }
 
-static void llama_batch_failed(struct sonde_llama *x, struct llama_context *k,
+static void llama_batch_failed(struct sonde_llama *llama, struct llama_context *k,
                                const struct sonde_llama_call *c)
 {
     for (uint32_t i = 0; i < c->part_count; i++) {
         struct llama_seq *s = llama_seq_get(k, c->parts[i].seq);
-        if (s) llama_request_end(x, k, s, SONDE_ERROR, "decode_failed");
+        if (s) llama_request_end(llama, k, s, SONDE_ERROR, "decode_failed");
     }
     k->row_count = 0;
 }
 
-static void llama_batch_forward(struct sonde_llama *x, struct llama_context *k,
+static void llama_batch_forward(struct sonde_llama *llama, struct llama_context *k,
                                 const struct sonde_llama_call *c)
 {
     struct llama_batch *b = &k->batch;
     struct llama_batch_part part;
     const uint64_t all = c->arg[0] <= LLAMA_TOKENS_MAX ? c->arg[0] : 0;
-    llama_batch_tell(x, k);
-    if (c->begin_ns > x->computed_ns && c->begin_ns - x->computed_ns > IDLE_NS) {
-        llama_texts_expire(x, x->computed_ns);
+    llama_batch_tell(llama, k);
+    if (c->begin_ns > llama->computed_ns && c->begin_ns - llama->computed_ns > IDLE_NS) {
+        llama_texts_expire(llama, llama->computed_ns);
     }
-    if (c->end_ns > x->computed_ns) x->computed_ns = c->end_ns;
-    llama_seqs_absent(x, k);
+    if (c->end_ns > llama->computed_ns) llama->computed_ns = c->end_ns;
+    llama_seqs_absent(llama, k);
     rows_set(k, c);
     b->tid = c->tid;
     b->part_count = b->requests = 0;
@@ -129,11 +129,11 @@ static void llama_batch_forward(struct sonde_llama *x, struct llama_context *k,
         const struct sonde_llama_part *p = &c->parts[i];
         struct llama_seq *s = llama_seq_get(k, p->seq);
         if (!s || !part_ok(p)) {
-            x->figures.dropped++;
+            llama->figures.dropped++;
             continue;
         }
         k->served = 1;
-        llama_seq_part(x, k, s, c, p, &part);
+        llama_seq_part(llama, k, s, c, p, &part);
         if (p->flags & SONDE_LLAMA_SHARED) part.prompt = part.output = 0;
         batch_add(b, &part);
     }
@@ -143,12 +143,12 @@ static void llama_batch_forward(struct sonde_llama *x, struct llama_context *k,
         b->requests += c->parts_dropped;
     }
     b->waits = b->prompt_tokens + b->output_tokens > 0;
-    if (c->result < 0) llama_batch_failed(x, k, c);
+    if (c->result < 0) llama_batch_failed(llama, k, c);
 }
 
 /* ---- Warm-up --------------------------------------------------------------------------------- */
 
-static int may_be_warmup(struct sonde_llama *x, const struct llama_context *k,
+static int may_be_warmup(struct sonde_llama *llama, const struct llama_context *k,
                          const struct sonde_llama_call *c)
 {
     struct llama_text t;
@@ -156,58 +156,58 @@ static int may_be_warmup(struct sonde_llama *x, const struct llama_context *k,
         c->parts[0].tokens > LLAMA_WARMUP_TOKENS) {
         return 0;
     }
-    return !llama_text_find(x, c->parts[0].tokens, c->parts[0].tail, 1, c->begin_ns, 0, &t);
+    return !llama_text_find(llama, c->parts[0].tokens, c->parts[0].tail, 1, c->begin_ns, 0, &t);
 }
 
-void llama_held_work(struct sonde_llama *x, struct llama_context *k)
+void llama_held_work(struct sonde_llama *llama, struct llama_context *k)
 {
     const uint32_t count = k->held_count;
     k->held_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        llama_batch_forward(x, k, &k->held[i].c);
+        llama_batch_forward(llama, k, &k->held[i].c);
         llama_kept_release(&k->held[i]);
     }
 }
 
-void llama_held_drop(struct sonde_llama *x, struct llama_context *k)
+void llama_held_drop(struct sonde_llama *llama, struct llama_context *k)
 {
-    x->figures.warmups += k->held_count;
+    llama->figures.warmups += k->held_count;
     for (uint32_t i = 0; i < k->held_count; i++) llama_kept_release(&k->held[i]);
     k->held_count = 0;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-void llama_forward_call(struct sonde_llama *x, const struct sonde_llama_call *c)
+void llama_forward_call(struct sonde_llama *llama, const struct sonde_llama_call *c)
 {
-    struct llama_context *k = llama_context_get(x, c->object);
+    struct llama_context *k = llama_context_get(llama, c->object);
     if (!k) {
-        x->figures.dropped++;
+        llama->figures.dropped++;
         return;
     }
     llama_check_computed(k, c);
-    llama_buffers_claim(x, c, k->model, k->serial);
+    llama_buffers_claim(llama, c, k->model, k->serial);
     if (c->result > 0) { /* there was no room for it: it is tried again with less */
         k->row_count = 0;
         return;
     }
     if (k->warming) {
-        x->figures.warmups++;
+        llama->figures.warmups++;
         k->row_count = 0;
         return;
     }
-    if (may_be_warmup(x, k, c)) {
+    if (may_be_warmup(llama, k, c)) {
         if (k->held_count < 2 && llama_keep(&k->held[k->held_count], c) == 0) {
             k->held_count++;
             return;
         }
     }
-    if (k->held_count) llama_held_work(x, k);
-    llama_batch_forward(x, k, c);
+    if (k->held_count) llama_held_work(llama, k);
+    llama_batch_forward(llama, k, c);
 }
 
 /* Somebody waits for results of k: how long the last batch took is known. */
-void llama_batch_waited(struct sonde_llama *x, struct llama_context *k,
+void llama_batch_waited(struct sonde_llama *llama, struct llama_context *k,
                         const struct sonde_llama_call *c)
 {
     struct llama_batch *b = &k->batch;
@@ -217,5 +217,5 @@ void llama_batch_waited(struct sonde_llama *x, struct llama_context *k,
         (c->end_ns - c->begin_ns) > (b->end_ns - b->begin_ns) / WAIT_SHARE) {
         b->end_ns = c->end_ns;
     }
-    llama_batch_tell(x, k);
+    llama_batch_tell(llama, k);
 }

@@ -19,26 +19,26 @@ uint64_t llama_mix(uint64_t v)
     return (v ^ (v >> 31)) | 1;
 }
 
-struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type, uint32_t tid,
+struct sonde_infer_event llama_event(const struct sonde_llama *llama, uint16_t type, uint32_t tid,
                                      uint64_t begin_ns, uint64_t end_ns)
 {
-    return (struct sonde_infer_event){ .type = type, .source = x->source, .pid = x->pid,
+    return (struct sonde_infer_event){ .type = type, .source = llama->source, .pid = llama->pid,
                                        .tid = tid, .begin_ns = begin_ns, .time_ns = end_ns,
                                        .model = "" };
 }
 
-void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e)
+void llama_tell(struct sonde_llama *llama, const struct sonde_infer_event *e)
 {
-    if (!x->quietly) x->ops->event(x->arg, e);
+    if (!llama->quietly) llama->ops->event(llama->arg, e);
 }
 
-void llama_span_parts(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+void llama_span_parts(struct sonde_llama *llama, uint32_t kind, uint32_t tid, uint64_t begin_ns,
                       uint64_t end_ns, const struct llama_seq *of, struct sonde_model_part *parts,
                       uint32_t part_count)
 {
-    if (!x->ops->span || x->quietly) return;
+    if (!llama->ops->span || llama->quietly) return;
     struct sonde_model_span span = {
-        .name = sonde_phase_name(kind), .pid = x->pid, .tid = tid, .start_ns = begin_ns,
+        .name = sonde_phase_name(kind), .pid = llama->pid, .tid = tid, .start_ns = begin_ns,
         .duration_ns = end_ns - begin_ns, .id = sonde__phase_id(begin_ns, end_ns, tid, kind),
         .parts = parts, .part_count = part_count,
     };
@@ -48,26 +48,26 @@ void llama_span_parts(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64
         span.parent = of->id;
     } else {
         span.trace_hi = llama_mix(span.id);
-        span.trace_lo = llama_mix(span.trace_hi ^ x->pid);
+        span.trace_lo = llama_mix(span.trace_hi ^ llama->pid);
     }
-    x->ops->span(x->arg, &span);
+    llama->ops->span(llama->arg, &span);
 }
 
-void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+void llama_span(struct sonde_llama *llama, uint32_t kind, uint32_t tid, uint64_t begin_ns,
                 uint64_t end_ns, const struct llama_seq *of)
 {
-    llama_span_parts(x, kind, tid, begin_ns, end_ns, of, NULL, 0);
+    llama_span_parts(llama, kind, tid, begin_ns, end_ns, of, NULL, 0);
 }
 
 /* ---- Passes under way ------------------------------------------------------------------------ */
 
-void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns,
+void sonde_llama_pass(struct sonde_llama *llama, uint32_t tid, uint64_t object, uint64_t begin_ns,
                       const struct sonde_llama_part *parts, uint32_t part_count)
 {
-    struct llama_pass *to = &x->pass[0];
+    struct llama_pass *to = &llama->pass[0];
     if (!tid || !object || !begin_ns) return;
     for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
-        struct llama_pass *p = &x->pass[i];
+        struct llama_pass *p = &llama->pass[i];
         if (p->tid == tid) {
             to = p;
             break;
@@ -84,20 +84,20 @@ void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint
     }
 }
 
-static void pass_over(struct sonde_llama *x, const struct sonde_llama_call *c)
+static void pass_over(struct sonde_llama *llama, const struct sonde_llama_call *c)
 {
     for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
-        struct llama_pass *p = &x->pass[i];
+        struct llama_pass *p = &llama->pass[i];
         if (p->tid == c->tid && p->begin_ns <= c->begin_ns) *p = (struct llama_pass){ 0 };
     }
 }
 
-int llama_pass_has(const struct sonde_llama *x, const struct llama_context *k, uint32_t seq,
+int llama_pass_has(const struct sonde_llama *llama, const struct llama_context *k, uint32_t seq,
                    uint64_t now_ns)
 {
     int has = 0;
     for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
-        const struct llama_pass *p = &x->pass[i];
+        const struct llama_pass *p = &llama->pass[i];
         if (!p->tid || p->object != k->object ||
             (now_ns > p->begin_ns && now_ns - p->begin_ns > LLAMA_PASS_MAX_NS)) {
             continue;
@@ -126,35 +126,35 @@ static int samples_on(const struct llama_thread *t, const struct sonde_llama_cal
 
 /* ---- Calls that were lost -------------------------------------------------------------------- */
 
-void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns)
+void sonde_llama_lost(struct sonde_llama *llama, uint64_t until_ns)
 {
-    if (until_ns <= x->known_ns) return;
-    x->known_ns = until_ns;
-    x->lost = 1;
+    if (until_ns <= llama->known_ns) return;
+    llama->known_ns = until_ns;
+    llama->lost = 1;
 }
 
-static void llama_give_up(struct sonde_llama *x)
+static void llama_give_up(struct sonde_llama *llama)
 {
     int any = 0;
-    x->lost = 0;
+    llama->lost = 0;
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
-        struct llama_context *k = &x->context[i];
+        struct llama_context *k = &llama->context[i];
         if (!k->object) continue;
         any |= k->active != 0;
-        llama_batch_tell(x, k);
-        llama_held_drop(x, k);
-        llama_seqs_lose(x, k);
+        llama_batch_tell(llama, k);
+        llama_held_drop(llama, k);
+        llama_seqs_lose(llama, k);
         k->created_seen = k->warming = 0;
         k->row_count = 0;
         k->compute_ns = k->queued = 0;
         k->check = (struct sonde_llama_check){ 0 };
     }
     for (uint32_t i = 0; i < LLAMA_THREADS_MAX; i++) {
-        x->thread[i].pending_context = x->thread[i].last_id = 0;
-        x->thread[i].apply_count = 0;
+        llama->thread[i].pending_context = llama->thread[i].last_id = 0;
+        llama->thread[i].apply_count = 0;
     }
-    llama_texts_forget(x);
-    x->figures.gaps += (uint64_t)any;
+    llama_texts_forget(llama);
+    llama->figures.gaps += (uint64_t)any;
 }
 
 /* What models and contexts there are is not made wrong by calls that are missing. */
@@ -175,49 +175,49 @@ static int of_object(uint32_t fn)
 
 /* ---- Calls that another has told of ---------------------------------------------------------- */
 
-static void llama_age(struct sonde_llama *x, uint64_t since_ns);
+static void llama_age(struct sonde_llama *llama, uint64_t since_ns);
 
-void sonde_llama_replay(struct sonde_llama *x, uint64_t end_stamp, uint64_t until_ns)
+void sonde_llama_replay(struct sonde_llama *llama, uint64_t end_stamp, uint64_t until_ns)
 {
-    x->replay_stamp = end_stamp;
-    x->replay_ns = until_ns;
+    llama->replay_stamp = end_stamp;
+    llama->replay_ns = until_ns;
 }
 
-uint64_t sonde_llama_told(const struct sonde_llama *x) { return x->told_stamp; }
+uint64_t sonde_llama_told(const struct sonde_llama *llama) { return llama->told_stamp; }
 
-static void replay_over(struct sonde_llama *x)
+static void replay_over(struct sonde_llama *llama)
 {
-    x->quietly = 1;
-    llama_age(x, x->replay_ns);
-    x->quietly = 0;
-    x->replay_stamp = 0;
+    llama->quietly = 1;
+    llama_age(llama, llama->replay_ns);
+    llama->quietly = 0;
+    llama->replay_stamp = 0;
 }
 
 /* ---- Each call ------------------------------------------------------------------------------- */
 
-static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
+static void work_out(struct sonde_llama *llama, const struct sonde_llama_call *c)
 {
-    if (x->lost) llama_give_up(x);
-    if (x->replay_stamp && c->end_stamp > x->replay_stamp) replay_over(x);
-    x->quietly = x->replay_stamp != 0;
-    if (c->end_stamp > x->told_stamp) x->told_stamp = c->end_stamp;
-    if (c->end_ns <= x->known_ns && !of_object(c->fn)) {
-        x->figures.unused++;
+    if (llama->lost) llama_give_up(llama);
+    if (llama->replay_stamp && c->end_stamp > llama->replay_stamp) replay_over(llama);
+    llama->quietly = llama->replay_stamp != 0;
+    if (c->end_stamp > llama->told_stamp) llama->told_stamp = c->end_stamp;
+    if (c->end_ns <= llama->known_ns && !of_object(c->fn)) {
+        llama->figures.unused++;
         return;
     }
-    if (c->end_ns < x->now_ns) x->figures.late++;
-    else x->now_ns = c->end_ns;
-    x->figures.seen[c->fn] += !x->quietly;
-    pass_over(x, c);
-    struct llama_thread *t = llama_thread_get(x, c->tid);
-    if (t->pending_context && !samples_on(t, c)) llama_pending_out(x, t, c);
+    if (c->end_ns < llama->now_ns) llama->figures.late++;
+    else llama->now_ns = c->end_ns;
+    llama->figures.seen[c->fn] += !llama->quietly;
+    pass_over(llama, c);
+    struct llama_thread *t = llama_thread_get(llama, c->tid);
+    if (t->pending_context && !samples_on(t, c)) llama_pending_out(llama, t, c);
     switch (c->fn) {
     case SONDE__LLAMA_TOKENIZE:
-        llama_text_add(x, c);
+        llama_text_add(llama, c);
         break;
     case SONDE__LLAMA_DECODE:
     case SONDE__LLAMA_ENCODE:
-        llama_forward_call(x, c);
+        llama_forward_call(llama, c);
         break;
     case SONDE__LLAMA_SYNCHRONIZE:
     case SONDE__LLAMA_LOGITS:
@@ -229,27 +229,27 @@ static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
     case SONDE__LLAMA_IS_EOG:
     case SONDE__LLAMA_PIECE:
     case SONDE__LLAMA_DETOKENIZE:
-        llama_token_call(x, c);
+        llama_token_call(llama, c);
         break;
     case SONDE__LLAMA_SEQ_RM:
     case SONDE__LLAMA_CLEAR:
-        llama_seq_call(x, c);
+        llama_seq_call(llama, c);
         break;
     default:
-        llama_object_call(x, c);
+        llama_object_call(llama, c);
         break;
     }
 }
 
 /* ---- The order of calls ---------------------------------------------------------------------- */
 
-static void llama_release_one(struct sonde_llama *x)
+static void llama_release_one(struct sonde_llama *llama)
 {
     struct llama_kept kept;
-    sonde_timeq_take(&x->waiting, &kept);
-    x->parts_waiting -= kept.c.part_count;
-    work_out(x, &kept.c);
-    x->quietly = 0;
+    sonde_timeq_take(&llama->waiting, &kept);
+    llama->parts_waiting -= kept.c.part_count;
+    work_out(llama, &kept.c);
+    llama->quietly = 0;
     llama_kept_release(&kept);
 }
 
@@ -301,59 +301,61 @@ static int64_t result_of(const struct sonde_llama_call *c)
     }
 }
 
-void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
+void sonde_llama_track(struct sonde_llama *llama, const struct sonde_llama_call *c)
 {
     struct llama_kept kept;
-    x->figures.calls++;
+    llama->figures.calls++;
     if (!makes_sense(c)) {
-        x->figures.dropped++;
+        llama->figures.dropped++;
         return;
     }
-    while (x->waiting.count && x->parts_waiting + c->part_count > LLAMA_PARTS_WAIT_MAX) {
-        llama_release_one(x);
+    while (llama->waiting.count && llama->parts_waiting + c->part_count > LLAMA_PARTS_WAIT_MAX) {
+        llama_release_one(llama);
     }
     if (llama_keep(&kept, c) != 0) {
-        x->figures.dropped++;
+        llama->figures.dropped++;
         return;
     }
     kept.c.result = result_of(c);
-    while (sonde_timeq_put(&x->waiting, c->end_ns, &kept) != 0) {
-        if (!x->waiting.count) { /* no memory at all */
+    while (sonde_timeq_put(&llama->waiting, c->end_ns, &kept) != 0) {
+        if (!llama->waiting.count) { /* no memory at all */
             llama_kept_release(&kept);
-            x->figures.dropped++;
+            llama->figures.dropped++;
             return;
         }
-        llama_release_one(x);
+        llama_release_one(llama);
     }
-    x->parts_waiting += c->part_count;
+    llama->parts_waiting += c->part_count;
 }
 
 /* What nothing was heard of for a while is out, told or over. */
-static void llama_age(struct sonde_llama *x, uint64_t since_ns)
+static void llama_age(struct sonde_llama *llama, uint64_t since_ns)
 {
-    llama_pending_age(x, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
+    llama_pending_age(llama, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
-        struct llama_context *k = &x->context[i];
+        struct llama_context *k = &llama->context[i];
         if (!k->object) continue;
-        if (k->batch.waits && k->batch.end_ns + PENDING_NS < since_ns) llama_batch_tell(x, k);
-        if (k->active) llama_seqs_age(x, k, since_ns);
+        if (k->batch.waits && k->batch.end_ns + PENDING_NS < since_ns) llama_batch_tell(llama, k);
+        if (k->active) llama_seqs_age(llama, k, since_ns);
     }
 }
 
-void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
+void sonde_llama_drained(struct sonde_llama *llama, uint64_t since_ns)
 {
-    if (x->lost) llama_give_up(x);
-    while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) llama_release_one(x);
-    if (x->replay_stamp && since_ns > x->replay_ns) replay_over(x);
-    llama_age(x, since_ns);
+    if (llama->lost) llama_give_up(llama);
+    while (llama->waiting.count && sonde_timeq_first(&llama->waiting) < since_ns) {
+        llama_release_one(llama);
+    }
+    if (llama->replay_stamp && since_ns > llama->replay_ns) replay_over(llama);
+    llama_age(llama, since_ns);
 }
 
-void sonde_llama_end(struct sonde_llama *x)
+void sonde_llama_end(struct sonde_llama *llama)
 {
-    memset(x->pass, 0, sizeof(x->pass));
-    sonde_llama_drained(x, UINT64_MAX);
+    memset(llama->pass, 0, sizeof(llama->pass));
+    sonde_llama_drained(llama, UINT64_MAX);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
-        if (x->context[i].object) llama_context_release(x, &x->context[i]);
+        if (llama->context[i].object) llama_context_release(llama, &llama->context[i]);
     }
 }
 
@@ -362,39 +364,39 @@ void sonde_llama_end(struct sonde_llama *x)
 struct sonde_llama *sonde_llama_create(uint32_t pid, uint16_t source,
                                        const struct sonde_llama_ops *ops, void *arg)
 {
-    struct sonde_llama *x = sonde__calloc(1, sizeof(*x));
-    if (!x) return NULL;
-    x->pid = pid;
-    x->source = source;
-    x->ops = ops;
-    x->arg = arg;
-    sonde_timeq_init(&x->waiting, sizeof(struct llama_kept), LLAMA_WAITING_MAX);
-    return x;
+    struct sonde_llama *llama = sonde__calloc(1, sizeof(*llama));
+    if (!llama) return NULL;
+    llama->pid = pid;
+    llama->source = source;
+    llama->ops = ops;
+    llama->arg = arg;
+    sonde_timeq_init(&llama->waiting, sizeof(struct llama_kept), LLAMA_WAITING_MAX);
+    return llama;
 }
 
-void sonde_llama_destroy(struct sonde_llama *x)
+void sonde_llama_destroy(struct sonde_llama *llama)
 {
-    if (!x) return;
-    while (x->waiting.count) {
+    if (!llama) return;
+    while (llama->waiting.count) {
         struct llama_kept kept;
-        sonde_timeq_take(&x->waiting, &kept);
+        sonde_timeq_take(&llama->waiting, &kept);
         llama_kept_release(&kept);
     }
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
-        struct llama_context *k = &x->context[i];
+        struct llama_context *k = &llama->context[i];
         for (uint32_t j = 0; j < k->held_count; j++) llama_kept_release(&k->held[j]);
         sonde__free(k->seq);
         sonde__free(k->rows);
         sonde__free(k->batch.parts);
     }
-    sonde_timeq_release(&x->waiting);
-    sonde__free(x);
+    sonde_timeq_release(&llama->waiting);
+    sonde__free(llama);
 }
 
-void sonde_llama_figures(const struct sonde_llama *x, struct sonde_llama_figures *out)
+void sonde_llama_figures(const struct sonde_llama *llama, struct sonde_llama_figures *out)
 {
-    *out = x->figures;
+    *out = llama->figures;
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
-        if (x->context[i].object) llama_check_add(&out->check, &x->context[i].check);
+        if (llama->context[i].object) llama_check_add(&out->check, &llama->context[i].check);
     }
 }

@@ -32,42 +32,42 @@ struct sonde_llama_ops {
 /* source: SONDE_INFER_HOOK or SONDE_INFER_PROBE. NULL = out of memory. ops is borrowed. */
 struct sonde_llama *sonde_llama_create(uint32_t pid, uint16_t source,
                                        const struct sonde_llama_ops *ops, void *arg);
-void sonde_llama_destroy(struct sonde_llama *x); /* NULL is fine; tells nothing */
+void sonde_llama_destroy(struct sonde_llama *llama); /* NULL is fine; tells nothing */
 
 /* Copies c. */
-void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c);
+void sonde_llama_track(struct sonde_llama *llama, const struct sonde_llama_call *c);
 
 /* Calls of a thread that ended up to unix time until_ns have been lost, some of them or all: a ring
  * was written over before it was read. What is not known whole is not known: requests under way then
  * are lost, and nothing that was called before is matched with what comes after it. A request whose
  * beginning may be among the lost is told as such (SONDE_INFER_REQUEST, incomplete). Call it before
  * sonde_llama_drained. */
-void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns);
+void sonde_llama_lost(struct sonde_llama *llama, uint64_t until_ns);
 
 /* Another tracker has told of calls up to this end_stamp (sonde_llama_told), and had been told of all
  * that ended before unix time until_ns: they are tracked once more, before the first drained, so that
  * what comes after them is understood, and nothing is told of them again. */
-void sonde_llama_replay(struct sonde_llama *x, uint64_t end_stamp, uint64_t until_ns);
-uint64_t sonde_llama_told(const struct sonde_llama *x);
+void sonde_llama_replay(struct sonde_llama *llama, uint64_t end_stamp, uint64_t until_ns);
+uint64_t sonde_llama_told(const struct sonde_llama *llama);
 
 /* A context, its memory (0 = not known) and its model with the name of its file: told again and again,
  * for those who missed the beginning. memory and name may be of none. */
-void sonde_llama_known(struct sonde_llama *x, uint64_t context, uint64_t memory, uint64_t model,
+void sonde_llama_known(struct sonde_llama *llama, uint64_t context, uint64_t memory, uint64_t model,
                        const char *path);
 /* The file of a model, for contexts of which nobody told. */
-void sonde_llama_only_model(struct sonde_llama *x, const char *path);
+void sonde_llama_only_model(struct sonde_llama *llama, const char *path);
 
 /* A thread is in a forward pass of context object since unix time begin_ns: while it is, nobody is
  * silent who may be in it. Who that is say its parts; part_count 0 = that is not known. It is over
  * with the next call of that thread that is tracked. */
-void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns,
+void sonde_llama_pass(struct sonde_llama *llama, uint32_t tid, uint64_t object, uint64_t begin_ns,
                       const struct sonde_llama_part *parts, uint32_t part_count);
 
 /* All calls that ended before unix time since_ns have been tracked: work them out. */
-void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns);
+void sonde_llama_drained(struct sonde_llama *llama, uint64_t since_ns);
 
 /* No more calls will come: work out everything, and end the requests that are left. */
-void sonde_llama_end(struct sonde_llama *x);
+void sonde_llama_end(struct sonde_llama *llama);
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
@@ -90,7 +90,7 @@ struct sonde_llama_figures {
     uint64_t seen[SONDE__LLAMA_COUNT]; /* calls by function */
     struct sonde_llama_check check;
 };
-void sonde_llama_figures(const struct sonde_llama *x, struct sonde_llama_figures *out);
+void sonde_llama_figures(const struct sonde_llama *llama, struct sonde_llama_figures *out);
 
 /* The sentence for a check that failed: times further apart than 1 % and 20 ms, or token counts
  * further apart than 1 %. Returns 0 = it holds or nothing is known; 1 = out has the sentence. */

@@ -134,7 +134,7 @@ struct llama_pass {
     uint64_t object, begin_ns;
     uint32_t tid;                  /* 0 = free */
     int known;                     /* who is in it … */
-    uint64_t prompt[LLAMA_SEQS_MAX / 64]; /* … by number: with more of a prompt, or the next one … */
+    uint64_t prompt[LLAMA_SEQS_MAX / 64]; /* … by number: with more of a prompt, or the next … */
     uint64_t output[LLAMA_SEQS_MAX / 64]; /* … or with what came out */
 };
 
@@ -171,16 +171,16 @@ struct sonde_llama {
 
 /* A pass of k is under way: 0 = none is, or none that goes on with the request of this sequence; 1 = one
  * does; -1 = perhaps. */
-int llama_pass_has(const struct sonde_llama *x, const struct llama_context *k, uint32_t seq,
+int llama_pass_has(const struct sonde_llama *llama, const struct llama_context *k, uint32_t seq,
                    uint64_t now_ns);
 
-struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type, uint32_t tid,
+struct sonde_infer_event llama_event(const struct sonde_llama *llama, uint16_t type, uint32_t tid,
                                      uint64_t begin_ns, uint64_t end_ns);
-void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e);
+void llama_tell(struct sonde_llama *llama, const struct sonde_infer_event *e);
 /* A span of a thread. kind: enum sonde_phase_kind. of NULL = of no request. parts: of a batch. */
-void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+void llama_span(struct sonde_llama *llama, uint32_t kind, uint32_t tid, uint64_t begin_ns,
                 uint64_t end_ns, const struct llama_seq *of);
-void llama_span_parts(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+void llama_span_parts(struct sonde_llama *llama, uint32_t kind, uint32_t tid, uint64_t begin_ns,
                       uint64_t end_ns, const struct llama_seq *of, struct sonde_model_part *parts,
                       uint32_t part_count);
 uint64_t llama_mix(uint64_t v);
@@ -191,17 +191,18 @@ void llama_kept_release(struct llama_kept *kept);
 /* ---- object.c: models, contexts, memory ---- */
 
 /* NULL = out of memory. */
-struct llama_context *llama_context_get(struct sonde_llama *x, uint64_t object);
-struct llama_context *llama_context_find(struct sonde_llama *x, uint64_t object);   /* or NULL */
-struct llama_context *llama_context_serial(struct sonde_llama *x, uint64_t serial); /* or NULL */
+struct llama_context *llama_context_get(struct sonde_llama *llama, uint64_t object);
+struct llama_context *llama_context_find(struct sonde_llama *llama, uint64_t object); /* or NULL */
+struct llama_context *llama_context_serial(struct sonde_llama *llama,
+                                           uint64_t serial); /* or NULL */
 /* The context that memory belongs to; the only one there is if that is not known; or NULL. */
-struct llama_context *llama_context_memory(struct sonde_llama *x, uint64_t memory);
-void llama_context_release(struct sonde_llama *x, struct llama_context *k);
-const char *llama_model_name(const struct sonde_llama *x, uint64_t model); /* "" = not known */
+struct llama_context *llama_context_memory(struct sonde_llama *llama, uint64_t memory);
+void llama_context_release(struct sonde_llama *llama, struct llama_context *k);
+const char *llama_model_name(const struct sonde_llama *llama, uint64_t model); /* "" = not known */
 /* Buffers that thread tid made since begin_ns and nobody owns are this model's and context's. */
-void llama_buffers_claim(struct sonde_llama *x, const struct sonde_llama_call *c, uint64_t model,
-                         uint64_t context);
-void llama_object_call(struct sonde_llama *x, const struct sonde_llama_call *c);
+void llama_buffers_claim(struct sonde_llama *llama, const struct sonde_llama_call *c,
+                         uint64_t model, uint64_t context);
+void llama_object_call(struct sonde_llama *llama, const struct sonde_llama_call *c);
 
 /* ---- check.c: as llama.cpp counts ---- */
 
@@ -216,53 +217,53 @@ void llama_check_add(struct sonde_llama_check *to, const struct sonde_llama_chec
 /* NULL = there is none of that number, or no memory. */
 struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq);
 /* It ends where it was last heard of, if it has begun. */
-void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
+void llama_request_end(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                        uint32_t outcome, const char *error);
 /* How long its prompt was is known with the first token that comes out, or the end. */
-void llama_prompt_tell(struct sonde_llama *x, struct llama_seq *s);
+void llama_prompt_tell(struct sonde_llama *llama, struct llama_seq *s);
 /* What a part of a batch is to its sequence: of its prompt or of its output. */
-void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
+void llama_seq_part(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                     const struct sonde_llama_call *c, const struct sonde_llama_part *p,
                     struct llama_batch_part *out);
 /* Calls were lost: nothing is known of any sequence. */
-void llama_seqs_lose(struct sonde_llama *x, struct llama_context *k);
+void llama_seqs_lose(struct sonde_llama *llama, struct llama_context *k);
 /* All requests of a context end, and its sequences are empty. */
-void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k);
+void llama_seqs_clear(struct sonde_llama *llama, struct llama_context *k);
 /* Those that nothing was heard of for long, at now_ns. */
-void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns);
-void llama_seqs_absent(struct sonde_llama *x, struct llama_context *k);
-void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c);
+void llama_seqs_age(struct sonde_llama *llama, struct llama_context *k, uint64_t now_ns);
+void llama_seqs_absent(struct sonde_llama *llama, struct llama_context *k);
+void llama_seq_call(struct sonde_llama *llama, const struct sonde_llama_call *c);
 
 /* ---- text.c: prompts before they are requests ---- */
 
-void llama_text_add(struct sonde_llama *x, const struct sonde_llama_call *c);
-void llama_texts_forget(struct sonde_llama *x);
+void llama_text_add(struct sonde_llama *llama, const struct sonde_llama_call *c);
+void llama_texts_forget(struct sonde_llama *llama);
 /* Nothing was computed from since_ns on, for a while: who had come before that is not waiting. */
-void llama_texts_expire(struct sonde_llama *x, uint64_t since_ns);
+void llama_texts_expire(struct sonde_llama *llama, uint64_t since_ns);
 /* The prompt of so many tokens, whose last are tail; complete 0: there are more to come, -1: perhaps.
  * What it was made of is filled in and, with take, forgotten. 0 = none is known. */
-int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
+int llama_text_find(struct sonde_llama *llama, uint64_t tokens, uint64_t tail, int complete,
                     uint64_t before_ns, int take, struct llama_text *out);
 
 /* ---- preload/llama/batch.c: batches and tokens ---- */
 
 /* The last batch is told, if it was not. */
-void llama_batch_tell(struct sonde_llama *x, struct llama_context *k);
+void llama_batch_tell(struct sonde_llama *llama, struct llama_context *k);
 /* Batches that were held back: work them out after all, or forget them as warm-up. */
-void llama_held_work(struct sonde_llama *x, struct llama_context *k);
-void llama_held_drop(struct sonde_llama *x, struct llama_context *k);
+void llama_held_work(struct sonde_llama *llama, struct llama_context *k);
+void llama_held_drop(struct sonde_llama *llama, struct llama_context *k);
 /* Somebody waits for results of k: how long the last batch took is known. */
-void llama_batch_waited(struct sonde_llama *x, struct llama_context *k,
+void llama_batch_waited(struct sonde_llama *llama, struct llama_context *k,
                         const struct sonde_llama_call *c);
-void llama_forward_call(struct sonde_llama *x, const struct sonde_llama_call *c);
+void llama_forward_call(struct sonde_llama *llama, const struct sonde_llama_call *c);
 
 /* ---- token.c: tokens that come out ---- */
 
-struct llama_thread *llama_thread_get(struct sonde_llama *x, uint32_t tid);
+struct llama_thread *llama_thread_get(struct sonde_llama *llama, uint32_t tid);
 /* The token that a thread was about to sample is out, since it does something else now. */
-void llama_pending_out(struct sonde_llama *x, struct llama_thread *t,
+void llama_pending_out(struct sonde_llama *llama, struct llama_thread *t,
                        const struct sonde_llama_call *next);
-void llama_pending_age(struct sonde_llama *x, uint64_t before_ns);
-void llama_token_call(struct sonde_llama *x, const struct sonde_llama_call *c);
+void llama_pending_age(struct sonde_llama *llama, uint64_t before_ns);
+void llama_token_call(struct sonde_llama *llama, const struct sonde_llama_call *c);
 
 #endif

@@ -25,20 +25,21 @@ struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq)
 
 /* It came before what is known, some of it or its arrival: a prompt that nobody was seen to make where
  * all others are, or the middle of one. */
-static int began_before(const struct sonde_llama *x, const struct llama_context *k,
+static int began_before(const struct sonde_llama *llama, const struct llama_context *k,
                         const struct llama_seq *s, const struct sonde_llama_call *c, int64_t pos)
 {
-    if (!x->known_ns || k->created_seen || c->begin_ns - x->known_ns > QUEUE_NS) return 0;
-    return x->figures.seen[SONDE__LLAMA_TOKENIZE] || x->figures.unused || (pos > 0 && !s->id);
+    if (!llama->known_ns || k->created_seen || c->begin_ns - llama->known_ns > QUEUE_NS) return 0;
+    return llama->figures.seen[SONDE__LLAMA_TOKENIZE] || llama->figures.unused ||
+           (pos > 0 && !s->id);
 }
 
-static void llama_seq_request_begin(struct sonde_llama *x, struct llama_context *k,
+static void llama_seq_request_begin(struct sonde_llama *llama, struct llama_context *k,
                                     struct llama_seq *s, const struct sonde_llama_call *c,
                                     const struct sonde_llama_part *p, int64_t pos)
 {
     struct llama_text t;
     const int complete = !p->outputs ? 0 : p->flags & SONDE_LLAMA_IMPLIED ? -1 : 1;
-    const int known = llama_text_find(x, (uint64_t)pos + p->tokens, p->tail, complete,
+    const int known = llama_text_find(llama, (uint64_t)pos + p->tokens, p->tail, complete,
                                       c->begin_ns, 1, &t);
     const int cut = s->reset_ns && s->reset_ns <= c->begin_ns &&
                     c->begin_ns - s->reset_ns < RESET_NS;
@@ -46,12 +47,12 @@ static void llama_seq_request_begin(struct sonde_llama *x, struct llama_context 
     s->pause_ns = 0;
     s->arrived_ns = known ? t.begin_ns : cut ? s->reset_ns : c->begin_ns;
     s->heard_ns = c->begin_ns;
-    const int before = !known && began_before(x, k, s, c, pos);
+    const int before = !known && began_before(llama, k, s, c, pos);
     /* Of nothing but what was written down, so that all who read it have the same. */
     s->id = llama_mix(llama_mix(c->stamp ? c->stamp : c->begin_ns) ^ llama_mix(c->object) ^
-                      ((uint64_t)x->pid << 32 | (uint32_t)p->seq));
+                      ((uint64_t)llama->pid << 32 | (uint32_t)p->seq));
     s->trace_hi = llama_mix(s->id);
-    s->trace_lo = llama_mix(s->trace_hi + x->pid);
+    s->trace_lo = llama_mix(s->trace_hi + llama->pid);
     s->state = LLAMA_PROMPT;
     s->reused = p->flags & SONDE_LLAMA_SHARED ? pos + p->tokens : pos;
     s->prompt = known ? t.tokens : 0;
@@ -61,49 +62,50 @@ static void llama_seq_request_begin(struct sonde_llama *x, struct llama_context 
     k->active++;
 
     struct sonde_infer_event e =
-        llama_event(x, SONDE_INFER_REQUEST, c->tid, s->arrived_ns, s->arrived_ns);
+        llama_event(llama, SONDE_INFER_REQUEST, c->tid, s->arrived_ns, s->arrived_ns);
     e.id = s->id;
-    e.model = llama_model_name(x, k->model);
+    e.model = llama_model_name(llama, k->model);
     e.request.incomplete = before != 0;
     e.request.trace_hi = s->trace_hi;
     e.request.trace_lo = s->trace_lo;
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
     if (!known) return;
-    e = llama_event(x, SONDE_INFER_PHASE, t.tid, t.begin_ns, t.end_ns);
+    e = llama_event(llama, SONDE_INFER_PHASE, t.tid, t.begin_ns, t.end_ns);
     e.id = s->id;
     e.phase.kind = SONDE_PHASE_ENCODE;
     e.phase.tokens = t.tokens;
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
 }
 
-void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
+void llama_request_end(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                        uint32_t outcome, const char *error)
 {
     if (s->state == LLAMA_NOTHING) return;
     struct sonde_infer_event e =
-        llama_event(x, SONDE_INFER_END, 0, s->arrived_ns, s->heard_ns);
-    llama_batch_tell(x, k); /* its own last batch goes before */
-    if (s->prompt_done) llama_prompt_tell(x, s);
+        llama_event(llama, SONDE_INFER_END, 0, s->arrived_ns, s->heard_ns);
+    llama_batch_tell(llama, k); /* its own last batch goes before */
+    if (s->prompt_done) llama_prompt_tell(llama, s);
     e.id = s->id;
     e.end.outcome = outcome;
     e.end.silent = s->quiet != 0;
     snprintf(e.end.error, sizeof(e.end.error), "%s", error);
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
     s->state = LLAMA_NOTHING;
     k->active--;
-    if (!x->ops->span || x->quietly || s->resumed || outcome == SONDE_INFER_LOST) return;
+    if (!llama->ops->span || llama->quietly || s->resumed || outcome == SONDE_INFER_LOST) return;
     const struct sonde_model_span span = {
-        .name = "request", .pid = x->pid, .start_ns = s->arrived_ns,
+        .name = "request", .pid = llama->pid, .start_ns = s->arrived_ns,
         .duration_ns = s->heard_ns - s->arrived_ns, .trace_hi = s->trace_hi,
         .trace_lo = s->trace_lo, .id = s->id, .outcome = outcome,
     };
-    x->ops->span(x->arg, &span);
+    llama->ops->span(llama->arg, &span);
 }
 
 /* It was not finished, as far as seen, but its sequence is used for something else. */
-static void request_over(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s)
+static void request_over(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s)
 {
-    llama_request_end(x, k, s, s->tokens_out || s->prompt_done ? SONDE_OK : SONDE_CANCELLED, "");
+    llama_request_end(llama, k, s, s->tokens_out || s->prompt_done ? SONDE_OK : SONDE_CANCELLED,
+                      "");
 }
 
 /* ---- Parts of batches ------------------------------------------------------------------------- */
@@ -123,7 +125,8 @@ static int of_prompt(const struct llama_seq *s, const struct sonde_llama_part *p
 
 /* It was taken to have ended, and this is its next token: at its place, of a sequence that nobody
  * touched since. A prompt that is reused and computed on has more than one, or is cut first. */
-static int goes_on_after_all(const struct llama_seq *s, const struct sonde_llama_part *p, int64_t pos)
+static int goes_on_after_all(const struct llama_seq *s, const struct sonde_llama_part *p,
+                             int64_t pos)
 {
     return s->state == LLAMA_NOTHING && s->quiet && !s->reset_ns && s->tokens_out &&
            p->tokens == 1 && p->outputs == 1 && pos == s->length && !another_token(s, p);
@@ -148,42 +151,43 @@ static int from_before(const struct llama_context *k, const struct llama_seq *s,
            !s->reset_ns && (s->length == pos || !s->length) && (pos > 0 || p->pos < 0);
 }
 
-void llama_prompt_tell(struct sonde_llama *x, struct llama_seq *s)
+void llama_prompt_tell(struct sonde_llama *llama, struct llama_seq *s)
 {
     if (s->prompt_told) return;
     if (!s->prompt_done) s->prompt = s->length; /* sampled from in the middle: that was all of it */
     if (s->prompt < s->reused) s->prompt = s->reused;
     s->prompt_done = 1;
     struct sonde_infer_event e =
-        llama_event(x, SONDE_INFER_PROMPT, 0, s->prompt_ns, s->prompt_ns);
+        llama_event(llama, SONDE_INFER_PROMPT, 0, s->prompt_ns, s->prompt_ns);
     e.id = s->id;
     e.prompt.count = (uint64_t)s->prompt;
     e.prompt.reused = (uint64_t)s->reused;
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
     s->prompt_told = 1;
 }
 
 /* A token is computed on that nobody was seen to sample: it came out some time before. */
-static void unseen_token(struct sonde_llama *x, struct llama_seq *s, const struct sonde_llama_call *c)
+static void unseen_token(struct sonde_llama *llama, struct llama_seq *s,
+                         const struct sonde_llama_call *c)
 {
     struct sonde_infer_event e =
-        llama_event(x, SONDE_INFER_TOKENS, c->tid, c->begin_ns, c->begin_ns);
-    llama_prompt_tell(x, s);
+        llama_event(llama, SONDE_INFER_TOKENS, c->tid, c->begin_ns, c->begin_ns);
+    llama_prompt_tell(llama, s);
     e.id = s->id;
     e.tokens.count = 1;
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
     s->tokens_out++;
     s->state = LLAMA_GENERATING;
 }
 
-void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
+void llama_seq_part(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                     const struct sonde_llama_call *c, const struct sonde_llama_part *p,
                     struct llama_batch_part *out)
 {
     const int64_t pos = p->pos >= 0 ? p->pos : s->length;
     *out = (struct llama_batch_part){ .output = p->tokens };
     if (from_before(k, s, p, pos)) {
-        x->figures.unknown += !s->unknown;
+        llama->figures.unknown += !s->unknown;
         s->unknown = 1;
         s->length = pos + 1;
         return;
@@ -194,11 +198,11 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
         s->resumed = 1;
         k->active++;
     } else if (begins_anew(s, p, pos)) {
-        request_over(x, k, s);
-        llama_seq_request_begin(x, k, s, c, p, pos);
+        request_over(llama, k, s);
+        llama_seq_request_begin(llama, k, s, c, p, pos);
     }
     const int output = !of_prompt(s, p);
-    if (output && !s->sampled && p->tokens == 1) unseen_token(x, s, c);
+    if (output && !s->sampled && p->tokens == 1) unseen_token(llama, s, c);
     s->length = pos + p->tokens;
     /* While others are computed it does not pause. */
     if (s->absent <= 1 && c->begin_ns > s->heard_ns && c->begin_ns - s->heard_ns > s->pause_ns) {
@@ -221,18 +225,18 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
 
 /* ---- All of a context ------------------------------------------------------------------------- */
 
-void llama_seqs_lose(struct sonde_llama *x, struct llama_context *k)
+void llama_seqs_lose(struct sonde_llama *llama, struct llama_context *k)
 {
     for (uint32_t i = 0; k->seq && i < LLAMA_SEQS_MAX; i++) {
-        llama_request_end(x, k, &k->seq[i], SONDE_INFER_LOST, "calls_lost");
+        llama_request_end(llama, k, &k->seq[i], SONDE_INFER_LOST, "calls_lost");
         k->seq[i] = (struct llama_seq){ .token = -1 };
     }
 }
 
-void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k)
+void llama_seqs_clear(struct sonde_llama *llama, struct llama_context *k)
 {
     for (uint32_t i = 0; k->seq && i < LLAMA_SEQS_MAX; i++) {
-        request_over(x, k, &k->seq[i]);
+        request_over(llama, k, &k->seq[i]);
         k->seq[i] = (struct llama_seq){ .token = -1 };
     }
 }
@@ -245,7 +249,7 @@ static uint64_t quiet_ns(const struct llama_seq *s)
                                                              : LLAMA_QUIET_MAX_NS;
 }
 
-void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns)
+void llama_seqs_age(struct sonde_llama *llama, struct llama_context *k, uint64_t now_ns)
 {
     for (uint32_t i = 0; k->active && i < LLAMA_SEQS_MAX; i++) {
         struct llama_seq *s = &k->seq[i];
@@ -253,24 +257,24 @@ void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now
             now_ns - s->heard_ns < quiet_ns(s)) {
             continue;
         }
-        const int has = llama_pass_has(x, k, i, now_ns);
+        const int has = llama_pass_has(llama, k, i, now_ns);
         if (has > 0 || (has < 0 && s->absent < LLAMA_ABSENT_QUIET)) continue;
         s->quiet = 1;
-        request_over(x, k, s);
+        request_over(llama, k, s);
     }
 }
 
-void llama_seqs_absent(struct sonde_llama *x, struct llama_context *k)
+void llama_seqs_absent(struct sonde_llama *llama, struct llama_context *k)
 {
     for (uint32_t i = 0; k->active && i < LLAMA_SEQS_MAX; i++) {
         struct llama_seq *s = &k->seq[i];
-        if (s->state != LLAMA_NOTHING && s->absent++ >= LLAMA_ABSENT) request_over(x, k, s);
+        if (s->state != LLAMA_NOTHING && s->absent++ >= LLAMA_ABSENT) request_over(llama, k, s);
     }
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------ */
 
-static void llama_seq_cut(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
+static void llama_seq_cut(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                           const struct sonde_llama_call *c, int64_t p0, int64_t p1)
 {
     if (p1 >= 0) { /* a hole that is closed by moving the rest: a context shift */
@@ -278,23 +282,23 @@ static void llama_seq_cut(struct sonde_llama *x, struct llama_context *k, struct
         return;
     }
     if (p0 <= 0) {
-        request_over(x, k, s);
+        request_over(llama, k, s);
         p0 = 0;
     }
     if (p0 < s->length) s->length = p0;
     s->reset_ns = c->end_ns;
 }
 
-void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c)
+void llama_seq_call(struct sonde_llama *llama, const struct sonde_llama_call *c)
 {
-    struct llama_context *k = llama_context_memory(x, c->object);
+    struct llama_context *k = llama_context_memory(llama, c->object);
     if (!k || (c->fn == SONDE__LLAMA_SEQ_RM && !c->result)) return;
     const int64_t seq = c->fn == SONDE__LLAMA_CLEAR ? -1 : (int32_t)c->arg[0];
     const int64_t p0 = c->fn == SONDE__LLAMA_CLEAR ? 0 : (int32_t)c->arg[1];
     const int64_t p1 = c->fn == SONDE__LLAMA_CLEAR ? -1 : (int32_t)c->arg[2];
-    if (seq <= 0 && p0 <= 0 && p1 < 0) llama_held_drop(x, k);
+    if (seq <= 0 && p0 <= 0 && p1 < 0) llama_held_drop(llama, k);
     for (int64_t i = seq < 0 ? 0 : seq; i < (seq < 0 ? LLAMA_SEQS_MAX : seq + 1); i++) {
         struct llama_seq *s = llama_seq_get(k, i);
-        if (s) llama_seq_cut(x, k, s, c, p0, p1);
+        if (s) llama_seq_cut(llama, k, s, c, p0, p1);
     }
 }

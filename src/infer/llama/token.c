@@ -12,28 +12,28 @@
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-struct llama_thread *llama_thread_get(struct sonde_llama *x, uint32_t tid)
+struct llama_thread *llama_thread_get(struct sonde_llama *llama, uint32_t tid)
 {
-    struct llama_thread *t = &x->thread[0];
+    struct llama_thread *t = &llama->thread[0];
     for (uint32_t i = 0; i < LLAMA_THREADS_MAX; i++) {
-        if (x->thread[i].tid == tid) {
-            t = &x->thread[i];
-            t->used = x->figures.calls;
+        if (llama->thread[i].tid == tid) {
+            t = &llama->thread[i];
+            t->used = llama->figures.calls;
             return t;
         }
-        if (x->thread[i].used < t->used) t = &x->thread[i];
+        if (llama->thread[i].used < t->used) t = &llama->thread[i];
     }
-    if (t->pending_context) llama_pending_out(x, t, NULL);
-    *t = (struct llama_thread){ .tid = tid, .used = x->figures.calls };
+    if (t->pending_context) llama_pending_out(llama, t, NULL);
+    *t = (struct llama_thread){ .tid = tid, .used = llama->figures.calls };
     return t;
 }
 
 /* Whose token the thread sampled last, if that has not ended. */
-static struct llama_seq *llama_token_last_of(struct sonde_llama *x, const struct llama_thread *t,
-                                             struct llama_context **k)
+static struct llama_seq *llama_token_last_of(struct sonde_llama *llama,
+                                             const struct llama_thread *t, struct llama_context **k)
 {
     if (!t->last_id) return NULL;
-    *k = llama_context_serial(x, t->last_context);
+    *k = llama_context_serial(llama, t->last_context);
     struct llama_seq *s = *k ? llama_seq_get(*k, t->last_seq) : NULL;
     return s && s->state != LLAMA_NOTHING && s->id == t->last_id ? s : NULL;
 }
@@ -87,8 +87,8 @@ static int64_t shared_seq(const struct llama_context *k, const struct sonde_llam
     return -1;
 }
 
-static void llama_token_out(struct sonde_llama *x, struct llama_context *k, struct llama_thread *t,
-                            int64_t row, uint64_t time_ns, int64_t token)
+static void llama_token_out(struct sonde_llama *llama, struct llama_context *k,
+                            struct llama_thread *t, int64_t row, uint64_t time_ns, int64_t token)
 {
     const struct sonde_llama_part *p = llama_token_part_of(k, row);
     if (!p) return;
@@ -102,50 +102,50 @@ static void llama_token_out(struct sonde_llama *x, struct llama_context *k, stru
     t->last_context = k->serial;
     t->last_id = s->id;
     t->last_seq = seq;
-    llama_prompt_tell(x, s);
+    llama_prompt_tell(llama, s);
     s->state = LLAMA_GENERATING;
     s->token = token;
     s->sampled = 1;
     s->tokens_out++;
     if (time_ns > s->heard_ns) s->heard_ns = time_ns;
-    struct sonde_infer_event e = llama_event(x, SONDE_INFER_TOKENS, t->tid, time_ns, time_ns);
+    struct sonde_infer_event e = llama_event(llama, SONDE_INFER_TOKENS, t->tid, time_ns, time_ns);
     e.id = s->id;
     e.tokens.count = 1;
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
 }
 
 /* A phase of a request, or of nobody's. */
-static void llama_token_phase(struct sonde_llama *x, uint32_t tid, uint32_t kind, uint64_t begin_ns,
-                              uint64_t end_ns, struct llama_seq *s)
+static void llama_token_phase(struct sonde_llama *llama, uint32_t tid, uint32_t kind,
+                              uint64_t begin_ns, uint64_t end_ns, struct llama_seq *s)
 {
-    llama_span(x, kind, tid, begin_ns, end_ns, s);
+    llama_span(llama, kind, tid, begin_ns, end_ns, s);
     if (!s) return;
-    struct sonde_infer_event e = llama_event(x, SONDE_INFER_PHASE, tid, begin_ns, end_ns);
+    struct sonde_infer_event e = llama_event(llama, SONDE_INFER_PHASE, tid, begin_ns, end_ns);
     e.id = s->id;
     e.phase.kind = kind;
     e.phase.tokens = 1;
-    llama_tell(x, &e);
+    llama_tell(llama, &e);
     if (end_ns > s->heard_ns) s->heard_ns = end_ns;
 }
 
 /* The sequence that the thread is sampling for. */
-static struct llama_seq *pending_seq(struct sonde_llama *x, const struct llama_thread *t)
+static struct llama_seq *pending_seq(struct sonde_llama *llama, const struct llama_thread *t)
 {
-    struct llama_context *k = llama_context_serial(x, t->pending_context);
+    struct llama_context *k = llama_context_serial(llama, t->pending_context);
     const struct sonde_llama_part *p = k ? llama_token_part_of(k, t->pending_row) : NULL;
     struct llama_seq *s = p ? llama_seq_get(k, p->seq) : NULL;
     return s && s->state != LLAMA_NOTHING ? s : NULL;
 }
 
-void llama_pending_out(struct sonde_llama *x, struct llama_thread *t,
+void llama_pending_out(struct sonde_llama *llama, struct llama_thread *t,
                        const struct sonde_llama_call *next)
 {
-    struct llama_context *k = llama_context_serial(x, t->pending_context);
-    struct llama_seq *s = pending_seq(x, t);
+    struct llama_context *k = llama_context_serial(llama, t->pending_context);
+    struct llama_seq *s = pending_seq(llama, t);
     uint64_t time_ns = t->pending_ns;
     for (uint32_t i = 0; i < t->apply_count; i++) {
-        llama_token_phase(x, t->tid, SONDE_PHASE_SAMPLE, t->apply[i].begin_ns, t->apply[i].end_ns,
-                          s);
+        llama_token_phase(llama, t->tid, SONDE_PHASE_SAMPLE, t->apply[i].begin_ns,
+                          t->apply[i].end_ns, s);
     }
     if (!t->apply_count && next && next->begin_ns > time_ns &&
         (next->fn == SONDE__LLAMA_IS_EOG || next->fn == SONDE__LLAMA_PIECE)) {
@@ -153,52 +153,53 @@ void llama_pending_out(struct sonde_llama *x, struct llama_thread *t,
     }
     t->pending_context = 0;
     t->apply_count = 0;
-    if (k) llama_token_out(x, k, t, t->pending_row, time_ns, -1);
+    if (k) llama_token_out(llama, k, t, t->pending_row, time_ns, -1);
 }
 
-void llama_pending_age(struct sonde_llama *x, uint64_t before_ns)
+void llama_pending_age(struct sonde_llama *llama, uint64_t before_ns)
 {
     for (uint32_t i = 0; i < LLAMA_THREADS_MAX; i++) {
-        struct llama_thread *t = &x->thread[i];
-        if (t->pending_context && t->pending_ns < before_ns) llama_pending_out(x, t, NULL);
+        struct llama_thread *t = &llama->thread[i];
+        if (t->pending_context && t->pending_ns < before_ns) llama_pending_out(llama, t, NULL);
     }
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static void on_logits(struct sonde_llama *x, struct llama_context *k, struct llama_thread *t,
+static void on_logits(struct sonde_llama *llama, struct llama_context *k, struct llama_thread *t,
                       const struct sonde_llama_call *c, int64_t row)
 {
-    llama_batch_waited(x, k, c);
+    llama_batch_waited(llama, k, c);
     if (t->pending_context == k->serial && t->pending_row == row) return;
-    if (t->pending_context) llama_pending_out(x, t, c);
+    if (t->pending_context) llama_pending_out(llama, t, c);
     t->pending_context = k->serial;
     t->pending_row = row;
     t->apply_count = 0;
     t->pending_ns = c->end_ns;
 }
 
-static void llama_token_on_sample(struct sonde_llama *x, struct llama_thread *t,
+static void llama_token_on_sample(struct sonde_llama *llama, struct llama_thread *t,
                                   const struct sonde_llama_call *c)
 {
-    struct llama_context *k = llama_context_get(x, c->arg[0]);
+    struct llama_context *k = llama_context_get(llama, c->arg[0]);
     if (!k) return;
     const int64_t row = (int32_t)c->arg[1];
-    if (k->held_count) llama_held_work(x, k);
-    llama_batch_tell(x, k);
+    if (k->held_count) llama_held_work(llama, k);
+    llama_batch_tell(llama, k);
     t->pending_context = k->serial;
     t->pending_row = row;
     t->apply_count = 0; /* what was applied inside is part of it */
-    struct llama_seq *s = pending_seq(x, t);
+    struct llama_seq *s = pending_seq(llama, t);
     t->pending_context = 0;
-    llama_token_phase(x, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, s);
-    llama_token_out(x, k, t, row, c->end_ns, c->result >= 0 ? c->result : -1);
+    llama_token_phase(llama, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, s);
+    llama_token_out(llama, k, t, row, c->end_ns, c->result >= 0 ? c->result : -1);
 }
 
-static void on_apply(struct sonde_llama *x, struct llama_thread *t, const struct sonde_llama_call *c)
+static void on_apply(struct sonde_llama *llama, struct llama_thread *t,
+                     const struct sonde_llama_call *c)
 {
     if (!t->pending_context) {
-        llama_token_phase(x, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, NULL);
+        llama_token_phase(llama, t->tid, SONDE_PHASE_SAMPLE, c->begin_ns, c->end_ns, NULL);
         return;
     }
     t->pending_ns = c->end_ns;
@@ -210,47 +211,48 @@ static void on_apply(struct sonde_llama *x, struct llama_thread *t, const struct
     }
 }
 
-static void on_text(struct sonde_llama *x, struct llama_thread *t, const struct sonde_llama_call *c)
+static void on_text(struct sonde_llama *llama, struct llama_thread *t,
+                    const struct sonde_llama_call *c)
 {
     struct llama_context *k = NULL;
-    struct llama_seq *s = llama_token_last_of(x, t, &k);
+    struct llama_seq *s = llama_token_last_of(llama, t, &k);
     const int64_t token = (int32_t)c->arg[0];
     if (s && c->fn != SONDE__LLAMA_DETOKENIZE && token >= 0) {
         if (s->token < 0) s->token = token;
         if (s->token != token) s = NULL; /* of something else */
     }
     if (c->fn != SONDE__LLAMA_IS_EOG) {
-        llama_token_phase(x, t->tid, SONDE_PHASE_DETOKENIZE, c->begin_ns, c->end_ns, s);
+        llama_token_phase(llama, t->tid, SONDE_PHASE_DETOKENIZE, c->begin_ns, c->end_ns, s);
         return;
     }
     if (!s) return;
     if (c->end_ns > s->heard_ns) s->heard_ns = c->end_ns;
     if (!c->result) return;
-    llama_request_end(x, k, s, SONDE_OK, "");
+    llama_request_end(llama, k, s, SONDE_OK, "");
     t->last_id = 0;
 }
 
-void llama_token_call(struct sonde_llama *x, const struct sonde_llama_call *c)
+void llama_token_call(struct sonde_llama *llama, const struct sonde_llama_call *c)
 {
-    struct llama_thread *t = llama_thread_get(x, c->tid);
+    struct llama_thread *t = llama_thread_get(llama, c->tid);
     struct llama_context *k;
     switch (c->fn) {
-    case SONDE__LLAMA_SAMPLE: llama_token_on_sample(x, t, c); return;
-    case SONDE__LLAMA_APPLY: on_apply(x, t, c); return;
+    case SONDE__LLAMA_SAMPLE: llama_token_on_sample(llama, t, c); return;
+    case SONDE__LLAMA_APPLY: on_apply(llama, t, c); return;
     case SONDE__LLAMA_IS_EOG:
     case SONDE__LLAMA_PIECE:
-    case SONDE__LLAMA_DETOKENIZE: on_text(x, t, c); return;
+    case SONDE__LLAMA_DETOKENIZE: on_text(llama, t, c); return;
     default: break;
     }
-    k = llama_context_find(x, c->object);
+    k = llama_context_find(llama, c->object);
     if (!k) return;
     const int logits = c->fn == SONDE__LLAMA_LOGITS_ITH || c->fn == SONDE__LLAMA_LOGITS;
-    if (k->held_count && logits) llama_held_work(x, k);
+    if (k->held_count && logits) llama_held_work(llama, k);
     if (c->fn == SONDE__LLAMA_LOGITS_ITH) {
-        on_logits(x, k, t, c, (int32_t)c->arg[0]);
+        on_logits(llama, k, t, c, (int32_t)c->arg[0]);
     } else if (c->fn == SONDE__LLAMA_LOGITS && k->outputs == 1) {
-        on_logits(x, k, t, c, -1);
+        on_logits(llama, k, t, c, -1);
     } else {
-        llama_batch_waited(x, k, c);
+        llama_batch_waited(llama, k, c);
     }
 }
