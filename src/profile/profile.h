@@ -49,6 +49,8 @@ enum sonde_sample_kind {
 const char *sonde_sample_kind_name(enum sonde_sample_kind k);   /* "cpu" */
 const char *sonde_sample_kind_unit(enum sonde_sample_kind k);   /* "nanoseconds" */
 const char *sonde_sample_kind_title(enum sonde_sample_kind k);
+int sonde_sample_kind_is_bytes(enum sonde_sample_kind k);       /* memory */
+int sonde_sample_kind_is_time(enum sonde_sample_kind k);        /* nanoseconds */
 int sonde_sample_kind_find(const char *name);                   /* or -1 */
 
 #define SONDE_PROFILE_TEXT_MAX ((size_t)1 << 16) /* bytes; what is longer ends in "…" */

@@ -309,7 +309,7 @@ static void chrome_put_file(struct chrome_writer *w)
     const char *program = sonde_profile_str(w->p, w->p->program);
     sonde_chrome_requests_put(&w->requests, *program ? program : "process", w->base_ns, PID_MAX,
                               &w->events, w->out);
-    if (!strcmp(sonde_sample_kind_unit(w->kind), "nanoseconds")) put_chart(w);
+    if (sonde_sample_kind_is_time(w->kind)) put_chart(w);
     else put_instants(w);
     sonde_buf_puts(w->out, "]}\n");
 }
