@@ -143,7 +143,7 @@ static int compare_function_add_run(struct cmp *c, struct function_work *w, int 
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
-/* Of heaps in single runs: what sampling leaves open, as compare_figures.c says. */
+/* Of heaps in single runs: what sampling leaves open, as compare_measures.c says. */
 static double heap_variance(const struct cmp *c, int side, double bytes)
 {
     const struct sonde_heap *h = c->side[side].runs[0].profile->heap;

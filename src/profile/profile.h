@@ -297,6 +297,9 @@ int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample);
 int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t span);
 int sonde_profile_match_kind(const struct sonde_profile_match *m);  /* as resolved */
 uint32_t sonde_profile_match_count(const struct sonde_profile_match *m);  /* how many pass */
+/* Those that pass, by thread, then time, then as they came. Free with sonde__free; NULL = no memory. */
+uint32_t *sonde_profile_match_in_order(const struct sonde_profile *p,
+                                       const struct sonde_profile_match *m);
 /* SONDE_ENOENT and why nothing passed f. */
 int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                              struct sonde_err *err);
