@@ -74,8 +74,7 @@ static int run_timed(const struct sonde_compare_run *r)
     if (end_ns == start_ns) return 0;
     for (uint32_t i = 0; i < r->profile->samples_count; i++) {
         const struct sonde_profile_sample *s = &r->profile->samples[i];
-        const int bytes = s->kind >= SONDE_SAMPLE_LIVE && s->kind <= SONDE_SAMPLE_TEMPORARY;
-        if (!s->time_ns && !bytes) return 0;
+        if (!s->time_ns && !sonde_sample_kind_is_bytes((enum sonde_sample_kind)s->kind)) return 0;
     }
     return 1;
 }
@@ -210,7 +209,7 @@ static int resolve_basis(struct cmp *c)
 {
     struct sonde_comparison *out = c->out;
     const int requests = out->requests[0] && out->requests[1];
-    const int bytes = !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)out->kind), "bytes");
+    const int bytes = sonde_sample_kind_is_bytes((enum sonde_sample_kind)out->kind);
     out->basis = c->o->basis;
     if (out->basis == SONDE_BASIS_AUTO) {
         out->basis = bytes ? SONDE_BASIS_RUN : requests ? SONDE_BASIS_REQUEST : SONDE_BASIS_SHARE;
@@ -246,8 +245,8 @@ static int compare_is_memory(const struct sonde_comparison *c,
                              const struct sonde_compare_measure *f)
 {
     return f->group == SONDE_MEASURE_MEMORY ||
-           (f->group == SONDE_MEASURE_FUNCTIONS && c->kind >= SONDE_SAMPLE_LIVE &&
-            c->kind <= SONDE_SAMPLE_TEMPORARY);
+           (f->group == SONDE_MEASURE_FUNCTIONS &&
+            sonde_sample_kind_is_bytes((enum sonde_sample_kind)c->kind));
 }
 
 static int compare_matters(const struct sonde_comparison *c, const struct sonde_compare_measure *f)
@@ -394,6 +393,7 @@ static int compare_all(struct cmp *c)
     if (!rc) rc = cmp_memory(c);
     if (!rc) rc = cmp_functions(c);
     if (!rc) rc = judge_all(c->out);
+    if (!rc) cmp_functions_link(c->out);
     return rc;
 }
 
@@ -432,5 +432,6 @@ void sonde_comparison_destroy(struct sonde_comparison *c)
     if (c->texts) sonde_strings_release(&c->texts->pool);
     sonde__free(c->texts);
     sonde__free(c->figures);
+    sonde__free(c->functions);
     sonde__free(c);
 }

@@ -86,7 +86,17 @@ struct sonde_compare_measure {
     struct sonde_difference d; /* p is as tested, adjusted below */
     double adjusted;         /* p, raised for all that were looked at; NaN = no interval */
     double weight;           /* sorts figures of a group: time in spans, of functions */
+    uint32_t function;       /* of a function its row in functions[]; else 0 */
     enum sonde_verdict verdict;
+};
+
+/* What is known of a function of either side; [0] is before, [1] after. */
+struct sonde_compare_function {
+    const char *name, *module, *file;  /* as struct sonde_flat has them: after's, if it is there */
+    uint32_t line;
+    uint64_t self[2], total[2];        /* weights of all samples; of a recursive one once a stack */
+    const struct sonde_compare_measure *self_measure, *total_measure; /* NULL: it is not known
+                                          whether that has changed */
 };
 
 struct sonde_comparison {
@@ -99,6 +109,9 @@ struct sonde_comparison {
     int kind;                /* of functions */
     int timed;               /* sub-windows could be made */
     double whole[2];         /* of functions: all of their kind, on the basis */
+    struct sonde_compare_function *functions; /* in no order; NULL: a side has no samples */
+    size_t function_count;
+    uint64_t weights[2];     /* of all samples */
     enum sonde_verdict verdict;
     size_t headline;         /* figure that the verdict is of; count = none */
     int requests_unknown;    /* there are requests, but too few to say whether they changed */

@@ -2,6 +2,7 @@
  *
  * Names of all runs go to one pool, so a name's id is the function, whichever run it is of, and its
  * weights are a row of numbers, one for each part of both sides. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,10 @@ struct function {
     double *self[2], *total[2]; /* by part; one block, self[0] is its start; NULL = not seen */
     double self_square[2], total_square[2]; /* sum of squares of the weights of single samples */
     uint64_t stamp;             /* the last sample that it was counted for */
+    uint64_t self_sum[2], total_sum[2]; /* of all samples, also of those that are in no part */
+    uint32_t row;               /* in the comparison's table */
+    struct sonde_frame frame;   /* the first that was seen, after rather than before */
+    int8_t side;                /* that it is of, + 1; 0 = none yet */
 };
 
 struct function_work {
@@ -29,11 +34,12 @@ struct function_work {
     uint64_t stamp;
     double *whole[2];       /* by part: all weight */
     double all[2], samples[2];
+    int matched[2];         /* some sample passes */
 };
 
 static int compare_in_bytes(const struct cmp *c)
 {
-    return !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)c->out->kind), "bytes");
+    return sonde_sample_kind_is_bytes((enum sonde_sample_kind)c->out->kind);
 }
 
 static int compare_function_grow(struct function_work *w, uint32_t count)
@@ -62,29 +68,47 @@ static struct function *compare_function_row(const struct cmp *c, struct functio
     return f;
 }
 
+/* Weights of one sample fit (profile.h); those of several runs need not. */
+static void compare_function_sum(uint64_t *sum, uint64_t weight)
+{
+    if (__builtin_add_overflow(*sum, weight, sum)) *sum = UINT64_MAX;
+}
+
+/* part may be CMP_NO_PART: then it counts for the table, and for no figure. */
 static int compare_function_add_sample(const struct cmp *c, struct function_work *w, int side,
                                        uint32_t part, const struct sonde_profile_sample *s,
                                        const struct sonde_frames *frames,
                                        const struct sonde_frame_path *path)
 {
-    const double weight = (double)s->weight, square = s->count ? weight * weight / s->count : 0;
-    w->whole[side][part] += weight;
-    w->all[side] += weight;
-    w->samples[side] += s->count;
+    const double weight = part != CMP_NO_PART ? (double)s->weight : 0;
+    const double square = s->count ? weight * weight / s->count : 0;
+    const uint32_t at = part != CMP_NO_PART ? part : 0;
+    if (part != CMP_NO_PART) {
+        w->whole[side][part] += weight;
+        w->all[side] += weight;
+        w->samples[side] += s->count;
+    }
+    compare_function_sum(&c->out->weights[side], s->weight);
     w->stamp++;
     for (uint32_t i = 0; i < path->count; i++) {
         const struct sonde_frame *frame = &frames->rows[path->rows[i]];
         if (frame->flags & SONDE_NODE_TRUNCATED) continue;
         struct function *f = compare_function_row(c, w, frame->name);
         if (!f) return SONDE_ENOMEM;
+        if (f->side <= side) {
+            f->frame = *frame;
+            f->side = (int8_t)(side + 1);
+        }
         if (i + 1 == path->count) {
-            f->self[side][part] += weight;
+            f->self[side][at] += weight;
             f->self_square[side] += square;
+            compare_function_sum(&f->self_sum[side], s->weight);
         }
         if (f->stamp == w->stamp) continue; /* it called itself */
         f->stamp = w->stamp;
-        f->total[side][part] += weight;
+        f->total[side][at] += weight;
         f->total_square[side] += square;
+        compare_function_sum(&f->total_sum[side], s->weight);
     }
     return 0;
 }
@@ -106,7 +130,8 @@ static int compare_function_add_run(struct cmp *c, struct function_work *w, int 
         /* Memory is as it was at the end: of no time. */
         const uint32_t part = compare_in_bytes(c) ? (uint32_t)run * c->side[side].per_run
                                                   : cmp_part(c, side, run, p->samples[i].time_ns);
-        if (part == CMP_NO_PART) continue;
+        w->matched[side] = 1;
+        if (!p->samples[i].weight && !p->samples[i].count) continue;
         rc = sonde_frame_path_set(&path, &frames, p, &p->samples[i]);
         if (!rc) rc = compare_function_add_sample(c, w, side, part, &p->samples[i], &frames, &path);
     }
@@ -118,7 +143,7 @@ static int compare_function_add_run(struct cmp *c, struct function_work *w, int 
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
-/* Of heaps in single runs: what sampling leaves open, as compare_figures.c says. */
+/* Of heaps in single runs: what sampling leaves open, as compare_measures.c says. */
 static double heap_variance(const struct cmp *c, int side, double bytes)
 {
     const struct sonde_heap *h = c->side[side].runs[0].profile->heap;
@@ -150,8 +175,7 @@ static struct sonde_estimate of_function(const struct cmp *c, const struct funct
     const double one = w->samples[side] > 0 ? w->all[side] / w->samples[side] : 0;
     const double least = (square * (1 - part) + one * one) / (sum_x * sum_x);
     struct sonde_estimate e = sonde_estimate_ratio(y, x, s->run_of, s->n, least);
-    const int ns = !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)c->out->kind),
-                           "nanoseconds");
+    const int ns = sonde_sample_kind_is_time((enum sonde_sample_kind)c->out->kind);
     const double scale = ns && !share ? 1e-9 : 1;
     e.value *= scale;
     e.se_low *= scale;
@@ -162,11 +186,10 @@ static struct sonde_estimate of_function(const struct cmp *c, const struct funct
 static const char *compare_unit(const struct cmp *c)
 {
     if (c->out->basis == SONDE_BASIS_SHARE) return "ratio";
-    const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)c->out->kind);
-    if (!strcmp(unit, "nanoseconds")) {
+    if (sonde_sample_kind_is_time((enum sonde_sample_kind)c->out->kind)) {
         return c->out->basis == SONDE_BASIS_SECOND ? "cpus" : "seconds";
     }
-    if (!strcmp(unit, "bytes")) {
+    if (compare_in_bytes(c)) {
         return c->out->basis == SONDE_BASIS_SECOND ? "bytes per second" : "bytes";
     }
     return c->out->basis == SONDE_BASIS_SECOND ? "per second" : "count";
@@ -176,7 +199,8 @@ static int compare_function_add(struct cmp *c, const struct function_work *w, ui
                                 const struct sonde_estimate whole[2])
 {
     const struct function *f = &w->rows[name];
-    const char *text = c->out->texts->pool.strings[name];
+    struct sonde_comparison *out = c->out;
+    const char *text = out->texts->pool.strings[name];
     const int less = c->out->basis == SONDE_BASIS_SHARE || c->out->basis == SONDE_BASIS_SECOND;
     const struct cmp_measure measures[2] = {
         { "self", "by itself", compare_unit(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1, 1 },
@@ -193,7 +217,9 @@ static int compare_function_add(struct cmp *c, const struct function_work *w, ui
         if (e[0].value < SHARE_MIN * whole[0].value && e[1].value < SHARE_MIN * whole[1].value) {
             continue;
         }
+        const size_t had = out->count;
         rc = cmp_add(c, &measures[i], text, fmax(e[0].value, e[1].value), e);
+        if (out->count > had) out->figures[had].function = f->row;
     }
     return rc;
 }
@@ -225,6 +251,43 @@ static int add_functions(struct cmp *c, const struct function_work *w)
     return rc;
 }
 
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static int compare_function_table(struct cmp *c, struct function_work *w)
+{
+    struct sonde_comparison *out = c->out;
+    char *const *strings = out->texts->pool.strings;
+    size_t count = 0;
+    for (uint32_t i = 1; i < w->count; i++) count += w->rows[i].self[0] != NULL;
+    out->functions = sonde__calloc(count ? count : 1, sizeof(*out->functions));
+    if (!out->functions) return SONDE_ENOMEM;
+    for (uint32_t i = 1; i < w->count; i++) {
+        struct function *f = &w->rows[i];
+        if (!f->self[0]) continue;
+        f->row = (uint32_t)out->function_count;
+        out->functions[out->function_count++] = (struct sonde_compare_function){
+            .name = strings[i], .module = strings[f->frame.module],
+            .file = strings[f->frame.file], .line = f->frame.line,
+            .self = { f->self_sum[0], f->self_sum[1] },
+            .total = { f->total_sum[0], f->total_sum[1] },
+        };
+    }
+    assert(out->function_count == count);
+    return 0;
+}
+
+void cmp_functions_link(struct sonde_comparison *out)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        const struct sonde_compare_measure *f = &out->figures[i];
+        if (f->group != SONDE_MEASURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;
+        assert(f->function < out->function_count);
+        struct sonde_compare_function *row = &out->functions[f->function];
+        if (!strcmp(f->measure, "self")) row->self_measure = f;
+        else row->total_measure = f;
+    }
+}
+
 int cmp_functions(struct cmp *c)
 {
     struct function_work w = { 0 };
@@ -238,6 +301,7 @@ int cmp_functions(struct cmp *c)
             rc = compare_function_add_run(c, &w, side, run);
         }
     }
+    if (!rc && w.matched[0] && w.matched[1]) rc = compare_function_table(c, &w);
     if (!rc && w.all[0] > 0 && w.all[1] > 0) rc = add_functions(c, &w);
     for (uint32_t i = 0; i < w.count; i++) sonde__free(w.rows[i].self[0]);
     sonde__free(w.rows);

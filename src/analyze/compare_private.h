@@ -96,5 +96,7 @@ int cmp_spans(struct cmp *c);
 int cmp_run(struct cmp *c);
 int cmp_memory(struct cmp *c);
 int cmp_functions(struct cmp *c);
+/* After judging: each function's row points to its figures. */
+void cmp_functions_link(struct sonde_comparison *out);
 
 #endif

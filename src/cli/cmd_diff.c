@@ -55,13 +55,13 @@ struct cmd_diff_side {
     size_t count;
     struct sonde_profile **profiles;
     struct sonde_compare_run *runs;
-    struct sonde_tree *tree;    /* of all of them; NULL: no samples */
+    struct sonde_tree *tree;    /* of all of them, for a picture */
     char label[128];
 };
 
 struct cmd_diff_state {
     struct cmd_diff_side side[2];
-    struct sonde_tree *tree;    /* of both */
+    struct sonde_tree *tree;    /* of both, for a picture */
     struct sonde_comparison *comparison;
     struct sonde_fail_on *fail_on;
     int kind;                   /* of samples; -1 = the first there is */
@@ -167,7 +167,41 @@ static int load_side(struct sonde_cli *cli, struct cmd_diff_side *s)
     return SONDE_EXIT_OK;
 }
 
-/* All runs of a side in one tree. */
+/* Something of a side passes the filter; of the first kind there is, if none is asked for. */
+static int cmd_diff_check_side(struct sonde_cli *cli, struct cmd_diff_state *d,
+                               struct cmd_diff_side *s)
+{
+    const struct diff_values *v = cli->values;
+    struct sonde_err err = { "" }, first = { "" };
+    int kind = -1, why = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        struct sonde_profile_filter filter = s->runs[i].filter;
+        struct sonde_profile_match *match;
+        if (d->kind >= 0) filter.kind = d->kind;
+        const int rc = sonde_profile_match_some(s->profiles[i], &filter, &match, &err);
+        if (rc && !why) {
+            why = rc;
+            first = err;
+        }
+        if (rc) continue;
+        const int found = sonde_profile_match_kind(match);
+        if (kind < 0 || found < kind) kind = found;
+        sonde_profile_match_destroy(match);
+    }
+    if (kind >= 0) {
+        d->kind = kind;
+        return SONDE_EXIT_OK;
+    }
+    /* Runs may hold requests and spans alone; then there are figures, and no functions. */
+    if (why == SONDE_ENOENT && !v->filter.type &&
+        (s->profiles[0]->infer || s->profiles[0]->spans_count)) {
+        return SONDE_EXIT_OK;
+    }
+    if (why == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", first.text);
+    return sonde_cli_fail(cli, "%s: %s", s->names[0], first.text);
+}
+
+/* All runs of a side in one tree, for a picture. */
 static int build_tree(struct sonde_cli *cli, struct cmd_diff_state *d, struct cmd_diff_side *s)
 {
     const struct diff_values *v = cli->values;
@@ -185,11 +219,6 @@ static int build_tree(struct sonde_cli *cli, struct cmd_diff_state *d, struct cm
     if (!rc) rc = sonde_tree_build(all ? all : s->profiles[0], &filter, &how, &s->tree, &err);
     sonde_profile_destroy(all);
     if (!rc) d->kind = (int)s->tree->kind;
-    /* Runs may hold requests and spans alone; then there are figures, and no functions. */
-    if (rc == SONDE_ENOENT && !v->filter.type && !d->svg && !d->html &&
-        (s->profiles[0]->infer || s->profiles[0]->spans_count)) {
-        return SONDE_EXIT_OK;
-    }
     if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
     return rc ? sonde_cli_fail(cli, "%s: %s", s->names[0], err.text) : SONDE_EXIT_OK;
 }
@@ -227,7 +256,7 @@ static int cmd_diff_show(const struct sonde_cli *cli, const struct cmd_diff_stat
         if (rc) sonde_err_set(&err, rc, "%s", sonde_strerror(rc));
     } else {
         const struct sonde_compare_view view = {
-            .before = d->side[0].label, .after = d->side[1].label, .diff = d->tree,
+            .before = d->side[0].label, .after = d->side[1].label,
             .style = d->style, .limit = (size_t)v->limit,
             .width = v->output ? 0 : sonde_cli_width(), .ascii = sonde_text_locale_ascii() };
         rc = sonde_compare_report(d->comparison, &view, &out, &err);
@@ -277,7 +306,9 @@ static int run_diff(struct sonde_cli *cli, struct cmd_diff_state *d)
     cmd_diff_make_labels(d);
     for (int i = 0; i < 2 && !status; i++) {
         status = load_side(cli, &d->side[i]);
-        if (!status) status = build_tree(cli, d, &d->side[i]);
+        if (status) continue;
+        status = d->svg || d->html ? build_tree(cli, d, &d->side[i])
+                                   : cmd_diff_check_side(cli, d, &d->side[i]);
     }
     if (!status && d->side[0].tree && d->side[1].tree) {
         const int rc = sonde_tree_diff(d->side[0].tree, d->side[1].tree, &d->tree);

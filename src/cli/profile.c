@@ -13,8 +13,8 @@
 #include "base/visible.h"
 #include "cli/heap.h"
 #include "cli/progress.h"
+#include "present/report/profile.h"
 #include "present/text.h"
-#include "present/units.h"
 #include "profile/format.h"
 #include "profile/select/select.h"
 #include "profile/strip.h"
@@ -113,12 +113,9 @@ static int parse_select(const struct sonde_cli *cli, const struct sonde_cli_filt
 
 static void cli_profile_put_amount(struct sonde_buf *b, int kind, uint64_t weight)
 {
-    const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)kind);
-    const int time = !strcmp(unit, "nanoseconds");
-    char text[SONDE_VALUE_BYTES];
-    sonde_buf_puts(b, sonde_value_format(text, (double)weight * (time ? 1e-9 : 1),
-                                         time ? SONDE_UNIT_SECONDS : sonde_unit_of(unit, NULL),
-                                         sonde_text_locale_ascii()));
+    char text[SONDE_WEIGHT_BYTES];
+    sonde_buf_puts(b, sonde_weight_format(text, weight, (enum sonde_sample_kind)kind,
+                                          sonde_text_locale_ascii()));
 }
 
 /* What the selection is, and what may belong to it and is not in it: one line for people. */
@@ -186,7 +183,7 @@ static int apply_select(const struct sonde_cli *cli, const char *target,
 int sonde_cli_is_memory(const char *type)
 {
     const int kind = type ? sonde_sample_kind_find(type) : -1;
-    return kind >= 0 && !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)kind), "bytes");
+    return kind >= 0 && sonde_sample_kind_is_bytes((enum sonde_sample_kind)kind);
 }
 
 /* What of a history is asked for: from and to as unix time, or negative, so long ago. Others are

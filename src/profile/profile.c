@@ -47,6 +47,13 @@ const char *sonde_sample_kind_name(enum sonde_sample_kind k) { return kinds[k].n
 const char *sonde_sample_kind_unit(enum sonde_sample_kind k) { return kinds[k].unit; }
 const char *sonde_sample_kind_title(enum sonde_sample_kind k) { return kinds[k].title; }
 
+int sonde_sample_kind_is_bytes(enum sonde_sample_kind k) { return !strcmp(kinds[k].unit, "bytes"); }
+
+int sonde_sample_kind_is_time(enum sonde_sample_kind k)
+{
+    return !strcmp(kinds[k].unit, "nanoseconds");
+}
+
 static const struct {
     const char *name, *title;
 } cuts[] = {

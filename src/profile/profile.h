@@ -49,6 +49,8 @@ enum sonde_sample_kind {
 const char *sonde_sample_kind_name(enum sonde_sample_kind k);   /* "cpu" */
 const char *sonde_sample_kind_unit(enum sonde_sample_kind k);   /* "nanoseconds" */
 const char *sonde_sample_kind_title(enum sonde_sample_kind k);
+int sonde_sample_kind_is_bytes(enum sonde_sample_kind k);       /* memory */
+int sonde_sample_kind_is_time(enum sonde_sample_kind k);        /* nanoseconds */
 int sonde_sample_kind_find(const char *name);                   /* or -1 */
 
 #define SONDE_PROFILE_TEXT_MAX ((size_t)1 << 16) /* bytes; what is longer ends in "…" */
@@ -295,6 +297,9 @@ int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample);
 int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t span);
 int sonde_profile_match_kind(const struct sonde_profile_match *m);  /* as resolved */
 uint32_t sonde_profile_match_count(const struct sonde_profile_match *m);  /* how many pass */
+/* Those that pass, by thread, then time, then as they came. Free with sonde__free; NULL = no memory. */
+uint32_t *sonde_profile_match_in_order(const struct sonde_profile *p,
+                                       const struct sonde_profile_match *m);
 /* SONDE_ENOENT and why nothing passed f. */
 int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                              struct sonde_err *err);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/hash.h"
 #include "present/flamegraph/private.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
@@ -17,63 +19,19 @@
 
 /* ---- Interning ------------------------------------------------------------------------------ */
 
-static uint32_t flame_hash_text(const char *s)
-{
-    uint32_t h = 2166136261u;
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * 16777619u;
-    return h ^ h >> 16;
-}
-
 /* Of all that makes a frame. Equal texts of a tree are one, so it is enough to look at where they
  * are: reading them for every node would take longer than all the rest. */
-static uint32_t hash_frame(const struct sonde_tree_node *n)
+static uint32_t flame_hash_frame(const struct sonde_tree_node *n)
 {
-    uint64_t h = (uintptr_t)n->name;
-    h = (h ^ (uintptr_t)n->module) * 0x9e3779b97f4a7c15u;
-    h = (h ^ (uintptr_t)n->file) * 0x9e3779b97f4a7c15u;
-    h = (h ^ n->line) * 0x9e3779b97f4a7c15u;
-    h = (h ^ n->flags) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(h >> 32);
+    uint64_t h = sonde_hash_mix((uintptr_t)n->name, (uintptr_t)n->module);
+    h = sonde_hash_mix(h, (uintptr_t)n->file);
+    return sonde_hash_end(sonde_hash_mix(h, (uint64_t)n->line << 32 | n->flags));
 }
 
-static int same_frame(const struct sonde_tree_node *a, const struct sonde_tree_node *b)
+static int flame_same_frame(const struct sonde_tree_node *a, const struct sonde_tree_node *b)
 {
     return a->name == b->name && a->module == b->module && a->file == b->file &&
            a->line == b->line && a->flags == b->flags;
-}
-
-/* Room for one more of count things of `size` bytes. 0 or SONDE_ENOMEM. */
-static int flame_room(void **table, uint32_t *cap, uint32_t count, size_t size)
-{
-    if (count < *cap) return 0;
-    if (*cap > UINT32_MAX / 4) return SONDE_ENOMEM;
-    const uint32_t want = *cap ? *cap * 2 : 256;
-    void *grown = sonde__realloc(*table, want * size);
-    if (!grown) return SONDE_ENOMEM;
-    *table = grown;
-    *cap = want;
-    return 0;
-}
-
-/* An index of at least twice as many slots as things; empty, to be filled anew. 1 = it is new,
- * 0 = there is room, SONDE_ENOMEM. */
-static int index_room(uint32_t **index, uint32_t *slots, uint32_t count)
-{
-    if (count < *slots / 2) return 0;
-    const uint32_t want = *slots ? *slots * 4 : 1024;
-    uint32_t *grown = sonde__calloc(want, sizeof(*grown));
-    if (!grown) return SONDE_ENOMEM;
-    sonde__free(*index);
-    *index = grown;
-    *slots = want;
-    return 1;
-}
-
-static void flame_index_add(uint32_t *index, uint32_t slots, uint32_t hash, uint32_t id)
-{
-    uint32_t at = hash & (slots - 1);
-    while (index[at]) at = (at + 1) & (slots - 1);
-    index[at] = id + 1;
 }
 
 /* The text as everything after this sees it: valid, without control characters. */
@@ -90,28 +48,22 @@ static void flame_add_text(struct sonde_flame *f, const char *s)
 
 uint32_t sonde_flame_intern(struct sonde_flame *f, const char *s)
 {
-    const int new_index = index_room(&f->string_index, &f->string_slots, f->string_count);
-    if (new_index < 0) return UINT32_MAX;
-    for (uint32_t i = 0; new_index && i < f->string_count; i++) {
-        flame_index_add(f->string_index, f->string_slots, f->strings[i].hash, i);
+    const uint32_t hash = sonde_hash_text(s);
+    uint32_t at = hash, row;
+    while ((row = sonde_map_next(&f->string_rows, hash, &at))) {
+        if (strcmp(f->strings[row - 1].raw, s) == 0) return row - 1;
     }
-    const uint32_t hash = flame_hash_text(s), mask = f->string_slots - 1;
-    for (uint32_t at = hash & mask; f->string_index[at]; at = (at + 1) & mask) {
-        const uint32_t id = f->string_index[at] - 1;
-        if (f->strings[id].hash == hash && strcmp(f->strings[id].raw, s) == 0) return id;
-    }
-    if (flame_room((void **)&f->strings, &f->string_cap, f->string_count, sizeof(*f->strings)) !=
-        0) {
+    if (sonde_map_reserve(&f->string_rows) ||
+        SONDE_ARRAY_ROOM(f->strings, f->string_count, f->string_cap)) {
         return UINT32_MAX;
     }
     const size_t start = f->texts.len;
     flame_add_text(f, s);
     if (f->texts.error) return UINT32_MAX;
-    const uint32_t id = f->string_count++;
-    f->strings[id] = (struct sonde_flame_string){ .raw = s, .hash = hash, .at = start,
-                                                  .len = f->texts.len - start - 1 };
-    flame_index_add(f->string_index, f->string_slots, hash, id);
-    return id;
+    f->strings[f->string_count++] = (struct sonde_flame_string){
+        .raw = s, .at = start, .len = f->texts.len - start - 1 };
+    sonde_map_put(&f->string_rows, hash, f->string_count);
+    return f->string_count - 1;
 }
 
 const char *sonde_flame_text(const struct sonde_flame *f, uint32_t string)
@@ -119,23 +71,19 @@ const char *sonde_flame_text(const struct sonde_flame *f, uint32_t string)
     return f->texts.data + f->strings[string].at;
 }
 
-static uint32_t intern_frame(struct sonde_flame *f, const struct sonde_tree_node *n, int root)
+static uint32_t flame_intern_frame(struct sonde_flame *f, const struct sonde_tree_node *n, int root)
 {
-    const int new_index = index_room(&f->frame_index, &f->frame_slots, f->frame_count);
-    if (new_index < 0) return UINT32_MAX;
-    for (uint32_t i = 0; new_index && i < f->frame_count; i++) {
-        flame_index_add(f->frame_index, f->frame_slots, hash_frame(f->frames[i].node), i);
-    }
-    const uint32_t hash = hash_frame(n), mask = f->frame_slots - 1;
-    for (uint32_t at = hash & mask; f->frame_index[at]; at = (at + 1) & mask) {
-        const uint32_t id = f->frame_index[at] - 1;
-        if (same_frame(f->frames[id].node, n)) return id;
+    const uint32_t hash = flame_hash_frame(n);
+    uint32_t at = hash, row;
+    while ((row = sonde_map_next(&f->frame_rows, hash, &at))) {
+        if (flame_same_frame(f->frames[row - 1].node, n)) return row - 1;
     }
     struct sonde_flame_frame frame = { .node = n, .name = sonde_flame_intern(f, n->name),
                                        .module = sonde_flame_intern(f, n->module),
                                        .file = sonde_flame_intern(f, n->file) };
     if (frame.name == UINT32_MAX || frame.module == UINT32_MAX || frame.file == UINT32_MAX ||
-        flame_room((void **)&f->frames, &f->frame_cap, f->frame_count, sizeof(*f->frames)) != 0) {
+        sonde_map_reserve(&f->frame_rows) ||
+        SONDE_ARRAY_ROOM(f->frames, f->frame_count, f->frame_cap)) {
         return UINT32_MAX;
     }
     const int plain = root || n->flags & SONDE_NODE_THREAD;
@@ -144,9 +92,9 @@ static uint32_t intern_frame(struct sonde_flame *f, const struct sonde_tree_node
     frame.module_color =
         plain ? SONDE_FLAME_ROOT
               : sonde_flame_color_index(n->module, n->flags & (uint32_t)~SONDE_NODE_UNKNOWN);
-    f->frames[f->frame_count] = frame;
-    flame_index_add(f->frame_index, f->frame_slots, hash, f->frame_count);
-    return f->frame_count++;
+    f->frames[f->frame_count++] = frame;
+    sonde_map_put(&f->frame_rows, hash, f->frame_count);
+    return f->frame_count - 1;
 }
 
 /* ---- Choosing frames ------------------------------------------------------------------------ */
@@ -163,10 +111,8 @@ static double flame_width(const struct sonde_tree *t, const struct sonde_tree_no
 static int flame_add_node(struct sonde_flame *f, uint32_t n, uint32_t parent)
 {
     const struct sonde_tree_node *from = &f->tree->nodes[n];
-    if (flame_room((void **)&f->nodes, &f->node_cap, f->node_count, sizeof(*f->nodes)) != 0) {
-        return SONDE_ENOMEM;
-    }
-    const uint32_t frame = intern_frame(f, from, n == 0);
+    if (SONDE_ARRAY_ROOM(f->nodes, f->node_count, f->node_cap)) return SONDE_ENOMEM;
+    const uint32_t frame = flame_intern_frame(f, from, n == 0);
     if (frame == UINT32_MAX) return SONDE_ENOMEM;
     struct sonde_flame_node *to = &f->nodes[f->node_count];
     assert(from->total >= from->self && from->base_total >= from->base_self);
@@ -283,7 +229,7 @@ void sonde_flame_release(struct sonde_flame *f)
     sonde__free(f->nodes);
     sonde__free(f->strings);
     sonde__free(f->frames);
-    sonde__free(f->string_index);
-    sonde__free(f->frame_index);
+    sonde_map_release(&f->string_rows);
+    sonde_map_release(&f->frame_rows);
     sonde_buf_release(&f->texts);
 }

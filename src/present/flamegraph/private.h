@@ -26,6 +26,7 @@
 #ifndef SONDE_PRESENT_FLAMEGRAPH_PRIVATE_H
 #define SONDE_PRESENT_FLAMEGRAPH_PRIVATE_H
 
+#include "base/map.h"
 #include "present/flamegraph/flamegraph.h"
 #include "present/web.h"
 
@@ -46,7 +47,6 @@ enum {
 
 struct sonde_flame_string {
     const char *raw;         /* borrowed from the tree */
-    uint32_t hash;
     size_t at, len;          /* in texts */
 };
 
@@ -77,8 +77,7 @@ struct sonde_flame {
     uint32_t string_count, string_cap;
     struct sonde_flame_frame *frames; /* owned */
     uint32_t frame_count, frame_cap;
-    uint32_t *string_index, *frame_index; /* owned; open addressing, id + 1 */
-    uint32_t string_slots, frame_slots;
+    struct sonde_map string_rows, frame_rows; /* id + 1, by text and by all that makes a frame */
     struct sonde_buf texts;  /* of the strings, harmless: see present/text.h */
     uint32_t depth_max;
     uint64_t dropped;        /* weight of all frames that were left out */

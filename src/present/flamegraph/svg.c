@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "present/flamegraph/private.h"
+#include "present/report/profile.h"
 #include "present/text.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
@@ -92,13 +93,8 @@ static void put_heading(const struct picture *p)
 
 static void flame_svg_put_value(struct sonde_buf *b, const struct sonde_tree *t, uint64_t weight)
 {
-    char text[SONDE_VALUE_BYTES];
-    const char *unit = sonde_sample_kind_unit(t->kind);
-    const int time = strcmp(unit, "nanoseconds") == 0;
-    sonde_buf_puts(b, sonde_value_format(text, (double)weight * (time ? 1e-9 : 1),
-                                         time ? SONDE_UNIT_SECONDS
-                                         : strcmp(unit, "bytes") == 0 ? SONDE_UNIT_BYTES
-                                                                      : SONDE_UNIT_COUNT, 0));
+    char text[SONDE_WEIGHT_BYTES];
+    sonde_buf_puts(b, sonde_weight_format(text, weight, t->kind, 0));
 }
 
 /* What the picture is of: as the last line of it, and as its description. */

@@ -333,7 +333,7 @@ int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_co
                          struct sonde_buf *out, struct sonde_err *err)
 {
     const struct sonde_report_options o = { .style = v->style, .limit = v->limit,
-                                            .width = v->width, .ascii = v->ascii, .comparison = c };
+                                            .width = v->width, .ascii = v->ascii };
     int rc = 0;
     if (v->style == SONDE_REPORT_JSON) {
         sonde_compare_json(c, v, out);
@@ -345,8 +345,8 @@ int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_co
         compare_text_put_figures(c, &o, out);
         put_unbounded(c, v, out);
         sonde_buf_putc(out, '\n');
-        if (v->diff) rc = sonde_profile_diff(v->diff, &o, out, err);
+        rc = report_put_functions(c, &o, out);
     }
-    if (!rc && out->error) rc = sonde_err_set(err, out->error, "no memory for the comparison");
-    return rc;
+    if (!rc) rc = out->error;
+    return rc ? sonde_err_set(err, rc, "no memory for the comparison") : 0;
 }

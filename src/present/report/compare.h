@@ -6,12 +6,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "present/report/profile.h"
-#include "profile/tree/tree.h"
 
 struct sonde_compare_view {
     const char *before, *after;   /* what they are called */
-    const struct sonde_tree *diff; /* sonde_tree_diff of both, for the table of functions; may be
-                                      NULL, then there is none */
     enum sonde_report_style style;
     size_t limit;                 /* functions shown; 0 = 30 */
     int width, ascii;
@@ -26,8 +23,7 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
 int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                          struct sonde_buf *out, struct sonde_err *err);
 
-/* An object: verdict, summary, figures[], and with v->diff functions[] as `sonde diff --json` has
- * them. sonde_compare_report writes this for SONDE_REPORT_JSON; the HTTP answer is the same. */
+/* An object: verdict, summary, figures[] and functions[], as `sonde diff --json` has them. sonde_compare_report writes this for SONDE_REPORT_JSON; the HTTP answer is the same. */
 void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                         struct sonde_buf *out);
 

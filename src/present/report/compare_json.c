@@ -84,7 +84,8 @@ void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_com
         put_figure(out, f);
     }
     sonde_json_close(out, ']');
-    const int rc = v->diff ? report_diff_members(v->diff, v->limit, c, out) : 0;
+    const struct sonde_report_options o = { .style = SONDE_REPORT_JSON, .limit = v->limit };
+    const int rc = report_put_functions(c, &o, out);
     if (rc && !out->error) out->error = rc;
     sonde_buf_puts(out, "}\n");
 }

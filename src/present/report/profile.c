@@ -17,12 +17,13 @@ enum { LIMIT_DEFAULT = 20 };
 const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
                                 enum sonde_sample_kind kind, int ascii)
 {
-    const char *unit = sonde_sample_kind_unit(kind);
-    if (!strcmp(unit, "nanoseconds")) {
+    if (sonde_sample_kind_is_time(kind)) {
         return sonde_value_format(out, (double)weight * 1e-9, SONDE_UNIT_SECONDS, ascii);
     }
     return sonde_value_format(out, (double)weight,
-                              !strcmp(unit, "bytes") ? SONDE_UNIT_BYTES : SONDE_UNIT_COUNT, ascii);
+                              sonde_sample_kind_is_bytes(kind) ? SONDE_UNIT_BYTES
+                                                               : SONDE_UNIT_COUNT,
+                              ascii);
 }
 
 const char *report_module_advice(uint32_t flags)
@@ -235,7 +236,7 @@ static int profile_report_sum_spans(struct report *r)
 static int about_heap(const struct sonde_profile *p, const struct sonde_profile_filter *f)
 {
     const int asked = f->kind < 0 ||
-                      !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)f->kind), "bytes");
+                      sonde_sample_kind_is_bytes((enum sonde_sample_kind)f->kind);
     return p->heap && asked && !f->thread && !f->span && !f->trace_hi && !f->trace_lo &&
            !f->from_ns && !f->to_ns;
 }

@@ -9,8 +9,6 @@
 #include "profile/profile.h"
 #include "profile/tree/tree.h"
 
-struct sonde_comparison;
-
 enum sonde_report_style { SONDE_REPORT_TEXT, SONDE_REPORT_MARKDOWN, SONDE_REPORT_JSON };
 
 struct sonde_report_options {
@@ -20,20 +18,12 @@ struct sonde_report_options {
     double share_min;   /* of the total: smaller nodes of the tree are left out; 0 = 0.01 */
     int width;          /* of text; 0 = as wide as needed */
     int ascii;
-    const struct sonde_comparison *comparison; /* of a diff: intervals and verdicts of functions;
-                                                  NULL = none */
 };
 
 /* Append the report. SONDE_ENOENT and why when nothing passes the filter; SONDE_EINVAL;
  * SONDE_ENOMEM. */
 int sonde_profile_report(const struct sonde_profile *p, const struct sonde_report_options *o,
                          struct sonde_buf *out, struct sonde_err *err);
-
-/* Two trees in one (sonde_tree_diff) as a table of functions: those that have changed for sure, then
- * those whose own share of the total did most, then the largest. Shares are of each profile's own total, so that a longer
- * recording is not a slower program; of memory, bytes are compared. */
-int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
-                       struct sonde_buf *out, struct sonde_err *err);
 
 /* The first `limit` functions by their own weight, a line each: " 61.0 %  burn  src/burn.c:12". */
 void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out);

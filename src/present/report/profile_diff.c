@@ -19,9 +19,8 @@
 enum { LIMIT_DEFAULT = 30 };
 
 struct change {
-    const struct sonde_flat *f;
+    const struct sonde_compare_function *f;
     double self_before, self_after, total_before, total_after; /* shares of the totals, or bytes */
-    const struct sonde_compare_measure *self, *total; /* NULL = not judged */
 };
 
 static double self_change(const struct change *c) { return c->self_after - c->self_before; }
@@ -30,7 +29,9 @@ static double total_change(const struct change *c) { return c->total_after - c->
 /* 1 if it is sure that the function changed. */
 static int is_sure(const struct change *c)
 {
-    return (c->self && sonde_compare_measure_changed(c->self)) || (c->total && sonde_compare_measure_changed(c->total));
+    const struct sonde_compare_measure *self = c->f->self_measure, *total = c->f->total_measure;
+    return (self && sonde_compare_measure_changed(self)) ||
+           (total && sonde_compare_measure_changed(total));
 }
 
 static int profile_diff_by_change(const void *a, const void *b)
@@ -51,56 +52,25 @@ static double profile_diff_share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
-static int profile_diff_in_bytes(const struct sonde_tree *t)
+static int profile_diff_in_bytes(const struct sonde_comparison *c)
 {
-    return !strcmp(sonde_sample_kind_unit(t->kind), "bytes");
+    return sonde_sample_kind_is_bytes((enum sonde_sample_kind)c->kind);
 }
 
-static int profile_diff_by_name(const void *a, const void *b)
+/* In the order they are shown; free with sonde__free. NULL = no memory. */
+static struct change *changes_create(const struct sonde_comparison *compared)
 {
-    return strcmp((*(const struct change *const *)a)->f->name,
-                  (*(const struct change *const *)b)->f->name);
-}
-
-/* Gives each function its figures. */
-static int profile_diff_judge(struct change *c, size_t count,
-                              const struct sonde_comparison *comparison)
-{
-    struct change **names = sonde__calloc(count ? count : 1, sizeof(struct change *));
-    if (!names) return SONDE_ENOMEM;
-    for (size_t i = 0; i < count; i++) names[i] = &c[i];
-    qsort(names, count, sizeof(struct change *), profile_diff_by_name);
-    for (size_t i = 0; i < comparison->count; i++) {
-        const struct sonde_compare_measure *f = &comparison->figures[i];
-        if (f->group != SONDE_MEASURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;
-        const struct sonde_flat named = { .name = f->subject };
-        const struct change key = { .f = &named }, *at = &key;
-        struct change **found =
-            bsearch(&at, names, count, sizeof(struct change *), profile_diff_by_name);
-        if (!found) continue;
-        if (!strcmp(f->measure, "self")) (*found)->self = f;
-        else (*found)->total = f;
-    }
-    sonde__free(names);
-    return 0;
-}
-
-static struct change *changes_create(const struct sonde_tree *t, const struct sonde_flat *flat,
-                                     size_t count, const struct sonde_comparison *comparison)
-{
-    const int bytes = profile_diff_in_bytes(t);
-    const uint64_t before = bytes ? 1 : t->base_total, after = bytes ? 1 : t->nodes[0].total;
+    const int bytes = profile_diff_in_bytes(compared);
+    const uint64_t before = bytes ? 1 : compared->weights[0], after = bytes ? 1 : compared->weights[1];
+    const size_t count = compared->function_count;
     struct change *c = sonde__calloc(count ? count : 1, sizeof(*c));
     for (size_t i = 0; c && i < count; i++) {
-        c[i] = (struct change){ .f = &flat[i],
-                                .self_before = profile_diff_share(flat[i].base_self, before),
-                                .self_after = profile_diff_share(flat[i].self, after),
-                                .total_before = profile_diff_share(flat[i].base_total, before),
-                                .total_after = profile_diff_share(flat[i].total, after) };
-    }
-    if (c && comparison && profile_diff_judge(c, count, comparison)) {
-        sonde__free(c);
-        return NULL;
+        const struct sonde_compare_function *f = &compared->functions[i];
+        c[i] = (struct change){ .f = f,
+                                .self_before = profile_diff_share(f->self[0], before),
+                                .self_after = profile_diff_share(f->self[1], after),
+                                .total_before = profile_diff_share(f->total[0], before),
+                                .total_after = profile_diff_share(f->total[1], after) };
     }
     if (c) qsort(c, count, sizeof(*c), profile_diff_by_change);
     return c;
@@ -142,7 +112,7 @@ static size_t judged_columns(struct sonde_column *columns, size_t at, const stru
                              size_t count)
 {
     size_t judged = 0;
-    for (size_t i = 0; i < count; i++) judged += c[i].self || c[i].total;
+    for (size_t i = 0; i < count; i++) judged += c[i].f->self_measure || c[i].f->total_measure;
     if (judged) {
         columns[at++] = (struct sonde_column){ .title = "95 % OF SELF", .align = SONDE_RIGHT,
                                                .drop = 6 };
@@ -156,17 +126,18 @@ static size_t judged_columns(struct sonde_column *columns, size_t at, const stru
 static void judged_cells(struct sonde_table *t, size_t column, const struct change *c, int ascii)
 {
     char text[SONDE_MEASURE_BYTES];
-    if (c->self) sonde_table_cell(t, column, "%s", sonde_compare_measure_interval(text, c->self, ascii));
-    if (c->self && sonde_compare_measure_changed(c->self)) {
-        sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(c->self->verdict));
-    } else if (c->total && sonde_compare_measure_changed(c->total)) {
-        sonde_table_cell(t, column + 1, "%s in total", sonde_verdict_name(c->total->verdict));
-    } else if (c->self || c->total) {
+    const struct sonde_compare_measure *self = c->f->self_measure, *total = c->f->total_measure;
+    if (self) sonde_table_cell(t, column, "%s", sonde_compare_measure_interval(text, self, ascii));
+    if (self && sonde_compare_measure_changed(self)) {
+        sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(self->verdict));
+    } else if (total && sonde_compare_measure_changed(total)) {
+        sonde_table_cell(t, column + 1, "%s in total", sonde_verdict_name(total->verdict));
+    } else if (self || total) {
         sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(SONDE_VERDICT_SAME));
     }
 }
 
-static void write_bytes(const struct sonde_tree *t, const struct sonde_report_options *o,
+static void write_bytes(const struct sonde_comparison *compared, const struct sonde_report_options *o,
                         const struct change *c, size_t count, struct sonde_buf *out)
 {
     struct sonde_column columns[COLUMNS_MAX] = {
@@ -176,11 +147,12 @@ static void write_bytes(const struct sonde_tree *t, const struct sonde_report_op
         { .title = "AFTER", .align = SONDE_RIGHT, .drop = 2 },
         { .title = "CHANGE", .align = SONDE_RIGHT, .drop = 1 },
     };
+    const enum sonde_sample_kind kind = (enum sonde_sample_kind)compared->kind;
     char before[SONDE_WEIGHT_BYTES], after[SONDE_WEIGHT_BYTES], change[SONDE_VALUE_BYTES + 1];
-    sonde_buf_printf(out, "%s: %s before, %s after, %s\n\n", sonde_sample_kind_title(t->kind),
-                     sonde_weight_format(before, t->base_total, t->kind, o->ascii),
-                     sonde_weight_format(after, t->nodes[0].total, t->kind, o->ascii),
-                     signed_bytes(change, (double)t->nodes[0].total - (double)t->base_total,
+    sonde_buf_printf(out, "%s: %s before, %s after, %s\n\n", sonde_sample_kind_title(kind),
+                     sonde_weight_format(before, compared->weights[0], kind, o->ascii),
+                     sonde_weight_format(after, compared->weights[1], kind, o->ascii),
+                     signed_bytes(change, (double)compared->weights[1] - (double)compared->weights[0],
                                   o->ascii));
     const size_t name = judged_columns(columns, 6, c, count);
     columns[name + 1] = (struct sonde_column){ .title = "WHERE", .min = 12, .drop = 4 };
@@ -202,7 +174,7 @@ static void write_bytes(const struct sonde_tree *t, const struct sonde_report_op
     report_put_rows(o, &table, out);
 }
 
-static void write_text(const struct sonde_tree *t, const struct sonde_report_options *o,
+static void write_text(const struct sonde_comparison *compared, const struct sonde_report_options *o,
                        const struct change *c, size_t count, struct sonde_buf *out)
 {
     struct sonde_column columns[COLUMNS_MAX] = {
@@ -214,10 +186,11 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
         { .title = "SELF BEFORE", .align = SONDE_RIGHT, .drop = 5 },
         { .title = "AFTER", .align = SONDE_RIGHT, .drop = 4 },
     };
+    const enum sonde_sample_kind kind = (enum sonde_sample_kind)compared->kind;
     char before[SONDE_WEIGHT_BYTES], after[SONDE_WEIGHT_BYTES];
-    sonde_buf_printf(out, "%s: %s before, %s after\n\n", sonde_sample_kind_title(t->kind),
-                     sonde_weight_format(before, t->base_total, t->kind, o->ascii),
-                     sonde_weight_format(after, t->nodes[0].total, t->kind, o->ascii));
+    sonde_buf_printf(out, "%s: %s before, %s after\n\n", sonde_sample_kind_title(kind),
+                     sonde_weight_format(before, compared->weights[0], kind, o->ascii),
+                     sonde_weight_format(after, compared->weights[1], kind, o->ascii));
     const size_t name = judged_columns(columns, 8, c, count);
     struct sonde_table table;
     sonde_table_init(&table, columns, name + 1);
@@ -225,9 +198,9 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
         sonde_table_row(&table);
         change_cells(&table, 0, c[i].self_before, c[i].self_after);
         change_cells(&table, 3, c[i].total_before, c[i].total_after);
-        sonde_table_cell(&table, 6, "%s", sonde_weight_format(before, c[i].f->base_self, t->kind,
+        sonde_table_cell(&table, 6, "%s", sonde_weight_format(before, c[i].f->self[0], kind,
                                                               o->ascii));
-        sonde_table_cell(&table, 7, "%s", sonde_weight_format(after, c[i].f->self, t->kind,
+        sonde_table_cell(&table, 7, "%s", sonde_weight_format(after, c[i].f->self[1], kind,
                                                               o->ascii));
         if (name > 8) judged_cells(&table, 8, &c[i], o->ascii);
         sonde_table_cell(&table, name, "%s", c[i].f->name);
@@ -237,80 +210,54 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void json_change(struct sonde_buf *out, const char *key, uint64_t before, uint64_t after,
-                        const struct sonde_tree *t)
+static void json_change(struct sonde_buf *out, const char *key, const uint64_t weights[2],
+                        const struct sonde_comparison *c)
 {
-    const double share_before = profile_diff_share(before, t->base_total);
-    const double share_after = profile_diff_share(after, t->nodes[0].total);
+    const double share_before = profile_diff_share(weights[0], c->weights[0]);
+    const double share_after = profile_diff_share(weights[1], c->weights[1]);
     sonde_json_key_open(out, key, '{');
-    sonde_json_u64(out, "before", before);
-    sonde_json_u64(out, "after", after);
+    sonde_json_u64(out, "before", weights[0]);
+    sonde_json_u64(out, "after", weights[1]);
     sonde_json_num(out, "share_before", round(share_before * 1e6) / 1e6);
     sonde_json_num(out, "share_after", round(share_after * 1e6) / 1e6);
     sonde_json_num(out, "share_change", round((share_after - share_before) * 1e6) / 1e6);
     sonde_json_close(out, '}');
 }
 
-static void write_members(const struct sonde_tree *t, const struct change *c, size_t count,
-                          struct sonde_buf *out)
+static void write_members(const struct sonde_comparison *compared, const struct change *c,
+                          size_t count, struct sonde_buf *out)
 {
-    sonde_json_str(out, "type", sonde_sample_kind_name(t->kind));
-    sonde_json_str(out, "unit", sonde_sample_kind_unit(t->kind));
-    sonde_json_u64(out, "weight_before", t->base_total);
-    sonde_json_u64(out, "weight_after", t->nodes[0].total);
+    const enum sonde_sample_kind kind = (enum sonde_sample_kind)compared->kind;
+    sonde_json_str(out, "type", sonde_sample_kind_name(kind));
+    sonde_json_str(out, "unit", sonde_sample_kind_unit(kind));
+    sonde_json_u64(out, "weight_before", compared->weights[0]);
+    sonde_json_u64(out, "weight_after", compared->weights[1]);
     sonde_json_key_open(out, "functions", '[');
     for (size_t i = 0; i < count; i++) {
-        const struct sonde_flat *f = c[i].f;
+        const struct sonde_compare_function *f = c[i].f;
         sonde_json_open(out, '{');
         sonde_json_str(out, "name", f->name);
         if (*f->module) sonde_json_str(out, "module", f->module);
         if (*f->file) sonde_json_str(out, "file", f->file);
         if (f->line) sonde_json_u64(out, "line", f->line);
-        json_change(out, "self", f->base_self, f->self, t);
-        json_change(out, "total", f->base_total, f->total, t);
+        json_change(out, "self", f->self, compared);
+        json_change(out, "total", f->total, compared);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');
 }
 
-static void write_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
-                       const struct change *c, size_t count, struct sonde_buf *out)
+int report_put_functions(const struct sonde_comparison *compared,
+                         const struct sonde_report_options *o, struct sonde_buf *out)
 {
-    if (o->style == SONDE_REPORT_JSON) write_members(diff, c, count, out);
-    else if (profile_diff_in_bytes(diff)) write_bytes(diff, o, c, count, out);
-    else write_text(diff, o, c, count, out);
-}
-
-static int put_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
-                    struct sonde_buf *out)
-{
-    struct sonde_flat *flat;
-    size_t count;
-    const int rc = sonde_tree_flat(diff, &flat, &count);
-    if (rc) return rc;
-    struct change *c = changes_create(diff, flat, count, o->comparison);
+    if (!compared->functions) return 0;
+    struct change *c = changes_create(compared);
+    if (!c) return SONDE_ENOMEM;
     const size_t limit = o->limit ? o->limit : LIMIT_DEFAULT;
-    if (c) write_diff(diff, o, c, count < limit ? count : limit, out);
-    const int none = !c;
+    const size_t count = compared->function_count < limit ? compared->function_count : limit;
+    if (o->style == SONDE_REPORT_JSON) write_members(compared, c, count, out);
+    else if (profile_diff_in_bytes(compared)) write_bytes(compared, o, c, count, out);
+    else write_text(compared, o, c, count, out);
     sonde__free(c);
-    sonde__free(flat);
-    return none ? SONDE_ENOMEM : out->error;
-}
-
-int report_diff_members(const struct sonde_tree *diff, size_t limit,
-                        const struct sonde_comparison *comparison, struct sonde_buf *out)
-{
-    const struct sonde_report_options o = { .style = SONDE_REPORT_JSON, .limit = limit,
-                                            .comparison = comparison };
-    return put_diff(diff, &o, out);
-}
-
-int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
-                       struct sonde_buf *out, struct sonde_err *err)
-{
-    if (o->style == SONDE_REPORT_JSON) sonde_buf_putc(out, '{');
-    int rc = put_diff(diff, o, out);
-    if (o->style == SONDE_REPORT_JSON) sonde_buf_puts(out, "}\n");
-    if (!rc) rc = out->error;
-    return rc ? sonde_err_set(err, rc, "no memory for the comparison") : 0;
+    return out->error;
 }

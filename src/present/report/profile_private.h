@@ -9,6 +9,8 @@
 #include "present/table.h"
 #include "profile/process.h"
 
+struct sonde_comparison;
+
 struct report_thread {
     uint32_t thread;           /* of the profile; 0 = unknown */
     uint64_t weight, samples, truncated;
@@ -95,8 +97,11 @@ void report_write_json(const struct report *r, struct sonde_buf *out);
 /* Of a profile without samples: what is known of its heap and requests. */
 void report_facts_json(const struct report *r, struct sonde_buf *out);
 
-/* What sonde_profile_diff writes as JSON, inside of an object that is open. */
-int report_diff_members(const struct sonde_tree *diff, size_t limit,
-                        const struct sonde_comparison *comparison, struct sonde_buf *out);
+/* The functions of a comparison as a table: those that have changed for sure, then those whose own
+ * share of the total did most, then the largest. Shares are of each side's own total, so that a longer
+ * recording is not a slower program; of memory, bytes are compared. As JSON they are members of an
+ * object that is open. Nothing where a side has no samples. SONDE_ENOMEM. */
+int report_put_functions(const struct sonde_comparison *compared,
+                         const struct sonde_report_options *o, struct sonde_buf *out);
 
 #endif

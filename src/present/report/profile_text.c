@@ -359,7 +359,7 @@ static void profile_report_text_put_modules(const struct report *r, struct sonde
 /* What is about memory begins with what is known of it beyond samples; else that comes last. */
 void report_write_text(const struct report *r, struct sonde_buf *out)
 {
-    const int first = !strcmp(sonde_sample_kind_unit(r->kind), "bytes");
+    const int first = sonde_sample_kind_is_bytes(r->kind);
     profile_report_text_put_head(r, out);
     if (first) heap_report_text(&r->heap, out);
     infer_report_text(&r->infer, out);

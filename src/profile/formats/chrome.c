@@ -21,7 +21,6 @@
 #include "profile/format.h"
 #include "profile/formats/chrome_read.h"
 #include "profile/formats/chrome_requests.h"
-#include "profile/formats/order.h"
 #include "profile/tree/frame.h"
 #include "sonde/sonde.h"
 
@@ -270,7 +269,7 @@ static int chrome_prepare(struct chrome_writer *w, const struct sonde_profile_fi
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
     w->kind = (enum sonde_sample_kind)sonde_profile_match_kind(w->m);
     w->base_ns = UINT64_MAX;
-    w->order = sonde_samples_in_order(p, w->m);
+    w->order = sonde_profile_match_in_order(p, w->m);
     w->spans = sonde__alloc(p->spans_count * sizeof(*w->spans));
     w->used = sonde__calloc(p->threads_count, 1);
     if (!w->order || !w->spans || !w->used || sonde_strings_init(&w->pool, &b) ||
@@ -309,7 +308,7 @@ static void chrome_put_file(struct chrome_writer *w)
     const char *program = sonde_profile_str(w->p, w->p->program);
     sonde_chrome_requests_put(&w->requests, *program ? program : "process", w->base_ns, PID_MAX,
                               &w->events, w->out);
-    if (!strcmp(sonde_sample_kind_unit(w->kind), "nanoseconds")) put_chart(w);
+    if (sonde_sample_kind_is_time(w->kind)) put_chart(w);
     else put_instants(w);
     sonde_buf_puts(w->out, "]}\n");
 }

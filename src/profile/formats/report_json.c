@@ -83,7 +83,7 @@ static int report_json_put_functions(struct sonde_buf *out, const char *key,
     }
     report_json_put_string(out, ",\n", key);
     sonde_buf_printf(out, ":{\"total_samples\":%llu", (unsigned long long)t->nodes[0].samples);
-    if (!strcmp(sonde_sample_kind_unit(kind), "nanoseconds")) {
+    if (sonde_sample_kind_is_time(kind)) {
         report_json_put_number(out, ",\"total_seconds\":", (double)t->nodes[0].total / 1e9);
     }
     report_json_put_number(

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "profile/format.h"
-#include "profile/formats/order.h"
 #include "profile/formats/speedscope_read.h"
 #include "profile/tree/frame.h"
 #include "sonde/sonde.h"
@@ -154,7 +153,7 @@ static int speedscope_write_matching(struct speedscope_writer *w, const struct s
         return SONDE_ENOMEM;
     }
     w->count = sonde_profile_match_count(m);
-    w->order = sonde_samples_in_order(w->p, m);
+    w->order = sonde_profile_match_in_order(w->p, m);
     w->index_of = sonde__calloc(w->pool.count, sizeof(*w->index_of));
     if (!w->order || !w->index_of) return SONDE_ENOMEM;
     speedscope_put_file(w);

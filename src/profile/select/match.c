@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 
@@ -204,6 +205,29 @@ int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t spa
 int sonde_profile_match_kind(const struct sonde_profile_match *m) { return m->kind; }
 
 uint32_t sonde_profile_match_count(const struct sonde_profile_match *m) { return m->count; }
+
+static int match_by_thread_and_time(const void *a, const void *b, void *samples)
+{
+    const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const struct sonde_profile_sample *x = (const struct sonde_profile_sample *)samples + i;
+    const struct sonde_profile_sample *y = (const struct sonde_profile_sample *)samples + k;
+    if (x->thread != y->thread) return SONDE_CMP(x->thread, y->thread);
+    return x->time_ns != y->time_ns ? SONDE_CMP(x->time_ns, y->time_ns) : SONDE_CMP(i, k);
+}
+
+uint32_t *sonde_profile_match_in_order(const struct sonde_profile *p,
+                                       const struct sonde_profile_match *m)
+{
+    uint32_t count = 0;
+    uint32_t *order = sonde__alloc((m->count ? m->count : 1) * sizeof(*order));
+    if (!order) return NULL;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (sonde_profile_matches(m, i)) order[count++] = i;
+    }
+    assert(count == m->count);
+    qsort_r(order, count, sizeof(*order), match_by_thread_and_time, p->samples);
+    return order;
+}
 
 void sonde_profile_match_destroy(struct sonde_profile_match *m)
 {

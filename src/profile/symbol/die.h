@@ -5,6 +5,7 @@
 
 #include <elfutils/libdw.h>
 
+#include "base/map.h"
 #include "profile/symbol/elf.h"
 
 #define SONDE__DIE_NONE UINT32_MAX
@@ -35,7 +36,7 @@ void sonde__die_release(struct sonde__die_walk *w);
 
 /* A function's name and where it is declared, by the DIE that says so, kept for the next use. */
 struct sonde__die_name {
-    const void *key;        /* the DIE's address in memory; NULL = free */
+    const void *key;        /* the DIE's address in memory */
     char *text;             /* owned; demangled; "" = it has none */
     const char *raw;        /* as in the symbol table; NULL = unknown; libdw's */
     const char *file;       /* libdw's; "" = unknown */
@@ -44,8 +45,9 @@ struct sonde__die_name {
 };
 
 struct sonde__die_names {
-    struct sonde__die_name *slots;
-    size_t count, cap;      /* cap: a power of two */
+    struct sonde__die_name *rows;
+    uint32_t count, cap;
+    struct sonde_map map;
 };
 
 /* NULL when out of memory. Lives until the next call. */
@@ -55,18 +57,20 @@ void sonde__die_names_release(struct sonde__die_names *n);
 
 /* Whole paths of the files of one unit. */
 struct sonde_symbol_path {
-    const char *key;        /* libdw's, by its address; NULL = free */
+    const char *key;        /* libdw's, by its address */
     char *text;             /* owned */
 };
 
 struct sonde_symbol_paths {
-    struct sonde_symbol_path *slots;
-    size_t count, cap;      /* cap: a power of two */
+    struct sonde_symbol_path *rows;
+    uint32_t count, cap;
+    struct sonde_map map;
 };
 
 /* file in folder, if it is relative (folder: NULL = unknown). Lives until the release; file itself
  * when nothing is to be added, or out of memory. */
-const char *sonde_symbol_path_whole(struct sonde_symbol_paths *p, const char *folder, const char *file);
+const char *sonde_symbol_path_whole(struct sonde_symbol_paths *p, const char *folder,
+                                    const char *file);
 void sonde_symbol_paths_release(struct sonde_symbol_paths *p);
 
 #endif

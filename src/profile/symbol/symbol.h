@@ -8,8 +8,8 @@
  *   open.c  the file that was really mapped, or none
  *   elf.c   symbol tables, file offset to address; plt.c: name@plt; fde.c:
  *                  functions without names
- *   dwarf.c lines and inlined frames; die.c, die_name.c, path.c: the
- *                  functions around an address, their names and files
+ *   dwarf.c lines and inlined frames; die.c: the functions around an address, their names and
+ *                  files
  *   cache.c what is known of a build stays known
  *   text.c  JIT maps and /proc/kallsyms
  *   table.c sorted ranges of addresses, used by all of them

@@ -11,7 +11,7 @@
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "present/units.h"
+#include "present/report/profile.h"
 #include "profile/thin.h"
 #include "serve/api/flame_private.h"
 #include "serve/api/requests.h"
@@ -261,22 +261,16 @@ static int choose_requests(const struct sonde_api_flame_side *s, const struct so
 /* ---- Choosing ---------------------------------------------------------------------------------- */
 
 /* "1.23 s", of samples of a kind. */
-static const char *api_flame_choice_amount(int kind, uint64_t weight, char out[SONDE_VALUE_BYTES])
+static const char *api_flame_choice_amount(int kind, uint64_t weight, char out[SONDE_WEIGHT_BYTES])
 {
-    const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)kind);
-    const int time = !strcmp(unit, "nanoseconds");
-    return sonde_value_format(out, time ? (double)weight * 1e-9 : (double)weight,
-                              time                       ? SONDE_UNIT_SECONDS
-                              : !strcmp(unit, "bytes")   ? SONDE_UNIT_BYTES
-                                                         : SONDE_UNIT_COUNT,
-                              0);
+    return sonde_weight_format(out, weight, (enum sonde_sample_kind)kind, 0);
 }
 
 static void note_found(const struct flame_making *m, struct sonde_api_flame_source *s)
 {
     const int kind = m->q->kind < 0 ? SONDE_SAMPLE_CPU : m->q->kind;
     const struct sonde_selected *f = &s->found;
-    char text[SONDE_VALUE_BYTES];
+    char text[SONDE_WEIGHT_BYTES];
     if (f->workers[kind] && !m->side->workers) {
         flame_note(s, "%s more ran at the same time on threads without a span of their own, such as a "
                    "pool of workers, and is left out: workers=1 includes it.",

@@ -128,7 +128,7 @@ void sonde_session_picture(const struct sonde_http_request *r, const struct sond
 
 struct comparing {
     struct sonde_compare_run run[2];
-    struct sonde_tree *tree[2];      /* NULL: no samples */
+    struct sonde_tree *tree[2];      /* of a picture */
     struct sonde_tree *diff;
     int kind;
     const struct sonde_http_request *request;
@@ -141,9 +141,16 @@ static int session_report_build(struct comparing *c, int i, int picture, struct 
     struct sonde_profile_filter f = c->run[i].filter;
     const struct sonde_profile *p = c->run[i].profile;
     f.kind = c->kind;
-    const int rc = sonde_tree_build(p, &f, &whole, &c->tree[i], err);
-    if (!rc) c->kind = (int)c->tree[i]->kind;
-    return rc == SONDE_ENOENT && !picture && (p->infer || p->spans_count) ? 0 : rc;
+    if (picture) {
+        const int rc = sonde_tree_build(p, &f, &whole, &c->tree[i], err);
+        if (!rc) c->kind = (int)c->tree[i]->kind;
+        return rc;
+    }
+    struct sonde_profile_match *match = NULL;
+    const int rc = sonde_profile_match_some(p, &f, &match, err);
+    if (!rc) c->kind = sonde_profile_match_kind(match);
+    sonde_profile_match_destroy(match);
+    return rc == SONDE_ENOENT && (p->infer || p->spans_count) ? 0 : rc;
 }
 
 static int put_comparison(struct comparing *c, const struct sonde_session_side *const side[2],
@@ -152,7 +159,7 @@ static int put_comparison(struct comparing *c, const struct sonde_session_side *
     const struct sonde_compare_options o = { .kind = c->kind };
     struct sonde_comparison *comparison;
     const struct sonde_compare_view view = {
-        .before = side[0]->label, .after = side[1]->label, .diff = c->diff,
+        .before = side[0]->label, .after = side[1]->label,
         .style = !strcmp(format, "text")       ? SONDE_REPORT_TEXT
                  : !strcmp(format, "markdown") ? SONDE_REPORT_MARKDOWN
                                                : SONDE_REPORT_JSON };

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "present/report/compare.h"
 #include "present/report/profile.h"
 #include "sonde/sonde.h"
 #include "unit/profile/profile_build.h"
@@ -180,66 +181,84 @@ static void test_recursion(void **state)
     sonde_profile_destroy(p);
 }
 
-static struct sonde_tree *tree_of(const char *const *folded, const uint64_t *weights, size_t count)
+static struct sonde_profile *profile_of(const char *const *folded, const uint64_t *weights,
+                                        size_t count, enum sonde_sample_kind kind)
 {
     struct sonde_profile *p;
-    struct sonde_tree *t;
-    const struct sonde_profile_filter any = { .kind = -1 };
-    const struct sonde_tree_options plain = { 0 };
     assert_int_equal(sonde_profile_create(0, &p), 0);
-    for (size_t i = 0; i < count; i++) build_sample(p, folded[i], weights[i], 0, 0);
-    assert_int_equal(sonde_tree_build(p, &any, &plain, &t, NULL), 0);
-    sonde_profile_destroy(p);
-    return t;
+    for (size_t i = 0; i < count; i++) {
+        const struct sonde_profile_sample sample = { .stack = build_stack(p, folded[i]),
+                                                     .weight = weights[i], .count = 1,
+                                                     .kind = (uint16_t)kind };
+        assert_int_equal(sonde_profile_add_sample(p, &sample), 0);
+    }
+    return p;
+}
+
+/* The report of a comparison, and the profiles are gone; free with sonde__free. */
+static char *diff_of(struct sonde_profile *before, struct sonde_profile *after)
+{
+    const struct sonde_compare_run a = { .profile = before, .filter.kind = -1 };
+    const struct sonde_compare_run b = { .profile = after, .filter.kind = -1 };
+    const struct sonde_compare_view v = { .before = "a", .after = "b", .ascii = 1 };
+    const struct sonde_compare_options o = { .kind = -1 };
+    struct sonde_comparison *c;
+    struct sonde_buf out;
+    struct sonde_err err = { "" };
+    sonde_buf_init(&out, 1 << 20);
+    assert_int_equal(sonde_compare(&a, 1, &b, 1, &o, &c, &err), 0);
+    sonde_profile_destroy(before);
+    sonde_profile_destroy(after);
+    assert_int_equal(sonde_compare_report(c, &v, &out, &err), 0);
+    sonde_comparison_destroy(c);
+    return sonde_buf_take(&out);
 }
 
 static void test_diff(void **state)
 {
     (void)state;
-    struct sonde_tree *before = tree_of((const char *const[]){ "m;a", "m;b" },
-                                        (const uint64_t[]){ 30 * S, 10 * S }, 2);
-    struct sonde_tree *after = tree_of((const char *const[]){ "m;a", "m;c" },
-                                       (const uint64_t[]){ 30 * S, 30 * S }, 2);
-    struct sonde_tree *diff;
-    assert_int_equal(sonde_tree_diff(before, after, &diff), 0);
-    struct sonde_buf b;
-    struct sonde_err err;
-    sonde_buf_init(&b, 1 << 20);
-    const struct sonde_report_options o = { .ascii = 1 };
-    assert_int_equal(sonde_profile_diff(diff, &o, &b, &err), 0);
-    has(b.data, "CPU time: 40.0 s before, 1.00 min after\n");
+    char *text = diff_of(profile_of((const char *const[]){ "m;a", "m;b" },
+                                    (const uint64_t[]){ 30 * S, 10 * S }, 2, SONDE_SAMPLE_CPU),
+                         profile_of((const char *const[]){ "m;a", "m;c" },
+                                    (const uint64_t[]){ 30 * S, 30 * S }, 2, SONDE_SAMPLE_CPU));
+    has(text, "CPU time: 40.0 s before, 1.00 min after\n");
     /* c is new, a and b lost the same share; then by name. */
-    const char *c = strstr(b.data, "+50.00"), *a = strstr(b.data, "-25.00"), *m = strstr(b.data, " m\n");
+    const char *c = strstr(text, "+50.00"), *a = strstr(text, "-25.00"), *m = strstr(text, " m\n");
     assert_true(c && a && m && c < a && a < m);
-    has(b.data, "75.00  50.00  -25.00           75.00   50.00  -25.00       30.0 s  30.0 s  a\n");
-    sonde_buf_release(&b);
-    sonde_tree_destroy(diff);
-    sonde_tree_destroy(after);
-    sonde_tree_destroy(before);
+    has(text, "75.00  50.00  -25.00           75.00   50.00  -25.00       30.0 s  30.0 s  a\n");
+    sonde__free(text);
 }
 
-/* Of memory, bytes are compared, not shares: the tree's kind says so. */
+/* Of memory, bytes are compared, not shares: the kind of samples says so. */
 static void test_diff_of_memory(void **state)
 {
     (void)state;
-    struct sonde_tree *before = tree_of((const char *const[]){ "m;a", "m;b" },
-                                        (const uint64_t[]){ 4096, 1024 }, 2);
-    struct sonde_tree *after = tree_of((const char *const[]){ "m;a", "m;b" },
-                                       (const uint64_t[]){ 8192, 1000 }, 2);
-    struct sonde_tree *diff;
-    assert_int_equal(sonde_tree_diff(before, after, &diff), 0);
-    diff->kind = SONDE_SAMPLE_LIVE;
-    struct sonde_buf b;
-    sonde_buf_init(&b, 1 << 20);
-    const struct sonde_report_options o = { .ascii = 1 };
-    assert_int_equal(sonde_profile_diff(diff, &o, &b, NULL), 0);
-    has(b.data, "memory in use: 5.00 KiB before, 8.98 KiB after, +3.98 KiB\n");
-    has(b.data, "   4.00 KiB  8.00 KiB  +4.00 KiB      4.00 KiB  8.00 KiB  +4.00 KiB  a\n");
-    has(b.data, "   1.00 KiB    1000 B      -24 B      1.00 KiB    1000 B      -24 B  b\n");
-    sonde_buf_release(&b);
-    sonde_tree_destroy(diff);
-    sonde_tree_destroy(after);
-    sonde_tree_destroy(before);
+    char *text = diff_of(profile_of((const char *const[]){ "m;a", "m;b" },
+                                    (const uint64_t[]){ 4096, 1024 }, 2, SONDE_SAMPLE_LIVE),
+                         profile_of((const char *const[]){ "m;a", "m;b" },
+                                    (const uint64_t[]){ 8192, 1000 }, 2, SONDE_SAMPLE_LIVE));
+    has(text, "memory in use: 5.00 KiB before, 8.98 KiB after, +3.98 KiB\n");
+    has(text, "   4.00 KiB  8.00 KiB  +4.00 KiB      4.00 KiB  8.00 KiB  +4.00 KiB  a\n");
+    has(text, "   1.00 KiB    1000 B      -24 B      1.00 KiB    1000 B      -24 B  b\n");
+    sonde__free(text);
+}
+
+/* A function that calls itself counts once a stack, with no matter how it was called; a side without
+ * samples has no table. */
+static void test_diff_of_recursion(void **state)
+{
+    (void)state;
+    char *text = diff_of(profile_of((const char *const[]){ "m;a;a;a", "m;b;a" },
+                                    (const uint64_t[]){ 2 * S, 2 * S }, 2, SONDE_SAMPLE_CPU),
+                         profile_of((const char *const[]){ "m;a;b" }, (const uint64_t[]){ 4 * S }, 1,
+                                    SONDE_SAMPLE_CPU));
+    has(text, "100.00    0.00  -100.00          100.00  100.00   +0.00       4.00 s     0 s  a\n");
+    sonde__free(text);
+    text = diff_of(profile_of(NULL, NULL, 0, SONDE_SAMPLE_CPU),
+                   profile_of((const char *const[]){ "m" }, (const uint64_t[]){ S }, 1,
+                              SONDE_SAMPLE_CPU));
+    assert_null(strstr(text, "FUNCTION"));
+    sonde__free(text);
 }
 
 static void test_no_memory(void **state)
@@ -271,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_markdown),  cmocka_unit_test(test_json),
         cmocka_unit_test(test_nothing),   cmocka_unit_test(test_recursion),
         cmocka_unit_test(test_diff),      cmocka_unit_test(test_diff_of_memory),
+        cmocka_unit_test(test_diff_of_recursion),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* compare_figures.c - how figures are added, and those of requests, of the run as a whole and of
+/* compare_measures.c - how figures are added, and those of requests, of the run as a whole and of
  * its memory. */
 #include <math.h>
 #include <string.h>
