@@ -44,7 +44,7 @@ static int check_token(const char *token, const char *where, struct sonde_err *e
     for (size_t i = 0; i < len; i++) {
         if (!isgraph((unsigned char)token[i])) {
             return sonde_err_set(err, SONDE_EINVAL,
-                                 "the token of %s holds a blank or a control character", where);
+                                 "the token of %s contains a blank or a control character", where);
         }
     }
     return 0;
@@ -64,7 +64,7 @@ static int auth_read_file(const char *path, char *out, size_t size, struct sonde
         rc = sonde_err_set(err, SONDE_EINVAL, "the token's file '%s' is not a file", path);
     } else if (st.st_mode & (S_IRWXG | S_IRWXO)) {
         rc = sonde_err_set(err, SONDE_EINVAL,
-                           "the token's file '%s' is open to others: chmod 600 it", path);
+                           "the token's file '%s' can be read by others: chmod 600 it", path);
     } else {
         n = read(fd, out, size - 1);
         if (n < 0) rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
@@ -159,7 +159,7 @@ int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_lis
     const char *token = o->token ? o->token : "", *hosts = o->hosts ? o->hosts : "";
     if (where && !*token && !sonde_listen_is_loopback(where)) {
         return sonde_err_set(err, SONDE_EINVAL,
-                             "only loopback addresses are listened on without a token: set "
+                             "without a token only loopback addresses are allowed: set "
                              "server.token_file or SONDE_TOKEN, or use 127.0.0.1 and an SSH "
                              "tunnel");
     }

@@ -73,7 +73,7 @@ static int refuse_word(const struct sonde_param_row *p, const char *value,
         if (*w == '|') known[n++] = ' ';
     }
     known[n] = '\0';
-    sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is none of %s", p->name, value,
+    sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not one of %s", p->name, value,
                          known);
     return 0;
 }

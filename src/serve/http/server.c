@@ -166,7 +166,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
         server_release(s);
         return sonde_err_set(err, SONDE_EIO, "cannot start the server's threads: %s",
                              no_files ? "too few files may be open (ulimit -n)"
-                             : tls ? "the certificate and its key do not go together, or out of "
+                             : tls ? "the certificate and its key do not match, or out of "
                                    "memory or threads"
                                  : "out of memory or threads");
     }

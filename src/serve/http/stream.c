@@ -435,8 +435,8 @@ int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request 
     const int slot = rc ? -1 : find_slot(s, request, render);
     if (!rc && (slot < 0 || s->reader_count >= s->max || s->stopping)) {
         rc = sonde_err_set(err, SONDE_EFULL,
-                           slot < 0 ? "there are %u streams of different kinds already"
-                                    : "there are %u streams already",
+                           slot < 0 ? "too many different streams: %u are open"
+                                    : "too many streams: %u are open",
                            slot < 0 ? (unsigned)CHANNELS_MAX : s->reader_count);
     }
     if (!rc) {

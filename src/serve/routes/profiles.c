@@ -25,7 +25,7 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
         return r->agent->store;
     }
     sonde_response_error(answer, 404,
-                         "this agent keeps no profiles: it does not capture any and has no "
+                         "this agent stores no profiles: it does not capture any and has no "
                          "store");
     return NULL;
 }
@@ -235,7 +235,7 @@ extern const struct sonde_route sonde_route_admin_profiles, sonde_route_admin_pr
 const struct sonde_route sonde_route_admin_profiles = {
     .method = "GET",
     .path = "/admin/profiles",
-    .summary = "profiles that are kept, the newest first",
+    .summary = "list of stored profiles, newest first",
     .params = (const char *const[]){ "name", "kind", "program", "from", "to", "limit", NULL },
     .handle = route_profiles_list,
     .keys = "profiles,total,kept_in",

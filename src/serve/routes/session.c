@@ -58,7 +58,8 @@ static void route_session_put_row(const struct sonde_session_row *row, struct so
     sonde_json_u64(out, "bytes", t->bytes);
     if (*t->note) sonde_json_str(out, "note", t->note);
     else if (row->cpu && !t->processes) {
-        sonde_json_str(out, "note", "no process records now: what starts is sampled");
+        sonde_json_str(out, "note",
+                       "no process is recording now; those that start will be sampled");
     }
 }
 
@@ -160,8 +161,9 @@ extern const struct sonde_route sonde_route_admin_profile_start, sonde_route_adm
 const struct sonde_route sonde_route_admin_profile_start = {
     .method = "POST",
     .path = "/admin/profile/start",
-    .summary = "begins a profiling session with this name: CPU, heaps, spans and requests of all "
-               "that is watched, until stop",
+    .summary =
+        "starts a profiling session with this name: CPU, heaps, spans and requests of everything "
+        "that is watched, until stop",
     .params = (const char *const[]){ NULL },
     .body_max = SONDE_SESSION_BODY_MAX,
     .slow = 1,
@@ -192,7 +194,7 @@ const struct sonde_route sonde_route_admin_profile_stop = {
 const struct sonde_route sonde_route_admin_profile_status = {
     .method = "GET",
     .path = "/admin/profile/status",
-    .summary = "sessions that run, what they have seen so far, and what was dropped",
+    .summary = "running sessions: what they have captured so far, and what was dropped",
     .params = (const char *const[]){ NULL },
     .handle = route_session_status,
     .keys = "status,sessions,last_id,kept_in",

@@ -148,7 +148,7 @@ extern const struct sonde_route sonde_route_admin_profile_flamegraph,
 const struct sonde_route sonde_route_admin_profile_flamegraph = {
     .method = "POST",
     .path = "/admin/profile/flamegraph",
-    .summary = "a flame graph as SVG: of the session that runs, so far, or of the last that ended",
+    .summary = "a flame graph as SVG of the running session so far, or of the last one that ended",
     .params = (const char *const[]){ "name", "duration", "type", "format", NULL },
     .slow = 1,
     .handle = route_session_look_flamegraph,
@@ -158,7 +158,7 @@ const struct sonde_route sonde_route_admin_profile_flamegraph = {
 const struct sonde_route sonde_route_admin_profile_bottlenecks = {
     .method = "GET",
     .path = "/admin/profile/bottlenecks",
-    .summary = "what took the most in it: functions, spans, waiting, leaks",
+    .summary = "bottlenecks: functions, spans, waiting, leaks",
     .params = (const char *const[]){ "name", "duration", "format", "limit", NULL },
     .samples = 1,
     .slow = 1,

@@ -47,7 +47,7 @@ static void route_stored_findings(const struct sonde_http_request *r, struct son
     q.severity = severity ? sonde_severity_find(severity) : 0;
     if (q.severity < 0) {
         sonde_response_error(answer, 400,
-                             "parameter severity: \"%.100s\" is none of info, warning, "
+                             "parameter severity: \"%.100s\" is not one of info, warning, "
                              "critical",
                              severity);
         return;
