@@ -183,6 +183,7 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
     const struct sonde_server *s = c->server;
     *r = (struct sonde_http_request){ .path = route->path, .name = name, .body = "",
                                       .agent = s->agent, .recent = s->recent,
+                                      .summaries = s->summaries,
                                       .files = s->files, .file_count = s->file_count,
                                       .streams = s->streams, .guard = s->guard,
                                       .colors = s->pictures.colors,

@@ -53,7 +53,7 @@ static void route_history_list(const struct sonde_http_request *r, struct sonde_
     }
     q.heap = type && !strcmp(type, "memory");
     struct sonde_store *s = route_history_store_of(r, &ops);
-    const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &answer->body, &err);
+    const int rc = sonde_api_history(ops, s, r->summaries, &q, (size_t)limit, &answer->body, &err);
     if (rc) sonde_response_failed(answer, rc, &err);
 }
 
