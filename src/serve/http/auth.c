@@ -1,6 +1,7 @@
 /* auth.c - see auth.h. */
 #include "serve/http/auth.h"
 
+#include <assert.h>
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -244,6 +245,7 @@ enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *auth, const char *path,
                                         const char *authorization)
 {
     static const char scheme[] = "Bearer ";
+    assert(path && auth->token_len <= SONDE_TOKEN_MAX);
     if (!auth->token_len || sonde_auth_is_open(auth, path)) return SONDE_AUTH_YES;
     if (authorization && strncasecmp(authorization, scheme, sizeof(scheme) - 1) == 0) {
         const char *sent = authorization + sizeof(scheme) - 1;

@@ -200,8 +200,7 @@ static void route_events_put(struct sonde_buf *out, const struct route_events_ev
     sonde_json_str(out, "severity", e->severity);
     sonde_json_str(out, "text", e->text);
     sonde_json_str(out, "process", e->process);
-    if (e->pid) sonde_json_u64(out, "pid", e->pid);
-    else sonde_json_str(out, "pid", NULL);
+    sonde_json_u64_or_null(out, "pid", e->pid);
     sonde_json_str(out, "id", e->id[0] ? e->id : NULL);
     sonde_json_close(out, '}');
 }

@@ -98,8 +98,7 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
         sonde_response_failed(answer, rc, &err);
         return;
     }
-    if (d->id) sonde_json_u64(out, "id", d->id);
-    else sonde_json_str(out, "id", NULL);
+    sonde_json_u64_or_null(out, "id", d->id);
     sonde_json_str(out, "name", d->name);
     sonde_json_str(out, "status", "stopped");
     sonde_json_u64(out, "spans", d->profile->spans_count);
@@ -146,8 +145,7 @@ static void route_session_status(const struct sonde_http_request *r, struct sond
         sonde_json_close(&answer->body, '}');
     }
     sonde_json_close(&answer->body, ']');
-    if (last) sonde_json_u64(&answer->body, "last_id", last);
-    else sonde_json_str(&answer->body, "last_id", NULL);
+    sonde_json_u64_or_null(&answer->body, "last_id", last);
     put_kept(r, &answer->body);
     sonde_json_close(&answer->body, '}');
     sonde_buf_putc(&answer->body, '\n');

@@ -63,8 +63,7 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "profile", f->label);
-    if (f->id) sonde_json_u64(out, "id", f->id);
-    else sonde_json_str(out, "id", NULL);
+    sonde_json_u64_or_null(out, "id", f->id);
     sonde_json_ns(out, "duration_seconds", f->profile->end_ns - f->profile->start_ns);
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
