@@ -106,7 +106,7 @@ static int param_value_ok(const struct sonde_param_row *p, const char *value,
     default:
         assert(p->kind == SONDE_PARAM_IS_TEXT && (!p->pattern || p->example));
         if (!p->pattern || param_matches(p->pattern, value)) return 1;
-        sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not one: %s, such as %s",
+        sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not valid: %s, such as %s",
                              p->name, value, p->help, p->example);
         return 0;
     }

@@ -193,7 +193,7 @@ const struct sonde_route sonde_route_api_requests = {
 const struct sonde_route sonde_route_api_request = {
     .method = "GET",
     .path = "/api/requests/*",
-    .summary = "one of them, by the engine's id, its number or its trace id",
+    .summary = "one request, by the engine's id, its number or its trace id",
     .params = (const char *const[]){ NULL },
     .handle = route_infer_request,
 };

@@ -244,8 +244,9 @@ const struct sonde_route sonde_route_admin_profiles = {
 const struct sonde_route sonde_route_admin_profile_get = {
     .method = "GET",
     .path = "/admin/profiles/*",
-    .summary = "one of them, by its id or name: a report as JSON, or ?format=run, pprof, folded, "
-               "speedscope, chrome, svg, html, text, markdown",
+    .summary =
+        "one stored profile, by its id or name: a report as JSON, or ?format=run, pprof, folded, "
+        "speedscope, chrome, svg, html, text, markdown",
     .params = (const char *const[]){ "format", "type", NULL },
     .slow = 1,
     .handle = route_profiles_get,
@@ -256,7 +257,7 @@ const struct sonde_route sonde_route_admin_profile_get = {
 const struct sonde_route sonde_route_admin_profile_delete = {
     .method = "DELETE",
     .path = "/admin/profiles/*",
-    .summary = "delete it",
+    .summary = "deletes a stored profile",
     .params = (const char *const[]){ NULL },
     .handle = delete_one,
     .keys = "deleted,name",

@@ -62,7 +62,7 @@ extern const struct sonde_route sonde_route_api_run, sonde_route_api_findings;
 const struct sonde_route sonde_route_api_run = {
     .method = "GET",
     .path = "/api/runs/*",
-    .summary = "one of them, with its settings, the files it ran and its heaps",
+    .summary = "one run, with its settings, the files it ran and its heaps",
     .params = (const char *const[]){ NULL },
     .handle = route_stored_run,
     .keys = "id,name,config,modules,heaps",
