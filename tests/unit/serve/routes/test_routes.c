@@ -1,44 +1,33 @@
-/* Every route of route_list.h: parameters that are not as they should be, things that are not there, and
- * an agent that has nothing at all. Whatever is answered, OpenAPI must have promised it. */
+/* Every route of route_list.h: bad parameters, things that are not there, and an agent that has
+ * nothing at all. Whatever is answered, OpenAPI must have promised it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/array.h"
 #include "serve/api/recent.h"
-#include "serve/http/param.h"
+#include "unit/serve/serve_ask.h"
 #include "unit/serve/serve_collector.h"
 
 static struct sonde_recent *recent;
 static struct sonde_streams *streams;
 static struct sonde_auth *auth;
-static struct sonde_response answer;
-static int handled;       /* the last request came as far as its route */
-static unsigned fail_nth; /* allocation of the next; 0 = none */
-
-static void answer_release(void)
-{
-    if (answer.stream) sonde_stream_close(answer.stream);
-    sonde_buf_release(&answer.body);
-    memset(&answer, 0, sizeof(answer));
-}
-
 static int start(void **state)
 {
     (void)state;
     struct sonde_err err = { "" };
     if (collector_make(NULL) != 0) return -1;
-    return sonde_recent_create(1 << 20, 1, &recent) ||
-           sonde_streams_create(collector, 4, &streams) ||
-           sonde_auth_create(&(struct sonde_auth_options){ 0 }, NULL, &auth, &err);
+    if (sonde_recent_create(1 << 20, 1, &recent) || sonde_streams_create(collector, 4, &streams) ||
+        sonde_auth_create(&(struct sonde_auth_options){ 0 }, NULL, &auth, &err)) {
+        return -1;
+    }
+    asked = (struct sonde_http_request){ .agent = &agent, .recent = recent, .streams = streams,
+                                         .guard = auth, .url = "http://127.0.0.1:1" };
+    return 0;
 }
 
 static int end(void **state)
@@ -54,72 +43,7 @@ static int end(void **state)
     return rc || sonde__alloc_live();
 }
 
-/* query: "a=b&c=d", nothing in it is escaped. */
-static void route_call(const struct sonde_route *route, const char *name, const char *query,
-                       const char *body)
-{
-    static char copy[8192];
-    struct sonde_http_request r = { .path = route->path,
-                                    .name = name,
-                                    .body = body,
-                                    .body_len = strlen(body),
-                                    .agent = &agent,
-                                    .recent = recent,
-                                    .streams = streams,
-                                    .guard = auth,
-                                    .url = "http://127.0.0.1:1" };
-    answer_release();
-    sonde_buf_init(&answer.body, 1 << 22);
-    answer.status = 200;
-    snprintf(copy, sizeof(copy), "%s", query ? query : "");
-    for (char *at = strtok(copy, "&"); at; at = strtok(NULL, "&")) {
-        char *value = strchr(at, '=');
-        if (value) *value++ = '\0';
-        r.params[r.param_count++] = (struct sonde_param){ at, value ? value : "" };
-    }
-    sonde__alloc_fail_nth(fail_nth);
-    handled = sonde_params_ok(route, &r, &answer);
-    if (handled) route->handle(&r, &answer);
-    sonde__alloc_fail_nth(0);
-    if (!fail_nth) assert_int_equal(answer.body.error, 0);
-}
-
-/* What stands in the answer {"error": …}, which is all that is in it. */
-static const char *error_text(void)
-{
-    static char text[2000];
-    json_t *o = answer.body.data ? json_loadb(answer.body.data, answer.body.len, 0, NULL) : NULL;
-    const char *said = json_string_value(json_object_get(o, "error"));
-    if (!said || json_object_size(o) != 1) {
-        fail_msg("%u is no error: %s", answer.status, answer.body.data);
-    }
-    snprintf(text, sizeof(text), "%s", said);
-    json_decref(o);
-    assert_string_equal(answer.content_type, "application/json");
-    assert_null(answer.filename);
-    assert_int_equal(answer.packed, 0);
-    return text;
-}
-
-/* As openapi.c describes it. */
-static int is_promised(const struct sonde_route *route, unsigned status)
-{
-    static const unsigned always[] = { 400, 401, 403, 413, 429, 500 };
-    int other = 0;
-    for (const char *at = route->statuses; at && *at; at += strcspn(at, ","), at += *at == ',') {
-        const unsigned named = (unsigned)atoi(at);
-        if (named == status) return 1;
-        other |= named / 100 == 2;
-    }
-    for (size_t i = 0; i < SONDE_COUNT(always); i++) {
-        if (always[i] == status) return 1;
-    }
-    return status == 200 ? !other
-                         : (status == 404 && strchr(route->path, '*')) ||
-                               (status == 503 && route->slow);
-}
-
-/* ---- Parameters ------------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 /* A value that no row of this kind takes; NULL = it takes all. */
 static const char *bad_value(const struct sonde_param_row *row)
@@ -218,7 +142,7 @@ static void ranges_that_end_before_they_begin(void **state)
     assert_true(tried >= 10);
 }
 
-/* ---- An agent that has a collector and nothing else -------------------------------------------- */
+/* ---- An agent that has a collector and nothing else ------------------------------------------ */
 
 #define NO_PROFILES "this agent does not capture profiles"
 #define NO_CONTINUOUS "this agent does not profile continuously"
@@ -316,25 +240,9 @@ static void nothing_there(void **state)
     (void)state;
     char seen[100] = { 0 };
     for (size_t i = 0; i < SONDE_COUNT(bare); i++) {
-        char path[200], allow[SONDE_ALLOW_MAX];
-        const char *name, *query = strchr(bare[i].target, '?');
-        snprintf(path, sizeof(path), "%.*s", (int)strcspn(bare[i].target, "?"), bare[i].target);
-        const struct sonde_route *route =
-            sonde_route_find(path, bare[i].method, &name, allow, sizeof(allow));
-        if (!route) fail_msg("%s %s is no route", bare[i].method, path);
+        const struct sonde_route *route = route_expect(bare[i].method, bare[i].target, bare[i].body,
+                                                       bare[i].status, bare[i].says);
         for (size_t k = 0; sonde_routes[k]; k++) seen[k] |= sonde_routes[k] == route;
-        route_call(route, name, query ? query + 1 : NULL, bare[i].body);
-        const char *data = answer.body.data ? answer.body.data : "";
-        if (answer.status != bare[i].status) {
-            fail_msg("%s %s: %u %s", bare[i].method, bare[i].target, answer.status, data);
-        }
-        if (!is_promised(route, answer.status)) {
-            fail_msg("%s %s: %u is not described", bare[i].method, route->path, answer.status);
-        }
-        if (answer.status >= 400 && answer.status < 500) data = error_text();
-        if (bare[i].says && !strstr(data, bare[i].says)) {
-            fail_msg("%s %s: %s", bare[i].method, bare[i].target, data);
-        }
     }
     for (size_t k = 0; sonde_routes[k]; k++) {
         if (!seen[k]) fail_msg("%s %s has no row", sonde_routes[k]->method, sonde_routes[k]->path);
@@ -346,16 +254,11 @@ static void without_memory(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SONDE_COUNT(bare); i++) {
-        char path[200], allow[SONDE_ALLOW_MAX];
-        const char *name, *query = strchr(bare[i].target, '?');
-        snprintf(path, sizeof(path), "%.*s", (int)strcspn(bare[i].target, "?"), bare[i].target);
-        const struct sonde_route *route =
-            sonde_route_find(path, bare[i].method, &name, allow, sizeof(allow));
-        assert_non_null(route);
-        if (!strcmp(route->path, "/api/stream")) continue; /* its thread allocates too */
+        if (!strcmp(bare[i].target, "/api/stream")) continue; /* its thread allocates too */
         for (unsigned nth = 1; nth < 4; nth++) {
             fail_nth = nth;
-            route_call(route, name, query ? query + 1 : NULL, bare[i].body);
+            const struct sonde_route *route =
+                route_ask(bare[i].method, bare[i].target, bare[i].body);
             fail_nth = 0;
             if (!answer.body.error && !is_promised(route, answer.status)) {
                 fail_msg("%s %s: %u", route->method, route->path, answer.status);
