@@ -53,6 +53,12 @@ void sonde_json_u64(struct sonde_buf *out, const char *key, uint64_t value)
     sonde_buf_u64(out, value);
 }
 
+void sonde_json_u64_or_null(struct sonde_buf *out, const char *key, uint64_t value)
+{
+    if (value) sonde_json_u64(out, key, value);
+    else sonde_json_str(out, key, NULL);
+}
+
 void sonde_json_bool(struct sonde_buf *out, const char *key, int value)
 {
     sonde_json_key(out, key);

@@ -12,6 +12,7 @@ void sonde_json_key_open(struct sonde_buf *out, const char *key, char bracket);
 void sonde_json_str(struct sonde_buf *out, const char *key, const char *value); /* NULL = null */
 void sonde_json_num(struct sonde_buf *out, const char *key, double value);      /* NaN = null */
 void sonde_json_u64(struct sonde_buf *out, const char *key, uint64_t value);
+void sonde_json_u64_or_null(struct sonde_buf *out, const char *key, uint64_t value); /* 0 = null */
 void sonde_json_bool(struct sonde_buf *out, const char *key, int value);
 /* Unix time in seconds, to the millisecond; 0 = null. And nanoseconds as seconds, exactly. */
 void sonde_json_time(struct sonde_buf *out, const char *key, double time_s);

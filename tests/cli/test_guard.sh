@@ -120,13 +120,13 @@ end
 
 chmod 644 token
 status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.token_file=token
-has "others may read it" 'open to others: chmod 600' err
+has "others may read it" 'can be read by others: chmod 600' err
 status 2 env SONDE_TOKEN=short "$sonde" serve --listen 127.0.0.1:0
 has "too short" 'has 5 characters, it must have 16 to 256' err
 status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.token_file=nowhere
 has "no such file" 'nowhere' err
 status 2 "$sonde" serve --listen 0.0.0.0:0
-has "not without a token" 'only loopback addresses are listened on without a token' err
+has "not without a token" 'without a token only loopback addresses are allowed' err
 
 # ---- TLS --------------------------------------------------------------------------------------
 openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 -subj /CN=localhost \

@@ -19,7 +19,7 @@ url=$(url_in log)
 watched() { [ "$(code -X POST "$url/admin/profile/memory")" = 200 ]; }
 
 same "no profile yet" 404 "$(code "$url/admin/profile/last")"
-has "no profile yet" 'no profile was taken yet' body
+has "no profile yet" 'no profile has been captured yet' body
 until_true watched
 holds "memory" "r['samples'] == 0 and r['memory']['rss_bytes'] > 0 and r['memory']['allocated_bytes']['value'] == 0"
 holds "memory" "r['memory']['pss_bytes'] > 0 and r['name'] == 'on-demand-memory'"

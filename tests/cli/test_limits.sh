@@ -28,7 +28,7 @@ serve --set server.rate_per_second=0.001 --set server.rate_burst=3
 for i in 1 2 3; do same "request $i" 200 "$(code -H 'X-Forwarded-For: 10.0.0.1' "$url/api/series")"; done
 same "one too many" 429 "$(code -D headers -H 'X-Forwarded-For: 10.0.0.1' "$url/api/series")"
 has "when to try again" '^Retry-After: [0-9]+' headers
-has "why" 'more than 0.001 requests a second' body
+has "why" 'more than 0.001 requests per second' body
 same "whatever it asks for" 429 "$(code -H 'X-Forwarded-For: 10.0.0.1' -X POST "$url/api/inference/reset")"
 same "also with a body" 429 "$(code -H 'X-Forwarded-For: 10.0.0.1' -d x "$url/api/inference/reset")"
 same "others are not held up" 200 "$(code -H 'X-Forwarded-For: 10.0.0.2' "$url/api/series")"

@@ -133,7 +133,7 @@ lacks "live: prefill" 'decode_pass|choose_token' names
 "$sonde" report --duration 2 --slowest 100% "$url" >out 2>err || complain "live: slowest" "$(cat err)"
 grep -qE '^sonde: [0-9]+ of [0-9]+ requests, [0-9.]+ m?s of CPU time' err || complain "live: says" "$(cat err)"
 curl -s "$url/debug/pprof/profile?format=x" >out
-grep -q 'is none of pprof, run' out || complain "live: format" "$(cat out)"
+grep -q 'is not one of pprof, run' out || complain "live: format" "$(cat out)"
 kill "$server"
 wait "$server" || true
 server=

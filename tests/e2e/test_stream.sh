@@ -82,7 +82,7 @@ until_true ids one 1
 listen two "$url/api/stream"
 until_true ids two 1
 same "one too many" 503 "$(curl -s --max-time 20 -o body -w '%{http_code}' "$url/api/stream")"
-has "why" 'there are 2 streams already' body
+has "why" 'too many streams: 2 are open' body
 end
 
 # Seconds between ticks, more than a connection may be idle.

@@ -97,6 +97,12 @@ static void api_put_history(const struct sonde_model *m, const struct sonde_mode
     sonde_json_close(out, ']');
 }
 
+void sonde_api_put_process(struct sonde_buf *out, const struct sonde_model_process *p)
+{
+    sonde_json_str(out, "process", p ? p->program : NULL);
+    sonde_json_u64_or_null(out, "pid", p ? p->pid : 0);
+}
+
 static void api_put_series(const struct sonde_model *m, const struct sonde_model_series *s,
                            const struct sonde_api_query *q, double window_s, struct sonde_buf *out)
 {
@@ -104,9 +110,7 @@ static void api_put_series(const struct sonde_model *m, const struct sonde_model
     put_family_head(out, s->family);
     sonde_json_str(out, "source", s->family->source);
     sonde_export_json_labels(out, s);
-    sonde_json_str(out, "process", s->process ? s->process->program : NULL);
-    if (s->process) sonde_json_u64(out, "pid", s->process->pid);
-    else sonde_json_str(out, "pid", NULL);
+    sonde_api_put_process(out, s->process);
     sonde_export_json_value(out, s);
     sonde_export_json_stats(out, m, s, window_s);
     if (q->history) api_put_history(m, s, q, out);
@@ -121,7 +125,7 @@ static int family_passes(const struct sonde_api_query *q, const struct sonde_mod
     return 1;
 }
 
-static int series_passes(const struct sonde_api_query *q, const struct sonde_model_series *s)
+int sonde_api_query_passes(const struct sonde_api_query *q, const struct sonde_model_series *s)
 {
     for (size_t i = 0; i < q->filter_count; i++) {
         if (!sonde_filter_series(&q->filters[i], s)) return 0;
@@ -145,7 +149,7 @@ void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *
         const struct sonde_model_family *family = m->families[i];
         if (!family_passes(q, family)) continue;
         for (size_t k = 0; k < family->series_count; k++) {
-            if (!series_passes(q, family->series[k])) continue;
+            if (!sonde_api_query_passes(q, family->series[k])) continue;
             if (total++ < limit) api_put_series(m, family->series[k], q, window_s, out);
         }
     }

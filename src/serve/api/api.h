@@ -42,6 +42,11 @@ int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *
  *  is null where the heap is not profiled. */
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out);
 
+/* Whether all of the query's filters let a series through. */
+int sonde_api_query_passes(const struct sonde_api_query *q, const struct sonde_model_series *s);
+/* "process" and "pid"; NULL = null. */
+void sonde_api_put_process(struct sonde_buf *out, const struct sonde_model_process *p);
+
 struct sonde_api_spans {
     uint64_t trace_hi, trace_lo;  /* 0 0 = any */
     const char *name;             /* glob; NULL = any */

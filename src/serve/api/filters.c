@@ -1,6 +1,7 @@
 /* filters.c - see filters.h. */
 #include "serve/api/filters.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -61,5 +62,6 @@ int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response
     }
     if (!sonde_http_count(r, answer, "pid", UINT32_MAX, &pid)) return 0;
     first->pid = (uint32_t)pid;
+    assert(f->count >= 1 && f->count <= SONDE_FILTER_NAMES_MAX);
     return 1;
 }

@@ -80,7 +80,7 @@ static int read_choice(const struct sonde_http_request *r, struct sonde_response
     }
     if (!metric && (out->min > 0 || out->max > 0)) out->metric = SONDE_METRIC_TOTAL;
     if (!!out->request + !!out->slowest + (out->metric != SONDE_METRIC_NONE) > 1) {
-        sonde_response_error(answer, 400, "one of request, slowest and metric, not several");
+        sonde_response_error(answer, 400, "only one of request, slowest and metric can be given");
         return 0;
     }
     if (out->slowest && sonde_select_slowest(out->slowest, &unused, &err) != 0) {
@@ -110,7 +110,7 @@ static int complete_range(struct sonde_response *answer, const char *to,
         if (!(out->from_s > 0)) out->from_s = fmax(0, out->to_s - RANGE_DEFAULT_S);
     }
     if (!(out->to_s > 0) || out->to_s > out->from_s) return 1;
-    sonde_response_error(answer, 400, "parameter %s: it is not after the other", to);
+    sonde_response_error(answer, 400, "parameter %s: it must be after the start of the range", to);
     return 0;
 }
 
@@ -129,7 +129,7 @@ static int read_side(const struct sonde_http_request *r, struct sonde_response *
     out->pid = (uint32_t)pid;
     if (out->live && out->profile) {
         sonde_response_error(answer, 400,
-                             "a kept profile or heaps as they are now, not both: leave out "
+                             "a stored profile or heaps as they are now, not both: leave out "
                              "profile or live");
         return 0;
     }
@@ -153,8 +153,8 @@ static int read_base(const struct sonde_http_request *r, struct sonde_response *
     if (!out->has_base) return 1;
     if (rest && (profile || from_s > 0 || to_s > 0)) {
         sonde_response_error(answer, 400,
-                             "compared with the rest or with another time or profile, not "
-                             "both: leave out base");
+                             "base=rest and another time or profile exclude each other: "
+                             "leave out base");
         return 0;
     }
     *base = out->side;
@@ -162,7 +162,7 @@ static int read_base(const struct sonde_http_request *r, struct sonde_response *
         base->rest = 1;
         if (flame_asks_requests(base)) return 1;
         sonde_response_error(answer, 400,
-                             "parameter base: rest is that of chosen requests; add request, "
+                             "parameter base: \"rest\" needs a choice of requests; add request, "
                              "slowest, metric, model or route");
         return 0;
     }

@@ -114,7 +114,7 @@ static int take_kept(const struct flame_making *m, struct sonde_api_flame_source
         return 0;
     }
     if (!m->r->agent->sessions) {
-        return sonde_err_set(err, SONDE_ENOENT, "this agent keeps no profiles");
+        return sonde_err_set(err, SONDE_ENOENT, "this agent stores no profiles");
     }
     const int rc = sonde_sessions_find(m->r->agent->sessions, m->side->profile, &found, err);
     if (rc) return rc;

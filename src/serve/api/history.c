@@ -1,9 +1,11 @@
 /* history.c - see history.h.
  *
  * A row of the store says when a part is of and how large it is; what took the time is in the profile
- * itself. So that is looked at once and remembered: parts do not change, they are replaced. */
+ * itself. So that is looked at once and kept in the summaries: parts do not change, they are
+ * replaced. */
 #include "serve/api/history.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +26,34 @@ struct summary {
     char top[120];
 };
 
-static struct summary remembered[REMEMBERED];
-static struct sonde_lock remembered_lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_SUMMARIES);
+struct sonde_summaries {
+    struct sonde_lock lock;
+    struct summary of[REMEMBERED]; /* by id, the newest of those that share a place */
+};
+
+int sonde_summaries_create(struct sonde_summaries **out)
+{
+    struct sonde_summaries *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return SONDE_ENOMEM;
+    sonde_lock_init(&s->lock, SONDE_RANK_SUMMARIES);
+    *out = s;
+    return 0;
+}
+
+void sonde_summaries_destroy(struct sonde_summaries *s)
+{
+    if (!s) return;
+    sonde_lock_destroy(&s->lock);
+    sonde__free(s);
+}
+
+struct api_history_listing {
+    const struct sonde_store_ops *ops;
+    struct sonde_store *store;
+    struct sonde_summaries *summaries;
+    struct sonde_buf *out;
+    size_t count, skip, shown; /* count: first pass */
+};
 
 static void find_top(const struct sonde_profile *p, int kind, struct summary *out)
 {
@@ -58,21 +86,23 @@ static int api_history_look_at(const struct sonde_store_ops *ops, struct sonde_s
     return 0;
 }
 
-static int summary_of(const struct sonde_store_ops *ops, struct sonde_store *s,
-                      const struct sonde_history_part *part, struct summary *out,
-                      struct sonde_err *err)
+static int summary_of(const struct api_history_listing *l, const struct sonde_history_part *part,
+                      struct summary *out)
 {
-    struct summary *at = &remembered[part->id % REMEMBERED];
-    sonde_lock(&remembered_lock);
-    *out = *at;
-    sonde_unlock(&remembered_lock);
-    if (out->id == part->id && out->end_s == part->end_s && out->bytes == part->bytes) return 0;
+    struct sonde_summaries *s = l->summaries;
+    struct summary *at = s ? &s->of[part->id % REMEMBERED] : NULL;
+    if (at) {
+        sonde_lock(&s->lock);
+        *out = *at;
+        sonde_unlock(&s->lock);
+        if (out->id == part->id && out->end_s == part->end_s && out->bytes == part->bytes) return 0;
+    }
     *out = (struct summary){ .id = part->id, .end_s = part->end_s, .bytes = part->bytes };
-    const int rc = api_history_look_at(ops, s, out, err);
-    if (rc) return rc;
-    sonde_lock(&remembered_lock);
+    const int rc = api_history_look_at(l->ops, l->store, out, NULL);
+    if (rc || !at) return rc;
+    sonde_lock(&s->lock);
     *at = *out;
-    sonde_unlock(&remembered_lock);
+    sonde_unlock(&s->lock);
     return 0;
 }
 
@@ -103,13 +133,6 @@ static void api_history_put_part(const struct sonde_history_part *part, const st
     sonde_json_close(out, '}');
 }
 
-struct api_history_listing {
-    const struct sonde_store_ops *ops;
-    struct sonde_store *store;
-    struct sonde_buf *out;
-    size_t count, skip, shown; /* count: first pass */
-};
-
 static void api_history_count_part(const struct sonde_history_part *part, void *arg)
 {
     (void)part;
@@ -125,16 +148,17 @@ static void list_part(const struct sonde_history_part *part, void *arg)
         l->skip--;
         return;
     }
-    if (l->out->error || summary_of(l->ops, l->store, part, &sum, NULL) != 0) return;
+    if (l->out->error || summary_of(l, part, &sum) != 0) return;
     api_history_put_part(part, &sum, l->out);
     l->shown++;
 }
 
 int sonde_api_history(const struct sonde_store_ops *ops, struct sonde_store *s,
-                      const struct sonde_history_query *q, size_t limit, struct sonde_buf *out,
-                      struct sonde_err *err)
+                      struct sonde_summaries *summaries, const struct sonde_history_query *q,
+                      size_t limit, struct sonde_buf *out, struct sonde_err *err)
 {
-    struct api_history_listing l = { .ops = ops, .store = s, .out = out };
+    assert(ops && s);
+    struct api_history_listing l = { .ops = ops, .store = s, .summaries = summaries, .out = out };
     int rc = sonde_history_each(ops, s, q, api_history_count_part, &l, err);
     if (rc) return rc;
     l.skip = l.count > limit ? l.count - limit : 0;

@@ -61,9 +61,7 @@ static void api_infer_put_objectives(const struct sonde_infer_tracker *x, struct
 static void api_infer_put_process(const struct sonde_model_process *p, uint32_t source,
                                   struct sonde_buf *out)
 {
-    sonde_json_str(out, "process", p ? p->program : NULL);
-    if (p) sonde_json_u64(out, "pid", p->pid);
-    else sonde_json_str(out, "pid", NULL);
+    sonde_api_put_process(out, p);
     sonde_json_str(out, "source", sonde_infer_source_name(source));
 }
 

@@ -1,9 +1,10 @@
 /* points.c - the step that has just ended, of every series: what /api/query?step= answers of it,
  * from the model's own history, so that live charts cost no query. */
+#include <assert.h>
 #include <math.h>
 
-#include "model/window.h"
 #include "base/json.h"
+#include "model/window.h"
 #include "serve/api/api.h"
 #include "serve/api/store.h"
 #include "serve/export/json.h"
@@ -28,14 +29,6 @@ static int point_of(const struct sonde_model *m, const struct sonde_model_series
     return 1;
 }
 
-static int api_points_passes(const struct sonde_api_query *q, const struct sonde_model_series *s)
-{
-    for (size_t i = 0; i < q->filter_count; i++) {
-        if (!sonde_filter_series(&q->filters[i], s)) return 0;
-    }
-    return 1;
-}
-
 static void api_points_put_series(const struct sonde_model_series *s,
                                   const struct sonde_store_point *p, struct sonde_buf *out)
 {
@@ -44,9 +37,7 @@ static void api_points_put_series(const struct sonde_model_series *s,
     sonde_json_str(out, "type", sonde_type_name(s->family->type));
     sonde_json_str(out, "unit", s->family->unit);
     sonde_export_json_labels(out, s);
-    sonde_json_str(out, "process", s->process ? s->process->program : NULL);
-    if (s->process) sonde_json_u64(out, "pid", s->process->pid);
-    else sonde_json_str(out, "pid", NULL);
+    sonde_api_put_process(out, s->process);
     sonde_json_key(out, "point");
     sonde_api_put_point(out, p, s->family->type);
     sonde_json_close(out, '}');
@@ -56,6 +47,7 @@ int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *
                      struct sonde_buf *out)
 {
     sonde_assert_held(&m->lock);
+    assert(step_s > 0);
     if (m->tick < 2) return 0;
     const double before_s = floor(sonde_model_tick_end(m, 1) / step_s) * step_s;
     if (!(m->now_s >= before_s + step_s)) return 0;
@@ -69,7 +61,7 @@ int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *
         const struct sonde_model_family *f = m->families[i];
         for (size_t k = 0; k < f->series_count && put < limit; k++) {
             struct sonde_store_point p;
-            if (!api_points_passes(q, f->series[k]) ||
+            if (!sonde_api_query_passes(q, f->series[k]) ||
                 !point_of(m, f->series[k], before_s, before_s + step_s, &p)) {
                 continue;
             }

@@ -1,6 +1,7 @@
 /* requests.c - see requests.h, and api.h for those that are in a model. */
 #include "serve/api/requests.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,6 +378,7 @@ static int is_stored(const struct sonde_api_past *p, const struct sonde_requests
 int sonde_api_past_requests(const struct sonde_api_past *p, const struct sonde_requests_query *q,
                             struct sonde_buf *out, struct sonde_err *err)
 {
+    assert(p->m && (!p->store || p->ops));
     if (!is_stored(p, q)) {
         sonde_rdlock(&p->m->lock);
         sonde_api_requests(p->m, q, out);
@@ -511,6 +513,7 @@ int sonde_api_heatmap(const struct sonde_api_past *p, const struct sonde_request
     struct api_requests_mapping a = { .q = &whole };
     struct sonde_store_counts counts = { 0 };
     int rc = 0;
+    assert(q->metric != SONDE_METRIC_NONE && q->to_s >= q->from_s);
     sonde_heatmap_init(&a.map, &(struct sonde_heatmap_options){
         .from_s = q->from_s, .to_s = q->to_s, .columns = columns, .rows = rows });
     whole.from_s = (double)a.map.from_ms * 1e-3;

@@ -38,6 +38,7 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
     const struct sonde_bottleneck_options o = { .seconds_min = r->agent->bottleneck_s };
     struct sonde_findings *found;
     const size_t before = out->len;
+    assert(!before); /* what is cut off at the end is the report's own bracket */
     int rc = sonde_format_find("report-json")->write(p, &all, out, err);
     if (rc == SONDE_ENOENT) {
         out->len = before;
@@ -215,6 +216,7 @@ void sonde_session_compare(const struct sonde_http_request *r, const struct sond
     const struct sonde_session_side *const side[2] = { before, after };
     struct comparing c = { .kind = kind, .request = r };
     struct sonde_err err = { "" };
+    assert(before->profile && after->profile && format);
     const int rc = session_report_compare(&c, side, format, answer, &err);
     for (int i = 0; i < 2; i++) sonde_tree_destroy(c.tree[i]);
     sonde_tree_destroy(c.diff);

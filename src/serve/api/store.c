@@ -1,6 +1,7 @@
 /* store.c - see store.h. */
 #include "serve/api/store.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -94,8 +95,7 @@ static void api_store_put_series(const struct sonde_store_series *s,
     sonde_json_str(out, "source", s->source);
     api_store_put_labels(out, s->labels);
     sonde_json_str(out, "process", s->program[0] ? s->program : NULL);
-    if (s->pid) sonde_json_u64(out, "pid", s->pid);
-    else sonde_json_str(out, "pid", NULL);
+    sonde_json_u64_or_null(out, "pid", s->pid);
     api_store_put_figures(out, all, s->type);
     sonde_json_key_open(out, "points", '[');
     for (size_t i = 0; i < count && !out->error; i++) sonde_api_put_point(out, &points[i], s->type);
@@ -123,6 +123,7 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
     const struct sonde_store_sink sink = { .series = api_store_put_series,
                                            .gap = put_gap,
                                            .arg = &a };
+    assert(ops && s);
     sonde_buf_init(&a.gaps, GAPS_BYTES_MAX);
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));

@@ -1,6 +1,7 @@
 /* auth.c - see auth.h. */
 #include "serve/http/auth.h"
 
+#include <assert.h>
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -44,7 +45,7 @@ static int check_token(const char *token, const char *where, struct sonde_err *e
     for (size_t i = 0; i < len; i++) {
         if (!isgraph((unsigned char)token[i])) {
             return sonde_err_set(err, SONDE_EINVAL,
-                                 "the token of %s holds a blank or a control character", where);
+                                 "the token of %s contains a blank or a control character", where);
         }
     }
     return 0;
@@ -64,7 +65,7 @@ static int auth_read_file(const char *path, char *out, size_t size, struct sonde
         rc = sonde_err_set(err, SONDE_EINVAL, "the token's file '%s' is not a file", path);
     } else if (st.st_mode & (S_IRWXG | S_IRWXO)) {
         rc = sonde_err_set(err, SONDE_EINVAL,
-                           "the token's file '%s' is open to others: chmod 600 it", path);
+                           "the token's file '%s' can be read by others: chmod 600 it", path);
     } else {
         n = read(fd, out, size - 1);
         if (n < 0) rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
@@ -159,7 +160,7 @@ int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_lis
     const char *token = o->token ? o->token : "", *hosts = o->hosts ? o->hosts : "";
     if (where && !*token && !sonde_listen_is_loopback(where)) {
         return sonde_err_set(err, SONDE_EINVAL,
-                             "only loopback addresses are listened on without a token: set "
+                             "without a token only loopback addresses are allowed: set "
                              "server.token_file or SONDE_TOKEN, or use 127.0.0.1 and an SSH "
                              "tunnel");
     }
@@ -244,6 +245,7 @@ enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *auth, const char *path,
                                         const char *authorization)
 {
     static const char scheme[] = "Bearer ";
+    assert(path && auth->token_len <= SONDE_TOKEN_MAX);
     if (!auth->token_len || sonde_auth_is_open(auth, path)) return SONDE_AUTH_YES;
     if (authorization && strncasecmp(authorization, scheme, sizeof(scheme) - 1) == 0) {
         const char *sent = authorization + sizeof(scheme) - 1;

@@ -2,6 +2,7 @@
  * missing token, too many requests) is said once, under components, and referred to. */
 #include "serve/http/openapi.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +72,8 @@ static void openapi_put_param(struct sonde_buf *out, const struct sonde_route *r
                               const char *name, const char *in, int required)
 {
     const struct sonde_param_row *p = sonde_param_find(route->path, name);
-    if (!p) return; /* a test sees to it that there is one */
+    assert(p);
+    if (!p) return;
     sonde_json_open(out, '{');
     sonde_json_str(out, "name", name);
     sonde_json_str(out, "in", in);
@@ -155,22 +157,22 @@ static void put_produced(struct sonde_buf *out, const struct sonde_route *route)
 static const char *meaning_of(int status)
 {
     static const struct { int status; const char *text; } known[] = {
-        { 200, "what was asked for" },
-        { 201, "it was made" },
-        { 202, "it was begun" },
-        { 204, "done; there is nothing to say" },
-        { 302, "a browser is led to the dashboard" },
-        { 304, "the client has it already, by its ETag" },
+        { 200, "the requested data" },
+        { 201, "created" },
+        { 202, "accepted" },
+        { 204, "done; no content" },
+        { 302, "a browser is redirected to the dashboard" },
+        { 304, "not modified: the client has it, by its ETag" },
         { 400, "a parameter, or the body, is not as described" },
-        { 401, "a token is needed, or the one that came is wrong" },
+        { 401, "a token is needed, or the one that was sent is wrong" },
         { 403, "not for this Host or Origin, or the system does not permit it" },
-        { 404, "there is no such thing" },
-        { 409, "not in the state that this is in" },
-        { 413, "it takes no body, or none as large" },
-        { 415, "the body is of a type that is not taken" },
+        { 404, "not found" },
+        { 409, "not possible in its current state" },
+        { 413, "the route accepts no body, or not one this large" },
+        { 415, "the content type of the body is not supported" },
         { 429, "too many requests, or wrong tokens; Retry-After says when to try again" },
-        { 500, "something went wrong here" },
-        { 503, "not now: it is starting, ending, or too busy" },
+        { 500, "the agent failed" },
+        { 503, "not available now: it is starting, stopping, or too busy" },
         { 507, "there is no room left" },
     };
     for (size_t i = 0; i < SONDE_COUNT(known); i++) {
@@ -339,6 +341,7 @@ static void openapi_put_components(struct sonde_buf *out)
 
 void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out)
 {
+    assert(r->guard && r->url);
     sonde_json_open(out, '{');
     sonde_json_str(out, "openapi", "3.1.0");
     sonde_json_key_open(out, "info", '{');

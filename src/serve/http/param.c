@@ -1,6 +1,7 @@
 /* param.c - see param.h. */
 #include "serve/http/param.h"
 
+#include <assert.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static int refuse_word(const struct sonde_param_row *p, const char *value,
         if (*w == '|') known[n++] = ' ';
     }
     known[n] = '\0';
-    sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is none of %s", p->name, value,
+    sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not one of %s", p->name, value,
                          known);
     return 0;
 }
@@ -96,14 +97,16 @@ static int param_value_ok(const struct sonde_param_row *p, const char *value,
     uint64_t count;
     switch (p->kind) {
     case SONDE_PARAM_IS_NUMBER:
+        assert(p->min <= p->max);
         return sonde_http_number(&one, answer, p->name, p->min, p->max, &number);
     case SONDE_PARAM_IS_COUNT:
         return sonde_http_count(&one, answer, p->name, (uint64_t)p->max, &count);
     case SONDE_PARAM_IS_WORDS:
         return is_word(p->words, value) || refuse_word(p, value, answer);
     default:
+        assert(p->kind == SONDE_PARAM_IS_TEXT && (!p->pattern || p->example));
         if (!p->pattern || param_matches(p->pattern, value)) return 1;
-        sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not one: %s, such as %s",
+        sonde_response_error(answer, 400, "parameter %s: \"%.100s\" is not valid: %s, such as %s",
                              p->name, value, p->help, p->example);
         return 0;
     }
@@ -127,6 +130,7 @@ int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_req
                     struct sonde_response *answer)
 {
     const struct sonde_param_row *p;
+    assert(!r->name || strchr(route->path, '*'));
     for (size_t i = 0; route->params && i < r->param_count; i++) {
         const char *name = r->params[i].name;
         if (!param_in_list(route->params, name)) return refuse_name(route, name, answer);

@@ -5,6 +5,7 @@
  * what others do; who has thousands of addresses gets through, and no memory. */
 #include "serve/http/rate.h"
 
+#include <assert.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -91,6 +92,7 @@ int sonde_rate_client(const struct sockaddr *peer, const char *forwarded,
 
 struct sonde_rate *sonde_rate_create(double per_s, double burst)
 {
+    assert(per_s > 0);
     struct sonde_rate *r = sonde__calloc(1, sizeof(*r));
     if (!r) return NULL;
     sonde_lock_init(&r->lock, SONDE_RANK_RATE);
@@ -109,6 +111,7 @@ void sonde_rate_destroy(struct sonde_rate *r)
 
 static struct bucket *rate_bucket_of(struct sonde_rate *r, const struct sonde_rate_client *c)
 {
+    sonde_assert_held(&r->lock);
     uint64_t hash = r->seed;
     for (size_t i = 0; i < sizeof(c->address); i++) {
         hash = (hash ^ c->address[i]) * 0x9e3779b97f4a7c15u;
@@ -133,6 +136,7 @@ double sonde_rate_take(struct sonde_rate *r, const struct sonde_rate_client *c, 
         if (b->left > r->burst) b->left = r->burst;
     }
     if (b->seen_s < now_s) b->seen_s = now_s;
+    assert(b->left >= 0 && b->left <= r->burst);
     if (b->left >= 1) b->left -= 1;
     else wait_s = (1 - b->left) / r->per_s;
     sonde_unlock(&r->lock);

@@ -43,6 +43,7 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
                                            char *allow, size_t allow_size)
 {
     size_t used = 0;
+    assert(path && method && name && (allow || !allow_size));
     if (allow_size) *allow = '\0';
     if (strcmp(method, "HEAD") == 0) method = "GET";
     for (size_t i = 0; sonde_routes[i]; i++) {
@@ -58,6 +59,7 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
 
 void sonde_response_error(struct sonde_response *answer, unsigned status, const char *format, ...)
 {
+    assert(status >= 400 && status < 600);
     char text[1024];
     va_list args;
     va_start(args, format);
@@ -92,6 +94,7 @@ const struct sonde_server_file *sonde_http_file(const struct sonde_http_request 
 struct sonde_store *sonde_http_history(const struct sonde_http_request *r)
 {
     struct sonde_store_stats stats;
+    assert(r->agent && (!r->agent->store || r->agent->store_ops));
     if (r->agent->store || !r->agent->temporary) return r->agent->store;
     r->agent->store_ops->stats(r->agent->temporary, &stats);
     return stats.off ? NULL : r->agent->temporary;
@@ -99,6 +102,7 @@ struct sonde_store *sonde_http_history(const struct sonde_http_request *r)
 
 const char *sonde_http_param(const struct sonde_http_request *r, const char *name)
 {
+    assert(r->param_count <= SONDE_PARAMS_MAX);
     for (size_t i = 0; i < r->param_count; i++) {
         if (strcmp(r->params[i].name, name) == 0) return r->params[i].value;
     }
@@ -108,6 +112,7 @@ const char *sonde_http_param(const struct sonde_http_request *r, const char *nam
 int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *answer,
                          const char *name, double min, double max, double *out)
 {
+    assert(min <= max && out);
     const char *text = sonde_http_param(r, name);
     if (!text) return 1;
     char *end;
@@ -126,6 +131,7 @@ int sonde_http_number(const struct sonde_http_request *r, struct sonde_response 
 int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *answer,
                         const char *name, uint64_t max, uint64_t *out)
 {
+    assert(max >= 1 && out);
     const char *text = sonde_http_param(r, name);
     if (!text) return 1;
     errno = 0;
@@ -195,6 +201,7 @@ struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_reque
 void sonde_response_run(struct sonde_response *answer, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
+    assert(p && !answer->body.len);
     const int rc = sonde_run_save_bytes(p, &answer->body, &err);
     if (rc) {
         sonde_response_failed(answer, rc, &err);

@@ -92,9 +92,10 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
 static void server_release(struct sonde_server *s)
 {
     sonde_recent_destroy(s->recent);
+    sonde_summaries_destroy(s->summaries);
     sonde_auth_destroy(s->guard);
     sonde_rate_destroy(s->rate);
-    sonde_conns_destroy(s->quiet);
+    sonde_conns_destroy(s->conns);
     sonde_streams_destroy(s->streams);
     sonde_tls_release(&s->tls);
     sonde_cond_destroy(&s->idle);
@@ -120,10 +121,11 @@ static int server_prepare(struct sonde_server *s, const struct sonde_server_opti
     if (!rc) rc = sonde_tls_read(&s->tls, o->tls_certificate, o->tls_key, err);
     if (rc) return rc;
     const struct sonde_server_limits *l = &s->limits;
-    s->quiet = sonde_conns_create(connections_max(l), l->idle_s + l->request_s, l->answer_s);
+    s->conns = sonde_conns_create(connections_max(l), l->idle_s + l->request_s, l->answer_s);
     if (l->rate_per_s > 0) s->rate = sonde_rate_create(l->rate_per_s, l->rate_burst);
-    if (!s->quiet || (l->rate_per_s > 0 && !s->rate) ||
+    if (!s->conns || (l->rate_per_s > 0 && !s->rate) ||
         sonde_recent_create(RECENT_BYTES_MAX, RECENT_S, &s->recent) != 0 ||
+        sonde_summaries_create(&s->summaries) != 0 ||
         sonde_streams_create(o->agent->collector, l->streams, &s->streams) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
     }
@@ -166,7 +168,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
         server_release(s);
         return sonde_err_set(err, SONDE_EIO, "cannot start the server's threads: %s",
                              no_files ? "too few files may be open (ulimit -n)"
-                             : tls ? "the certificate and its key do not go together, or out of "
+                             : tls ? "the certificate and its key do not match, or out of "
                                    "memory or threads"
                                  : "out of memory or threads");
     }

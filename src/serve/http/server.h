@@ -13,7 +13,7 @@ struct sonde_server;
 
 /* What a client may use. 0 = the default of the setting of that name; of rate_per_s: no limit. */
 struct sonde_server_limits {
-    unsigned connections;   /* at a time; then those that have been quiet for longest go */
+    unsigned connections;   /* at a time; then those that have been idle for longest are closed */
     unsigned streams;       /* at a time */
     size_t header_bytes;    /* of a request line and headers */
     size_t body_bytes;      /* of a request; routes may take less */

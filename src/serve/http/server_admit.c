@@ -50,7 +50,7 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
     const double wait_s = sonde_rate_take(s->rate, &client, sonde_clock_s(CLOCK_MONOTONIC));
     if (wait_s <= 0) return 1;
     a->retry_after_s = (unsigned)fmin(3600, ceil(wait_s));
-    sonde_response_error(a, 429, "more than %g requests a second: try again in %u s, or raise "
+    sonde_response_error(a, 429, "more than %g requests per second: try again in %u s, or raise "
                                  "server.rate_per_second", s->limits.rate_per_s,
                          a->retry_after_s);
     return 0;
@@ -183,6 +183,7 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
     const struct sonde_server *s = c->server;
     *r = (struct sonde_http_request){ .path = route->path, .name = name, .body = "",
                                       .agent = s->agent, .recent = s->recent,
+                                      .summaries = s->summaries,
                                       .files = s->files, .file_count = s->file_count,
                                       .streams = s->streams, .guard = s->guard,
                                       .colors = s->pictures.colors,

@@ -169,8 +169,9 @@ static void tell_too_many(struct sonde_response *a)
     sonde_buf_release(&a->body);
     a->packed = 0;
     a->retry_after_s = 1;
-    sonde_response_error(a, 503, "answers that others are still reading take too much memory: try "
-                                 "again");
+    sonde_response_error(a, 503,
+                         "answers that other clients are still reading use too much memory: try "
+                         "again");
 }
 
 /* Takes what is in b, which counts if it is large. */

@@ -21,7 +21,7 @@ static struct sonde_server_connection *connection_open(const struct sonde_server
     if (!one) return NULL;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (info) one->quiet = sonde_conns_add(s->quiet, info->connect_fd);
+    if (info) one->conn = sonde_conns_add(s->conns, info->connect_fd);
     info = s->adopts ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
                      : NULL;
     if (info) {
@@ -41,7 +41,7 @@ void sonde_server_on_connection(void *arg, struct MHD_Connection *connection, vo
         *state = connection_open(s, connection);
     } else if (*state) {
         struct sonde_server_connection *one = *state;
-        sonde_conns_remove(s->quiet, one->quiet);
+        sonde_conns_remove(s->conns, one->conn);
         sonde__free(one);
         *state = NULL;
     }
@@ -55,10 +55,10 @@ static struct sonde_server_connection *connection_state(struct MHD_Connection *c
     return info ? info->socket_context : NULL;
 }
 
-static struct sonde_conn *quiet_one(struct MHD_Connection *connection)
+static struct sonde_conn *conn_of(struct MHD_Connection *connection)
 {
     const struct sonde_server_connection *one = connection_state(connection);
-    return one ? one->quiet : NULL;
+    return one ? one->conn : NULL;
 }
 
 int64_t sonde_server_caller(struct MHD_Connection *connection)
@@ -78,7 +78,7 @@ int64_t sonde_server_caller(struct MHD_Connection *connection)
 static enum MHD_Result send_answer(struct sonde_server *s, struct MHD_Connection *connection,
                                    struct sonde_response *a)
 {
-    if (!a->stream) sonde_conns_sending(s->quiet, quiet_one(connection));
+    if (!a->stream) sonde_conns_sending(s->conns, conn_of(connection));
     return sonde_server_send(s, connection, a);
 }
 
@@ -171,7 +171,7 @@ void sonde_server_on_completed(void *arg, struct MHD_Connection *connection, voi
 {
     const struct sonde_server *s = arg;
     (void)code;
-    sonde_conns_idle(s->quiet, quiet_one(connection));
+    sonde_conns_idle(s->conns, conn_of(connection));
     if (!*state || *state == &headers_seen) return;
     struct pending *p = *state;
     sonde_server_drop(p->server, p->held);
@@ -289,7 +289,7 @@ enum MHD_Result sonde_server_on_request(void *arg, struct MHD_Connection *connec
         return announces_body(connection) ? expect_body(&c, state) : MHD_YES;
     }
     struct pending *p = *state == &headers_seen ? NULL : *state;
-    if (!*data_len) sonde_conns_busy(s->quiet, quiet_one(connection));
+    if (!*data_len) sonde_conns_busy(s->conns, conn_of(connection));
     if (p && p->answered) return send_answer(s, connection, &p->answer);
     if (*data_len) {
         if (p) take_piece(p, data, *data_len);

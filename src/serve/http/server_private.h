@@ -10,9 +10,10 @@
 #include <netinet/in.h>
 
 #include "base/lock.h"
+#include "base/recent.h"
 #include "serve/http/connections.h"
 #include "serve/http/rate.h"
-#include "base/recent.h"
+#include "serve/api/history.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"
 #include "serve/http/stream.h"
@@ -27,13 +28,14 @@ struct sonde_server {
     const struct sonde_server_file *files;
     size_t file_count;
     struct sonde_recent *recent; /* what routes worked out a moment ago */
+    struct sonde_summaries *summaries; /* of the history of profiles */
     int adopts;              /* all connections are adopted ones */
     struct sonde_lock lock;    /* of the two below */
     struct sonde_cond idle;     /* workers became 0 */
     int workers, stopping;
     struct sonde_auth *guard;
     struct sonde_rate *rate; /* NULL = clients may send any number of requests */
-    struct sonde_conns *quiet;
+    struct sonde_conns *conns;
     struct sonde_streams *streams;
     struct sonde_server_limits limits;
     size_t held;             /* bytes of large bodies and answers on their way; atomic */
@@ -49,7 +51,7 @@ struct sonde_server_adopted {
 
 /* What is known of a connection; the library's socket context. */
 struct sonde_server_connection {
-    struct sonde_conn *quiet;
+    struct sonde_conn *conn;
     int64_t caller;          /* who is at the other end … */
     int caller_known;        /* … once that was asked */
 };

@@ -147,7 +147,9 @@ static struct stream_piece *make_piece(struct sonde_streams *s, const struct cha
 
 static void drop_first(struct channel *c)
 {
+    assert(c->count > 0);
     struct stream_piece *p = c->ring[c->first];
+    assert(p->in_ring && c->bytes >= p->len);
     c->first = (c->first + 1) % RING_MAX;
     c->count--;
     c->bytes -= p->len;
@@ -159,12 +161,14 @@ static void drop_first(struct channel *c)
 static void stream_append(struct channel *c, struct stream_piece *p)
 {
     while (c->count && (c->count == RING_MAX || c->bytes + p->len > RING_BYTES)) drop_first(c);
+    assert(c->count < RING_MAX && (!c->count || p->tick > p->after));
     c->ring[(c->first + c->count++) % RING_MAX] = p;
     c->bytes += p->len;
 }
 
 static void destroy_channel(struct channel *c)
 {
+    assert(!c->readers);
     while (c->count) drop_first(c);
     for (size_t i = 0; i < c->request.param_count; i++) {
         sonde__free((char *)c->request.params[i].name);
@@ -213,6 +217,7 @@ static struct channel *make_channel(const struct sonde_http_request *r, sonde_st
 static int find_slot(struct sonde_streams *s, const struct sonde_http_request *r,
                      sonde_stream_render *render)
 {
+    sonde_assert_held(&s->lock);
     int room = -1;
     for (int i = 0; i < CHANNELS_MAX; i++) {
         struct channel *c = s->channels[i];
@@ -231,6 +236,7 @@ static int find_slot(struct sonde_streams *s, const struct sonde_http_request *r
 
 static void stream_wake(struct sonde_stream *r)
 {
+    sonde_assert_held(&r->streams->lock);
     if (!r->paused) return;
     r->paused = 0;
     r->resume(r->connection);
@@ -339,6 +345,7 @@ static void *stream_run(void *arg)
 int sonde_streams_create(struct sonde_collector *collector, unsigned max,
                          struct sonde_streams **out)
 {
+    assert(collector);
     struct sonde_streams *s = sonde__calloc(1, sizeof(*s));
     if (!s) return SONDE_ENOMEM;
     s->collector = collector;
@@ -430,13 +437,13 @@ int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request 
 {
     struct sonde_stream *r = sonde__calloc(1, sizeof(*r));
     struct channel *made = make_channel(request, render);
-    int rc = r && made ? 0 : sonde_err_set(err, SONDE_ENOMEM, "the agent is out of memory");
+    int rc = r && made ? 0 : sonde_err_memory(err);
     sonde_lock(&s->lock);
     const int slot = rc ? -1 : find_slot(s, request, render);
     if (!rc && (slot < 0 || s->reader_count >= s->max || s->stopping)) {
         rc = sonde_err_set(err, SONDE_EFULL,
-                           slot < 0 ? "there are %u streams of different kinds already"
-                                    : "there are %u streams already",
+                           slot < 0 ? "too many different streams: %u are open"
+                                    : "too many streams: %u are open",
                            slot < 0 ? (unsigned)CHANNELS_MAX : s->reader_count);
     }
     if (!rc) {
@@ -469,6 +476,8 @@ void sonde_stream_bind(struct sonde_stream *r, void *connection, void (*pause)(v
 static int next_piece(struct sonde_stream *r)
 {
     const struct channel *c = r->channel;
+    sonde_assert_held(&r->streams->lock);
+    assert(!r->piece);
     for (size_t i = 0; i < c->count; i++) {
         struct stream_piece *p = c->ring[(c->first + i) % RING_MAX];
         if (p->tick <= r->tick) continue;
@@ -489,6 +498,7 @@ static int next_piece(struct sonde_stream *r)
 
 static size_t stream_copy(char *out, size_t max, const char *text, size_t len, size_t *at)
 {
+    assert(*at <= len);
     const size_t n = len - *at < max ? len - *at : max;
     memcpy(out, text + *at, n);
     *at += n;
@@ -541,6 +551,7 @@ void sonde_stream_close(struct sonde_stream *r)
     if (!r) return;
     struct sonde_streams *s = r->streams;
     sonde_lock(&s->lock);
+    assert(s->reader_count > 0 && r->channel->readers > 0);
     if (r->before) r->before->after = r->after;
     else s->readers = r->after;
     if (r->after) r->after->before = r->before;

@@ -29,7 +29,8 @@ static int read_pem(const char *path, const char *mark, int secret, char **out,
     if (!S_ISREG(st.st_mode) || st.st_size > PEM_MAX) {
         rc = sonde_err_set(err, SONDE_EINVAL, "'%s' is not a file in PEM", path);
     } else if (secret && st.st_mode & (S_IRWXG | S_IRWXO)) {
-        rc = sonde_err_set(err, SONDE_EINVAL, "the key '%s' is open to others: chmod 600 it", path);
+        rc = sonde_err_set(err, SONDE_EINVAL, "the key '%s' can be read by others: chmod 600 it",
+                           path);
     } else if (!(text = sonde__alloc((size_t)st.st_size + 1))) {
         rc = sonde_err_memory(err);
     } else if ((n = read(fd, text, (size_t)st.st_size)) < 0) {

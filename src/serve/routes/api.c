@@ -212,7 +212,7 @@ extern const struct sonde_route sonde_route_api_series, sonde_route_api_query,
 const struct sonde_route sonde_route_api_series = {
     .method = "GET",
     .path = "/api/series",
-    .summary = "which series there are",
+    .summary = "list of series",
     .params = PARAMS(SONDE_FILTER_PARAMS, "limit"),
     .handle = route_api_series,
     .keys = "time,families",
@@ -256,7 +256,7 @@ const struct sonde_route sonde_route_api_export = {
 const struct sonde_route sonde_route_api_runs = {
     .method = "GET",
     .path = "/api/runs",
-    .summary = "runs in the store, newest first, and how the store is; without a store none",
+    .summary = "runs in the store, newest first, and the state of the store; none without a store",
     .params = (const char *const[]){ NULL },
     .handle = route_api_runs,
     .keys = "runs,store",

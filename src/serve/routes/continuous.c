@@ -37,7 +37,7 @@ extern const struct sonde_route sonde_route_admin_continuous, sonde_route_admin_
 const struct sonde_route sonde_route_admin_continuous = {
     .method = "GET",
     .path = "/admin/profile/continuous",
-    .summary = "whether profiles are taken all the time, what of it works, and what it costs",
+    .summary = "state of continuous profiling: what is enabled, what works, and what it costs",
     .params = (const char *const[]){ NULL },
     .handle = route_continuous_show,
     .keys = KEYS,
@@ -46,7 +46,8 @@ const struct sonde_route sonde_route_admin_continuous = {
 const struct sonde_route sonde_route_admin_continuous_set = {
     .method = "POST",
     .path = "/admin/profile/continuous",
-    .summary = "turns that on or off, changes its rate, interval and duration, or asks for a burst",
+    .summary = "enable or disable continuous profiling, change its rate, interval and duration, or "
+               "start a burst",
     .params = (const char *const[]){ NULL },
     .body_max = BODY_MAX,
     .handle = route_continuous_change,

@@ -16,7 +16,7 @@ extern const struct sonde_route sonde_route_api_engine;
 const struct sonde_route sonde_route_api_engine = {
     .method = "GET",
     .path = "/api/engine",
-    .summary = "what engines tell of their insides: operations by device, memory pools and their "
+    .summary = "internals that engines report: operations by device, memory pools and their "
                "fragmentation, tokenizers with advice",
     .params = (const char *const[]){ NULL },
     .handle = route_engine_get,

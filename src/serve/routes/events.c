@@ -200,8 +200,7 @@ static void route_events_put(struct sonde_buf *out, const struct route_events_ev
     sonde_json_str(out, "severity", e->severity);
     sonde_json_str(out, "text", e->text);
     sonde_json_str(out, "process", e->process);
-    if (e->pid) sonde_json_u64(out, "pid", e->pid);
-    else sonde_json_str(out, "pid", NULL);
+    sonde_json_u64_or_null(out, "pid", e->pid);
     sonde_json_str(out, "id", e->id[0] ? e->id : NULL);
     sonde_json_close(out, '}');
 }
@@ -279,7 +278,7 @@ extern const struct sonde_route sonde_route_api_events, sonde_route_api_marks,
 const struct sonde_route sonde_route_api_events = {
     .method = "GET",
     .path = "/api/events",
-    .summary = "what happened when, newest first: programs that started and ended, models loaded, "
+    .summary = "events, newest first: programs that started and ended, models loaded, "
                "profiles kept, findings, marks",
     .params = (const char *const[]){ "from", "to", "kind", "limit", NULL },
     .handle = events_list,
@@ -288,7 +287,7 @@ const struct sonde_route sonde_route_api_events = {
 const struct sonde_route sonde_route_api_marks = {
     .method = "POST",
     .path = "/api/marks",
-    .summary = "note something on the time axis, such as a deployment",
+    .summary = "adds a mark to the time axis, such as a deployment",
     .params = (const char *const[]){ NULL },
     .body_max = BODY_MAX,
     .handle = mark_add,
@@ -304,7 +303,7 @@ const struct sonde_route sonde_route_api_marks = {
 const struct sonde_route sonde_route_api_mark_delete = {
     .method = "DELETE",
     .path = "/api/marks/*",
-    .summary = "delete one",
+    .summary = "deletes a mark",
     .params = (const char *const[]){ NULL },
     .handle = mark_delete,
     .keys = "deleted",

@@ -342,7 +342,8 @@ extern const struct sonde_route sonde_route_api_flamegraph_time, sonde_route_api
 const struct sonde_route sonde_route_api_flamegraph_time = {
     .method = "GET",
     .path = "/api/flamegraph/time",
-    .summary = "how much of it over time, in ?buckets= of equal length, for a strip above the flame "
+    .summary = "weight of the samples over time, in ?buckets= of equal length, for a strip above "
+               "the flame "
                "graph",
     .params = (const char *const[]){ WHOSE, "buckets", NULL },
     .slow = 1,
@@ -353,8 +354,9 @@ const struct sonde_route sonde_route_api_flamegraph_time = {
 const struct sonde_route sonde_route_api_flamegraph_samples = {
     .method = "GET",
     .path = "/api/flamegraph/samples",
-    .summary = "samples of it in order of time, each [time, stack, weight, thread], at most ?limit= of "
-               "them",
+    .summary =
+        "the samples in order of time, each [time, stack, weight, thread], at most ?limit= of "
+        "them",
     .params = (const char *const[]){ WHOSE, "limit", NULL },
     .slow = 1,
     .handle = flamegraph_samples,

@@ -76,7 +76,7 @@ static void route_health_report_judge(struct route_health_report_state *p, const
                                    used * 100);
     }
     if (p->store.failing_since_s > 0) {
-        route_health_report_reason(p, &p->degraded, "the store is not written: %s",
+        route_health_report_reason(p, &p->degraded, "the store cannot be written: %s",
                                    p->store.problem);
     }
 }
@@ -85,7 +85,7 @@ static void route_health_report_put_requests(struct sonde_buf *out, const struct
 {
     sonde_json_key_open(out, "latency", '{');
     sonde_json_str(out, "source", h->source);
-    if (!h->source) sonde_json_str(out, "reason", "no request and no span ended in the window");
+    if (!h->source) sonde_json_str(out, "reason", "no request or span ended in the window");
     sonde_json_num(out, "p50_s", h->p50_s);
     sonde_json_num(out, "p95_s", h->p95_s);
     sonde_json_close(out, '}');

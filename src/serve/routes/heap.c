@@ -116,8 +116,9 @@ extern const struct sonde_route sonde_route_pprof_heap, sonde_route_admin_profil
 const struct sonde_route sonde_route_pprof_heap = {
     .method = "GET",
     .path = "/debug/pprof/heap",
-    .summary = "what memory is used for, now, as pprof (of processes started with `sonde run`); "
-               "format=run: as a run file",
+    .summary =
+        "heap profile of the current memory use, as pprof (of processes started with `sonde run`); "
+        "format=run: as a run file",
     /* gc, debug: as Go's, void */
     .params = (const char *const[]){ "pid", "format", "gc", "debug", NULL },
     .samples = 1,
@@ -129,8 +130,9 @@ const struct sonde_route sonde_route_pprof_heap = {
 const struct sonde_route sonde_route_admin_profile_memory = {
     .method = "POST",
     .path = "/admin/profile/memory",
-    .summary = "alike, as a report with leaks, in JSON; as text/plain, text/markdown or pprof if "
-               "Accept names it",
+    .summary =
+        "heap profile as a report with leaks, in JSON; as text/plain, text/markdown or pprof if "
+        "Accept names it",
     .params = (const char *const[]){ "pid", "type", "limit", "keep", NULL },
     .slow = 1,
     .handle = admin_profile_memory,
@@ -140,7 +142,7 @@ const struct sonde_route sonde_route_admin_profile_memory = {
 const struct sonde_route sonde_route_admin_profile_mark = {
     .method = "POST",
     .path = "/admin/profile/mark",
-    .summary = "warm-up is over: growth of memory counts from now on",
+    .summary = "marks the end of warm-up: growth of memory counts from now on",
     .params = (const char *const[]){ "pid", NULL },
     .slow = 1,
     .handle = admin_profile_mark,

@@ -53,7 +53,7 @@ static void route_history_list(const struct sonde_http_request *r, struct sonde_
     }
     q.heap = type && !strcmp(type, "memory");
     struct sonde_store *s = route_history_store_of(r, &ops);
-    const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &answer->body, &err);
+    const int rc = sonde_api_history(ops, s, r->summaries, &q, (size_t)limit, &answer->body, &err);
     if (rc) sonde_response_failed(answer, rc, &err);
 }
 
@@ -134,7 +134,7 @@ extern const struct sonde_route sonde_route_api_profiles, sonde_route_api_profil
 const struct sonde_route sonde_route_api_profiles = {
     .method = "GET",
     .path = "/api/profiles",
-    .summary = "what continuous profiling has kept: parts by the minute, the hour and the day, with "
+    .summary = "stored parts of continuous profiling, by the minute, the hour and the day, with "
                "totals and the function that took most",
     .params = (const char *const[]){ "from", "to", "process", "type", "limit", NULL },
     .slow = 1,
@@ -145,8 +145,9 @@ const struct sonde_route sonde_route_api_profiles = {
 const struct sonde_route sonde_route_api_profile = {
     .method = "GET",
     .path = "/api/profile",
-    .summary = "one profile of any time range of it, of one program or process or all: JSON, or "
-               "?format=svg, html, pprof, folded, speedscope, chrome, run",
+    .summary =
+        "one continuous profile of any time range, of one program or process or all: JSON, or "
+        "?format=svg, html, pprof, folded, speedscope, chrome, run",
     .params = (const char *const[]){ "from", "to", "process", "pid", "type", "format", NULL },
     .slow = 1,
     .handle = route_history_merged,

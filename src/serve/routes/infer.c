@@ -152,7 +152,7 @@ static void route_infer_reset(const struct sonde_http_request *r, struct sonde_r
     if (x) sonde_infer_reset(x, m->now_s);
     sonde_rwunlock(&m->lock);
     if (x) sonde_buf_puts(&answer->body, "{\"reset\":true}\n");
-    else sonde_response_error(answer, 404, "this agent follows no inference");
+    else sonde_response_error(answer, 404, "inference tracking is disabled in this agent");
 }
 
 static void route_infer_shared(const struct sonde_http_request *r, struct sonde_response *answer)
@@ -172,7 +172,7 @@ extern const struct sonde_route sonde_route_api_shared;
 const struct sonde_route sonde_route_api_shared = {
     .method = "GET",
     .path = "/api/shared/*",
-    .summary = "who was in the batches of a request, and whose work it waited for",
+    .summary = "which requests shared batches with a request, and which ones it waited for",
     .params = (const char *const[]){ NULL },
     .handle = route_infer_shared,
     .keys = "id,shared,waited_for,queue,complete",
@@ -193,7 +193,7 @@ const struct sonde_route sonde_route_api_requests = {
 const struct sonde_route sonde_route_api_request = {
     .method = "GET",
     .path = "/api/requests/*",
-    .summary = "one of them, by the engine's id, its number or its trace id",
+    .summary = "one request, by the engine's id, its number or its trace id",
     .params = (const char *const[]){ NULL },
     .handle = route_infer_request,
 };
@@ -210,7 +210,7 @@ const struct sonde_route sonde_route_api_heatmap = {
 const struct sonde_route sonde_route_api_inference = {
     .method = "GET",
     .path = "/api/inference",
-    .summary = "inference in all: totals, models with memory and rates, percentiles by route",
+    .summary = "inference overview: totals, models with memory and rates, percentiles by route",
     .params = (const char *const[]){ "window", NULL },
     .handle = route_infer_inference,
     .keys = "time,window_s,totals,models,groups",
@@ -218,7 +218,7 @@ const struct sonde_route sonde_route_api_inference = {
 const struct sonde_route sonde_route_api_inference_reset = {
     .method = "POST",
     .path = "/api/inference/reset",
-    .summary = "totals of inference begin anew",
+    .summary = "resets the totals of inference",
     .params = (const char *const[]){ NULL },
     .handle = route_infer_reset,
     .keys = "reset",

@@ -84,12 +84,12 @@ static int route_otlp_unpack(const struct sonde_http_request *r, struct sonde_re
     const int rc = sonde_gz_unpack(r->body, r->body_len, room);
     if (rc == SONDE_EFULL) {
         route_otlp_refuse(answer, is_json, 413, RESOURCE_EXHAUSTED,
-                          "unpacked it is larger than 64 MiB");
+                          "the unpacked body is larger than 64 MiB");
     } else if (rc == SONDE_ENOMEM) {
         route_otlp_refuse(answer, is_json, 503, RESOURCE_EXHAUSTED, "the agent is out of memory");
     } else if (rc) {
         route_otlp_refuse(answer, is_json, 400, INVALID_ARGUMENT,
-                          "the body is not gzip, or cut short");
+                          "the body is not valid gzip, or truncated");
     }
     *data = room->len ? room->data : "";
     *len = room->len;
@@ -125,7 +125,7 @@ static void route_otlp_handle(const struct sonde_http_request *r, struct sonde_r
     size_t len;
     struct sonde_buf room;
     if (!r->agent->otlp) {
-        sonde_response_error(answer, 404, "this agent takes no OTLP (the setting ingest.enabled)");
+        sonde_response_error(answer, 404, "OTLP input is disabled in this agent (ingest.enabled)");
         return;
     }
     if (!is_json && !is_type(r->content_type, protobuf)) {
@@ -153,7 +153,7 @@ extern const struct sonde_route sonde_route_otlp_metrics, sonde_route_otlp_trace
 const struct sonde_route sonde_route_otlp_metrics = {
     .method = "POST",
     .path = "/v1/metrics",
-    .summary = "take metrics by OTLP/HTTP, protobuf or JSON",
+    .summary = "accepts metrics by OTLP/HTTP, as protobuf or JSON",
     .params = (const char *const[]){ NULL },
     .body_max = BODY_MAX,
     .body_type = "application/json|application/x-protobuf",
@@ -165,7 +165,7 @@ const struct sonde_route sonde_route_otlp_metrics = {
 const struct sonde_route sonde_route_otlp_traces = {
     .method = "POST",
     .path = "/v1/traces",
-    .summary = "take traces by OTLP/HTTP, protobuf or JSON",
+    .summary = "accepts traces by OTLP/HTTP, as protobuf or JSON",
     .params = (const char *const[]){ NULL },
     .body_max = BODY_MAX,
     .body_type = "application/json|application/x-protobuf",

@@ -80,7 +80,8 @@ const struct sonde_route sonde_route_pprof_profile = {
 const struct sonde_route sonde_route_admin_profile_cpu = {
     .method = "POST",
     .path = "/admin/profile/cpu",
-    .summary = "alike, as a JSON report; as pprof if Accept names protobuf or octet-stream; is kept",
+    .summary = "CPU profile on demand as a JSON report; as pprof if Accept names protobuf or "
+               "octet-stream; it is stored",
     .params = (const char *const[]){ "duration", NULL },
     .slow = 1,
     .handle = admin_profile_cpu,

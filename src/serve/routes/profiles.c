@@ -25,7 +25,7 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
         return r->agent->store;
     }
     sonde_response_error(answer, 404,
-                         "this agent keeps no profiles: it does not capture any and has no "
+                         "this agent stores no profiles: it does not capture any and has no "
                          "store");
     return NULL;
 }
@@ -235,7 +235,7 @@ extern const struct sonde_route sonde_route_admin_profiles, sonde_route_admin_pr
 const struct sonde_route sonde_route_admin_profiles = {
     .method = "GET",
     .path = "/admin/profiles",
-    .summary = "profiles that are kept, the newest first",
+    .summary = "list of stored profiles, newest first",
     .params = (const char *const[]){ "name", "kind", "program", "from", "to", "limit", NULL },
     .handle = route_profiles_list,
     .keys = "profiles,total,kept_in",
@@ -244,8 +244,9 @@ const struct sonde_route sonde_route_admin_profiles = {
 const struct sonde_route sonde_route_admin_profile_get = {
     .method = "GET",
     .path = "/admin/profiles/*",
-    .summary = "one of them, by its id or name: a report as JSON, or ?format=run, pprof, folded, "
-               "speedscope, chrome, svg, html, text, markdown",
+    .summary =
+        "one stored profile, by its id or name: a report as JSON, or ?format=run, pprof, folded, "
+        "speedscope, chrome, svg, html, text, markdown",
     .params = (const char *const[]){ "format", "type", NULL },
     .slow = 1,
     .handle = route_profiles_get,
@@ -256,7 +257,7 @@ const struct sonde_route sonde_route_admin_profile_get = {
 const struct sonde_route sonde_route_admin_profile_delete = {
     .method = "DELETE",
     .path = "/admin/profiles/*",
-    .summary = "delete it",
+    .summary = "deletes a stored profile",
     .params = (const char *const[]){ NULL },
     .handle = delete_one,
     .keys = "deleted,name",

@@ -208,10 +208,11 @@ static void route_request_profile_last(const struct sonde_http_request *q,
     } else if (any || !q->agent->profiler) {
         route_request_profile_show(q, answer, NULL);
     } else {
-        sonde_response_error(answer, 404,
-                             "no profile was taken yet: send a request with X-Profile: true, "
-                             "or POST /admin/profile/cpu, /admin/profile/memory or "
-                             "/admin/profile/start");
+        sonde_response_error(
+            answer, 404,
+            "no profile has been captured yet: send a request with X-Profile: true, "
+            "or POST /admin/profile/cpu, /admin/profile/memory or "
+            "/admin/profile/start");
     }
 }
 
@@ -260,7 +261,7 @@ const struct sonde_route sonde_route_admin_profile_last = {
 const struct sonde_route sonde_route_admin_profile_request = {
     .method = "GET",
     .path = "/admin/profile/requests/*",
-    .summary = "alike, by X-Profile-Id or trace id",
+    .summary = "the profile of one request, by X-Profile-Id or trace id",
     .params = params,
     .slow = 1,
     .handle = route_request_profile_one,
@@ -270,7 +271,7 @@ const struct sonde_route sonde_route_admin_profile_request = {
 const struct sonde_route sonde_route_admin_profile_requests = {
     .method = "GET",
     .path = "/admin/profile/requests",
-    .summary = "which profiles of single requests there are",
+    .summary = "list of the profiles of single requests",
     .params = (const char *const[]){ NULL },
     .handle = route_request_profile_list,
     .keys = "profiles",

@@ -58,7 +58,8 @@ static void route_session_put_row(const struct sonde_session_row *row, struct so
     sonde_json_u64(out, "bytes", t->bytes);
     if (*t->note) sonde_json_str(out, "note", t->note);
     else if (row->cpu && !t->processes) {
-        sonde_json_str(out, "note", "no process records now: what starts is sampled");
+        sonde_json_str(out, "note",
+                       "no process is recording now; those that start will be sampled");
     }
 }
 
@@ -97,8 +98,7 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
         sonde_response_failed(answer, rc, &err);
         return;
     }
-    if (d->id) sonde_json_u64(out, "id", d->id);
-    else sonde_json_str(out, "id", NULL);
+    sonde_json_u64_or_null(out, "id", d->id);
     sonde_json_str(out, "name", d->name);
     sonde_json_str(out, "status", "stopped");
     sonde_json_u64(out, "spans", d->profile->spans_count);
@@ -145,8 +145,7 @@ static void route_session_status(const struct sonde_http_request *r, struct sond
         sonde_json_close(&answer->body, '}');
     }
     sonde_json_close(&answer->body, ']');
-    if (last) sonde_json_u64(&answer->body, "last_id", last);
-    else sonde_json_str(&answer->body, "last_id", NULL);
+    sonde_json_u64_or_null(&answer->body, "last_id", last);
     put_kept(r, &answer->body);
     sonde_json_close(&answer->body, '}');
     sonde_buf_putc(&answer->body, '\n');
@@ -160,8 +159,9 @@ extern const struct sonde_route sonde_route_admin_profile_start, sonde_route_adm
 const struct sonde_route sonde_route_admin_profile_start = {
     .method = "POST",
     .path = "/admin/profile/start",
-    .summary = "begins a profiling session with this name: CPU, heaps, spans and requests of all "
-               "that is watched, until stop",
+    .summary =
+        "starts a profiling session with this name: CPU, heaps, spans and requests of everything "
+        "that is watched, until stop",
     .params = (const char *const[]){ NULL },
     .body_max = SONDE_SESSION_BODY_MAX,
     .slow = 1,
@@ -192,7 +192,7 @@ const struct sonde_route sonde_route_admin_profile_stop = {
 const struct sonde_route sonde_route_admin_profile_status = {
     .method = "GET",
     .path = "/admin/profile/status",
-    .summary = "sessions that run, what they have seen so far, and what was dropped",
+    .summary = "running sessions: what they have captured so far, and what was dropped",
     .params = (const char *const[]){ NULL },
     .handle = route_session_status,
     .keys = "status,sessions,last_id,kept_in",

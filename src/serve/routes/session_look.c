@@ -63,8 +63,7 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "profile", f->label);
-    if (f->id) sonde_json_u64(out, "id", f->id);
-    else sonde_json_str(out, "id", NULL);
+    sonde_json_u64_or_null(out, "id", f->id);
     sonde_json_ns(out, "duration_seconds", f->profile->end_ns - f->profile->start_ns);
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
@@ -148,7 +147,7 @@ extern const struct sonde_route sonde_route_admin_profile_flamegraph,
 const struct sonde_route sonde_route_admin_profile_flamegraph = {
     .method = "POST",
     .path = "/admin/profile/flamegraph",
-    .summary = "a flame graph as SVG: of the session that runs, so far, or of the last that ended",
+    .summary = "a flame graph as SVG of the running session so far, or of the last one that ended",
     .params = (const char *const[]){ "name", "duration", "type", "format", NULL },
     .slow = 1,
     .handle = route_session_look_flamegraph,
@@ -158,7 +157,7 @@ const struct sonde_route sonde_route_admin_profile_flamegraph = {
 const struct sonde_route sonde_route_admin_profile_bottlenecks = {
     .method = "GET",
     .path = "/admin/profile/bottlenecks",
-    .summary = "what took the most in it: functions, spans, waiting, leaks",
+    .summary = "bottlenecks: functions, spans, waiting, leaks",
     .params = (const char *const[]){ "name", "duration", "format", "limit", NULL },
     .samples = 1,
     .slow = 1,

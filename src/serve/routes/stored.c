@@ -47,7 +47,7 @@ static void route_stored_findings(const struct sonde_http_request *r, struct son
     q.severity = severity ? sonde_severity_find(severity) : 0;
     if (q.severity < 0) {
         sonde_response_error(answer, 400,
-                             "parameter severity: \"%.100s\" is none of info, warning, "
+                             "parameter severity: \"%.100s\" is not one of info, warning, "
                              "critical",
                              severity);
         return;
@@ -62,7 +62,7 @@ extern const struct sonde_route sonde_route_api_run, sonde_route_api_findings;
 const struct sonde_route sonde_route_api_run = {
     .method = "GET",
     .path = "/api/runs/*",
-    .summary = "one of them, with its settings, the files it ran and its heaps",
+    .summary = "one run, with its settings, the files it ran and its heaps",
     .params = (const char *const[]){ NULL },
     .handle = route_stored_run,
     .keys = "id,name,config,modules,heaps",

@@ -2,6 +2,7 @@
  * is what the route of the same name answers: series as /api/query, processes as /api/processes,
  * inference as /api/inference; store tells how the store is. points are of the step that has just
  * ended, when one has: what /api/query?step= answers of it. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,7 @@ static void route_stream_handle(const struct sonde_http_request *r, struct sonde
 {
     struct route_stream_wanted w;
     struct sonde_err err = { "" };
+    assert(r->streams);
     if (!route_stream_parse(r, answer, &w)) return;
     const int rc = sonde_streams_open(r->streams, r, route_stream_render, r->last_event_id,
                                       &answer->stream, &err);

@@ -696,7 +696,7 @@ static void samples_by_time(void **state)
 /* ---- What is wrong --------------------------------------------------------------------------------------- */
 
 static const struct { const char *query; unsigned status; const char *text; } wrong[] = {
-    { "from=+10&to=+5", 400, "not after" },
+    { "from=+10&to=+5", 400, "must be after the start of the range" },
     { "profile=kept&live=1", 400, "not both" },
     { "profile=nobody", 404, "nobody" },
     { "from=+70&to=+80", 404, "there is a history from" },

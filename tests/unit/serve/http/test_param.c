@@ -118,7 +118,7 @@ static void words_row(const struct sonde_param_row *p, const char *path)
     expect(path, p->name, "|", 0);
     expect(path, p->name, "no-such-word", 0);
     if (strchr(p->words, '|')) expect(path, p->name, p->words, 0);
-    assert_non_null(strstr(answer.body.data, "is none of "));
+    assert_non_null(strstr(answer.body.data, "is not one of "));
 }
 
 static void text_row(const struct sonde_param_row *p, const char *path)
