@@ -364,7 +364,7 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     sonde_cond_init(&c->wake);
     sonde_cond_init(&c->written);
     sonde_lock_init(&c->lock, SONDE_RANK_CONTINUOUS);
-    int rc = o->store ? 0 : continuous_open_memory(c, err);
+    int rc = o->store && !o->in_memory ? 0 : continuous_open_memory(c, err);
     c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,
                                          .minutes_s = o->minutes_s, .hours_s = o->hours_s,
                                          .bytes_max = c->o.bytes_max };

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "cli/store.h"
+#include "cli/agent_options.h"
 #include "present/table.h"
 #include "present/units.h"
 #include "serve/api/store.h"

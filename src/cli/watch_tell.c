@@ -148,7 +148,7 @@ static void tell_inference(const struct watch *s, const struct sonde_model *m)
 
 static void tell_model(const struct watch *s)
 {
-    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct sonde_model *m = sonde_collector_model(s->agent->collector);
     struct busy busy[BUSIEST] = { { NULL, 0 } };
     size_t series = 0;
     sonde_rdlock(&m->lock);
@@ -170,7 +170,7 @@ static void tell_model(const struct watch *s)
 /* Calls that were missed, told where the figures made of them are. */
 static void tell_llama(const struct watch *s)
 {
-    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct sonde_model *m = sonde_collector_model(s->agent->collector);
     sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *p = m->processes[i];
@@ -201,8 +201,8 @@ void watch_tell_end(const struct watch *s, int ended, int status)
                      name ? "SIG" : "real-time", name ? name : "",
                      WCOREDUMP(status) ? ", core dumped" : "");
     }
-    if (s->collector && s->o->series) tell_model(s);
-    if (s->collector) tell_llama(s);
+    if (s->agent->collector && s->o->series) tell_model(s);
+    if (s->agent->collector) tell_llama(s);
 }
 
 void watch_tell_survivors(const struct watch *s)
@@ -210,8 +210,8 @@ void watch_tell_survivors(const struct watch *s)
     char names[512] = "";
     size_t len = 0;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->recording.known_count; i++) {
-        const uint32_t pid = s->recording.known[i];
+    for (uint32_t i = 0; i < s->agent->recording->known_count; i++) {
+        const uint32_t pid = s->agent->recording->known[i];
         struct sonde_proc_stat st;
         if (pid == s->pid || sonde_proc_stat(pid, &st) != 0) continue;
         if (count++ < TOP) {
@@ -251,9 +251,9 @@ void watch_tell_progress(const struct watch *s, double seconds)
         return;
     }
     if (seconds > 0) snprintf(of, sizeof(of), " of %g", seconds);
-    if (s->recording.cpu) {
+    if (s->agent->recording->cpu) {
         struct sonde_cpu_status status;
-        sonde_cpu_status(s->recording.cpu, &status);
+        sonde_cpu_status(s->agent->recording->cpu, &status);
         snprintf(samples, sizeof(samples), ", %llu samples", (unsigned long long)status.samples);
     }
     dprintf(STDERR_FILENO, "\rsonde: process %u: %.0f%s s%s; Ctrl-C ends it\033[K", s->pid,
@@ -262,7 +262,7 @@ void watch_tell_progress(const struct watch *s, double seconds)
 
 void watch_tell_probes(const struct watch *s)
 {
-    const struct sonde_uprobe_status *u = &s->probed;
+    const struct sonde_uprobe_status *u = &s->agent->recording->probed;
     if (u->files) {
         watch_tell(s, "probes in llama.cpp saw %llu calls", (unsigned long long)u->calls);
     }
@@ -323,7 +323,7 @@ static void tell_heap(const struct watch *s, const struct sonde_profile *p)
     sonde_heap_summary(p, TOP, sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
-    if (s->recording.heap_note[0]) watch_tell(s, "heap: %s", s->recording.heap_note);
+    if (s->agent->recording->heap_note[0]) watch_tell(s, "heap: %s", s->agent->recording->heap_note);
 }
 
 /* Why stacks are not whole, and what was done that others are. */
@@ -366,7 +366,7 @@ static int is_short(const struct watch *s, double sampled_s, double used_s, doub
     const double expected = used_s * rate_hz;
     if (used_s - sampled_s <= UNSAMPLED_S) return 0;
     if (sampled_s < used_s * SAMPLED_LEAST) return 1;
-    if (expected < SAMPLES_ENOUGH || s->recording.note[0]) return 0;
+    if (expected < SAMPLES_ENOUGH || s->agent->recording->note[0]) return 0;
     return sampled_s * rate_hz < expected * SAMPLED_SHARE - 2 * sqrt(expected);
 }
 
@@ -493,11 +493,11 @@ static void tell_cpu(const struct watch *s, const struct sonde_profile *p, const
                  samples || gone ? ", " : "", samples || gone ? lost : "", whole, spans,
                  sonde_profile_str(p, p->engine));
     tell_stacks(s, &sums);
-    if (s->recording.spans_dropped) {
+    if (s->agent->recording->spans_dropped) {
         watch_tell(s, "%llu spans are not in it, for lack of memory",
-                     (unsigned long long)s->recording.spans_dropped);
+                     (unsigned long long)s->agent->recording->spans_dropped);
     }
-    if (s->recording.note[0]) watch_tell(s, "%s", s->recording.note);
+    if (s->agent->recording->note[0]) watch_tell(s, "%s", s->agent->recording->note);
     tell_unsampled(s, p, samples, sampled_s);
     tell_switches(s, p);
     tell_processes(s, p);
@@ -529,6 +529,6 @@ void watch_tell_profile(struct watch *s, const struct sonde_profile *p, const ch
             tell_top(s, p);
         }
     }
-    if (p->heap || s->recording.heap_note[0]) tell_heap(s, p);
+    if (p->heap || s->agent->recording->heap_note[0]) tell_heap(s, p);
     tell_unseen(s);
 }
