@@ -34,6 +34,7 @@ static void agent_on_span(const struct sonde_model_span *span, void *arg)
 
 static void agent_on_tick(struct sonde_model *m, void *arg)
 {
+    sonde_assert_held_write(&m->lock);
     const struct sonde_agent *a = arg;
     if (a->life->feed) sonde_store_feed_tick(m, a->life->feed);
 }

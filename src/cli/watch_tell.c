@@ -120,9 +120,9 @@ static void tell_percentiles(const struct watch *s, const char *what,
                                     SONDE_UNIT_SECONDS, ascii));
 }
 
-/* Read lock held. */
 static void tell_inference(const struct watch *s, const struct sonde_model *m)
 {
+    sonde_assert_held(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     struct sonde_infer_totals t;
     uint64_t requests = 0;
