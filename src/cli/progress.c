@@ -46,7 +46,8 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
     p->since_s = sonde_clock_s(CLOCK_MONOTONIC);
     sonde_lock_init(&p->lock, SONDE_RANK_PROGRESS);
     sonde_cond_init(&p->wake);
-    sonde_thread_start(&p->thread, "sonde-progress", progress_thread, p, NULL); /* or it says nothing */
+    /* If it cannot be started, nothing is said. */
+    sonde_thread_start(&p->thread, "sonde-progress", progress_thread, p, NULL);
 }
 
 void sonde_progress_end(struct sonde_progress *p)
