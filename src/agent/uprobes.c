@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/log.h"
@@ -105,12 +106,6 @@ static void uprobes_on_drained(void *arg, uint64_t since_ns)
 
 /* ---- The model of a process that has loaded it ------------------------------------------------ */
 
-static int is_model(const char *text)
-{
-    const size_t len = strlen(text);
-    return len > 5 && !strcmp(text + len - 5, ".gguf");
-}
-
 /* The file that is mapped, or else was asked for. out: the last one that is seen; returns how many
  * different ones there are. */
 static int find_model(uint32_t pid, const char *file, char separator, char *out, size_t out_size)
@@ -125,7 +120,7 @@ static int find_model(uint32_t pid, const char *file, char separator, char *out,
         text[strcspn(text, "\n")] = '\0';
         const char *slash = strchr(text, '/');
         const char *name = separator == '\n' && slash ? slash : text;
-        if (!is_model(name) || (found && !strcmp(out, name))) continue;
+        if (!sonde_has_suffix(name, ".gguf") || (found && !strcmp(out, name))) continue;
         snprintf(out, out_size, "%s", name);
         found++;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/visible.h"
@@ -47,8 +48,7 @@ static int cmd_view_is_taken(const struct viewing *v, const char *name)
 /* The file's own, as far as it may be part of an address; those that look alike are numbered. */
 static void choose_name(const struct viewing *v, const char *path, char out[NAME_BYTES])
 {
-    const char *slash = strrchr(path, '/');
-    const char *from = slash && slash[1] ? slash + 1 : path;
+    const char *from = sonde_path_base(path);
     char base[NAME_BYTES - 4];
     size_t len = 0;
     if (!strcmp(path, "-")) from = "stdin";

@@ -288,12 +288,53 @@ static void tell_lines(const struct watch *s, struct sonde_buf *lines)
     }
 }
 
+static void put_resident(const struct sonde_rss_watch *o, const struct sonde_rss_verdict *v,
+                         int ascii, struct sonde_buf *out)
+{
+    char now[SONDE_VALUE_BYTES], peak[SONDE_VALUE_BYTES], pss[SONDE_VALUE_BYTES];
+    char change[SONDE_VALUE_BYTES], time[SONDE_VALUE_BYTES], slope[SONDE_VALUE_BYTES];
+    const double grown = (double)o->rss_last - (double)o->rss_first;
+    const struct sonde_growth *g = &v->growth;
+    sonde_buf_printf(out, "memory: %s resident, %s at its peak%s%s; %s%s in %s",
+                     sonde_value_format(now, (double)o->rss_last, SONDE_UNIT_BYTES, ascii),
+                     sonde_value_format(peak, (double)o->rss_peak, SONDE_UNIT_BYTES, ascii),
+                     o->pss_last ? ", PSS " : "",
+                     o->pss_last ? sonde_value_format(pss, (double)o->pss_last, SONDE_UNIT_BYTES,
+                                                      ascii) : "",
+                     grown > 0 ? "+" : "",
+                     sonde_value_format(change, grown, SONDE_UNIT_BYTES, ascii),
+                     sonde_value_format(time, v->seconds, SONDE_UNIT_SECONDS, ascii));
+    if (g->verdict == SONDE_HEAP_LEAK || g->verdict == SONDE_HEAP_CACHE) {
+        sonde_buf_printf(out, ", by %s a second at the end",
+                         sonde_value_format(slope, g->slope, SONDE_UNIT_BYTES, ascii));
+    }
+    sonde_buf_printf(out, ": %s\n", sonde_heap_verdict_text(g->verdict));
+}
+
+static void put_grown(const struct sonde_rss_verdict *v, int ascii, struct sonde_buf *out)
+{
+    for (size_t i = 0; i < v->grown_count; i++) {
+        char value[SONDE_VALUE_BYTES], name[1024];
+        const struct sonde_rss_grown *g = &v->grown[i];
+        sonde_text_fit(name, sizeof(name), g->name, sonde_text_cells(g->name, ascii), SONDE_LEFT,
+                       ascii);
+        sonde_buf_printf(out, "%s%s +%s", i ? ", " : "memory that grew: ", name,
+                         sonde_value_format(value, (double)g->bytes, SONDE_UNIT_BYTES, ascii));
+    }
+    if (v->grown_count) sonde_buf_putc(out, '\n');
+}
+
 void watch_tell_outside(struct watch *s)
 {
+    const int ascii = sonde_text_locale_ascii();
+    struct sonde_rss_verdict v;
     struct sonde_buf lines;
     if (!s->from_outside || s->o->on_profile) return;
+    sonde_rss_watch_end(&s->outside, watch_clock_s(), &v);
+    if (!s->outside.rss_last) return;
     sonde_buf_init(&lines, 1 << 16);
-    sonde_rss_watch_tell(&s->outside, watch_clock_s(), sonde_text_locale_ascii(), &lines);
+    put_resident(&s->outside, &v, ascii, &lines);
+    put_grown(&v, ascii, &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
 }
