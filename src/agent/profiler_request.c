@@ -280,7 +280,9 @@ void profiler_requests_release(struct sonde_profiler *p)
     struct profiler_requests *q = &p->requests;
     profiler_requests_stop(p);
     request_engines_stop(p);
+    sonde_lock(&q->lock);
     while (q->count) profiler_request_remove_at(q, q->count - 1);
+    sonde_unlock(&q->lock);
     sonde_symbolizer_destroy(q->symbolizer);
     sonde_cond_destroy(&q->wake);
     sonde_lock_destroy(&q->lock);
