@@ -370,7 +370,9 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
                                          .minutes_s = o->minutes_s, .hours_s = o->hours_s,
                                          .bytes_max = c->o.bytes_max };
     if (!rc) rc = continuous_check(c, &c->settings, err);
+    sonde_lock(&c->lock);
     if (!rc && c->settings.enabled) rc = continuous_start_thread(c, err);
+    sonde_unlock(&c->lock);
     if (rc) {
         sonde_continuous_destroy(c);
         return rc;
