@@ -27,8 +27,9 @@ static void capture_on_span(const struct sonde_model_span *span, void *arg)
     if (sonde_model_span_add_to(span, t->spans)) t->dropped_spans++;
 }
 
-void profiler_take_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r)
+void captures_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r)
 {
+    sonde_assert_held_write(&sonde_collector_model(p->o.collector)->lock);
     struct sonde_infer_request flat = *r; /* which timelines are kept is known at the end */
     flat.items = NULL;
     flat.item_count = 0;
@@ -192,7 +193,7 @@ int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_capture *t,
     return rc;
 }
 
-void profiler_take_keep_heaps(struct sonde_profiler *p)
+void captures_keep_heaps(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
     const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);

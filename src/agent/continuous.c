@@ -31,9 +31,9 @@ struct continuous_wanted {
     double until_s;            /* unix time at which this may change */
 };
 
-/* lock held. */
 static struct continuous_wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
 {
+    sonde_assert_held(&c->lock);
     const struct sonde_continuous_settings *s = &c->settings;
     struct continuous_wanted w = { .heaps = s->enabled && s->memory, .until_s = unix_s + LOOK_S };
     if (!s->enabled || !s->cpu || c->worker.stopping) return w;
@@ -163,9 +163,10 @@ static void continuous_tidy(struct sonde_continuous *c, double unix_s)
     sonde_unlock(&c->lock);
 }
 
-/* lock held. Until something is due, or settings change. */
+/* Until something is due, or settings change. */
 static void wait_until(struct sonde_continuous *c, double until_unix_s)
 {
+    sonde_assert_held(&c->lock);
     double left_s = until_unix_s - sonde_clock_s(CLOCK_REALTIME);
     if (left_s > LOOK_S) left_s = LOOK_S;
     if (left_s < 0.001) left_s = 0.001;
@@ -258,9 +259,9 @@ static void *continuous_work(void *arg)
     return NULL;
 }
 
-/* lock held. */
 static int continuous_start_thread(struct sonde_continuous *c, struct sonde_err *err)
 {
+    sonde_assert_held(&c->lock);
     if (sonde_worker_start(&c->worker, "sonde-always", continuous_work, c) == 0) return 0;
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread for continuous profiling");
 }
@@ -287,10 +288,10 @@ static int continuous_check(const struct sonde_continuous *c,
     return 0;
 }
 
-/* lock held. */
 static struct sonde_continuous_settings continuous_changed(const struct sonde_continuous *c,
                                                            const struct sonde_continuous_change *x)
 {
+    sonde_assert_held(&c->lock);
     struct sonde_continuous_settings s = c->settings;
 #define TAKE(id, field) if (x->has & 1u << CONTINUOUS_##id) s.field = x->settings.field
     TAKE(ENABLED, enabled);
@@ -364,12 +365,14 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     sonde_cond_init(&c->wake);
     sonde_cond_init(&c->written);
     sonde_lock_init(&c->lock, SONDE_RANK_CONTINUOUS);
-    int rc = o->store ? 0 : continuous_open_memory(c, err);
+    int rc = o->store && !o->in_memory ? 0 : continuous_open_memory(c, err);
     c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,
                                          .minutes_s = o->minutes_s, .hours_s = o->hours_s,
                                          .bytes_max = c->o.bytes_max };
     if (!rc) rc = continuous_check(c, &c->settings, err);
+    sonde_lock(&c->lock);
     if (!rc && c->settings.enabled) rc = continuous_start_thread(c, err);
+    sonde_unlock(&c->lock);
     if (rc) {
         sonde_continuous_destroy(c);
         return rc;

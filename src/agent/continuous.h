@@ -37,6 +37,7 @@ struct sonde_continuous_options {
     struct sonde_profiler *profiler;   /* NULL = nothing can be sampled */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;         /* NULL = there is none: some is kept in memory */
+    int in_memory;                     /* though there is a store */
     struct sonde_continuous_settings settings;
     double flush_s;                    /* 0 = 10 */
     /* A minute of one program that nothing is added to any more; on the thread that samples, borrowed.

@@ -19,9 +19,9 @@ static void put_source(struct sonde_buf *out, const char *key, int wanted, int a
     sonde_json_str(out, "reason", active || !wanted ? NULL : reason);
 }
 
-/* lock held, as in those that follow. */
 static void put_cpu(struct sonde_continuous *c, struct sonde_buf *out)
 {
+    sonde_assert_held(&c->lock);
     const struct sonde_continuous_settings *s = &c->settings;
     struct sonde_capture_status status = { 0 };
     const char *reason = "it is off";
@@ -43,6 +43,7 @@ static void put_cpu(struct sonde_continuous *c, struct sonde_buf *out)
 
 static void continuous_json_put_memory(const struct sonde_continuous *c, struct sonde_buf *out)
 {
+    sonde_assert_held(&c->lock);
     put_source(out, "memory", c->settings.enabled && c->settings.memory, c->sampled_heaps > 0,
                c->sampled_heaps < 0
                    ? "heaps are looked at when an interval ends; only those of programs that were "
@@ -65,6 +66,7 @@ static void put_gpu(const struct sonde_continuous *c, struct sonde_buf *out)
 
 static void put_burst(const struct sonde_continuous *c, struct sonde_buf *out)
 {
+    sonde_assert_held(&c->lock);
     const double left_s = c->burst_until_s - sonde_clock_s(CLOCK_MONOTONIC);
     const int active = left_s > 0;
     sonde_json_key_open(out, "burst", '{');

@@ -160,7 +160,7 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
 
 /* ---- Some seconds ----------------------------------------------------------------------------- */
 
-int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
+int sonde_profiler_capture(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
                         void *client, struct sonde_profile **out, struct sonde_err *err)
 {
     const struct sonde_capture_options o = { 0 };

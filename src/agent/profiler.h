@@ -55,7 +55,7 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
  * then: 1 = nobody waits for it any more. SONDE_EBUSY: too many are being taken. SONDE_ENOENT: there
  * is no process to sample, or nothing may be. SONDE_EOFF: ended early, by cancel or since nobody waits. Others: as
  * sonde_cpu_start. */
-int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
+int sonde_profiler_capture(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
                         void *client, struct sonde_profile **out, struct sonde_err *err);
 
 /* End a take that is under way, now and for good: the service stops. */

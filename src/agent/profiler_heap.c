@@ -29,7 +29,7 @@ void profiler_heap_release(struct profiler_heap *h)
 
 void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader, uint32_t pid)
 {
-    if (!heap_reader) profiler_take_keep_heaps(p);
+    if (!heap_reader) captures_keep_heaps(p);
     sonde_lock(&p->heap.lock);
     p->heap.running = (struct profiler_watched){ .pid = pid, .heap_reader = heap_reader };
     sonde_unlock(&p->heap.lock);

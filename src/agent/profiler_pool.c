@@ -4,6 +4,7 @@
  * capture, and the engine forgets it; so an engine's memory is that of its stacks. A change of rate
  * starts the new engine before the old one ends, and cuts both at the same instant: nothing is
  * missed, and nothing counted twice. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ void profiler_pool_init(struct profiler_pool *q)
     sonde_lock_init(&q->naming, SONDE_RANK_SYMBOLIZER);
 }
 
-/* ---- Samples to captures (lock held) ----------------------------------------------------------- */
+/* ---- Samples to captures ----------------------------------------------------------------------- */
 
 static uint64_t profiler_pool_count_samples(const struct sonde_profile *p)
 {
@@ -79,6 +80,7 @@ static void profiler_pool_give(struct sonde_capture *t, const struct sonde_profi
 static void profiler_pool_drain_source(struct profiler_pool *q, struct profiler_source *s,
                                        uint64_t to_ns)
 {
+    sonde_assert_held(&q->lock);
     struct sonde_profile *part;
     if (sonde_cpu_since(s->cpu, &s->cursor, s->pid != 0, &part) != 0) return;
     sonde_profile_cut(part, s->from_ns, to_ns);
@@ -90,16 +92,18 @@ static void profiler_pool_drain_source(struct profiler_pool *q, struct profiler_
 
 void profiler_pool_drain(struct sonde_profiler *p)
 {
+    sonde_assert_held(&p->pool.lock);
     for (size_t i = 0; i < p->pool.source_count; i++) {
         profiler_pool_drain_source(&p->pool, &p->pool.sources[i], 0);
     }
 }
 
-/* ---- Sources (lock held) ---------------------------------------------------------------------- */
+/* ---- Sources ----------------------------------------------------------------------------------- */
 
 /* With what it has seen until to_ns. */
 static void remove_source(struct sonde_profiler *p, size_t i, uint64_t to_ns)
 {
+    sonde_assert_held(&p->pool.lock);
     struct profiler_pool *q = &p->pool;
     struct profiler_source *s = &q->sources[i];
     struct sonde_profile *unused = NULL;
@@ -116,6 +120,7 @@ static void remove_sources(struct sonde_profiler *p)
 
 static double wanted_hz(const struct profiler_pool *q)
 {
+    sonde_assert_held(&q->lock);
     double rate = 0;
     for (size_t i = 0; i < q->count; i++) {
         const struct sonde_capture_options *o = &q->captures[i]->o;
@@ -127,6 +132,7 @@ static double wanted_hz(const struct profiler_pool *q)
 /* 1: it is used, as it is fast enough. It may be slower by rounding. */
 static int use_running(struct sonde_profiler *p, double rate)
 {
+    sonde_assert_held(&p->pool.lock);
     struct profiler_pool *q = &p->pool;
     struct sonde_cpu_status status;
     for (size_t i = 0; i < q->source_count; i++) {
@@ -154,6 +160,7 @@ static int use_running(struct sonde_profiler *p, double rate)
 /* An engine for a process, in place of the one at `old` (or source_count: there is none). */
 static void start_source(struct sonde_profiler *p, uint32_t pid, size_t old)
 {
+    sonde_assert_held(&p->pool.lock);
     struct profiler_pool *q = &p->pool;
     const struct sonde_cpu_options o = { .pid = pid, .rate_hz = q->rate_hz,
                                          .depth_max = p->o.depth_max, .dir = p->o.dir,
@@ -177,6 +184,7 @@ static void start_source(struct sonde_profiler *p, uint32_t pid, size_t old)
 
 static size_t find_source(const struct profiler_pool *q, uint32_t pid)
 {
+    sonde_assert_held(&q->lock);
     size_t i = 0;
     while (i < q->source_count && q->sources[i].pid != pid) i++;
     return i;
@@ -185,6 +193,7 @@ static size_t find_source(const struct profiler_pool *q, uint32_t pid)
 /* Engines for what is wanted, and an end to those of what is not. */
 static void profiler_pool_settle(struct sonde_profiler *p)
 {
+    sonde_assert_held(&p->pool.lock);
     struct profiler_pool *q = &p->pool;
     const double rate = wanted_hz(q);
     uint32_t pids[PROFILER_PROCESSES_MAX];
@@ -230,6 +239,7 @@ static void *profiler_pool_work(void *arg)
 
 static int profiler_pool_start_thread(struct sonde_profiler *p, struct sonde_err *err)
 {
+    sonde_assert_held(&p->pool.lock);
     struct sonde_worker *w = &p->pool.worker;
     if (w->stopping) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
     if (sonde_worker_start(w, "sonde-captures", profiler_pool_work, p) == 0) return 0;
@@ -246,7 +256,10 @@ void profiler_pool_release(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
     profiler_pool_stop(p);
+    assert(!q->count); /* each capture was ended by its owner */
+    sonde_lock(&q->lock);
     remove_sources(p);
+    sonde_unlock(&q->lock);
     sonde_symbolizer_destroy(q->symbolizer);
     sonde_cond_destroy(&q->wake);
     sonde_lock_destroy(&q->lock);

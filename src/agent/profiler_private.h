@@ -94,9 +94,9 @@ void profiler_pool_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
 
 /* capture.c */
 /* Model's lock held: a request has ended. */
-void profiler_take_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r);
+void captures_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r);
 /* The heap of the process that runs anyway is going. */
-void profiler_take_keep_heaps(struct sonde_profiler *p);
+void captures_keep_heaps(struct sonde_profiler *p);
 
 /* profiler_request.c */
 struct profiler_engine {
@@ -131,9 +131,9 @@ void profiler_requests_release(struct sonde_profiler *p);
 /* request_profile.c */
 
 /* See to it that processes are sampled. Unix time since when all of them are; 1 = always were. */
-uint64_t profiler_cut_start(struct sonde_profiler *p);
+uint64_t request_engines_start(struct sonde_profiler *p);
 /* Not for requests any more. */
-void profiler_cut_stop(struct sonde_profiler *p);
+void request_engines_stop(struct sonde_profiler *p);
 /* ---- profiler_join.c ---- */
 
 struct profiler_joined {
@@ -145,7 +145,7 @@ void profiler_join(const struct sonde_infer_request *const *list, size_t count,
                    const struct sonde_request_profile *r, struct profiler_joined *out);
 
 /* The request has ended: fill in its profile (NULL: no memory) and notes. */
-void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns);
+void request_profile_build(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns);
 
 struct sonde_profiler {
     struct sonde_profiler_options o;

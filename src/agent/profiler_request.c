@@ -2,6 +2,7 @@
  * their profiles. How one is taken is in request_profile.c. */
 #include "agent/profiler_request.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ void profiler_requests_init(struct profiler_requests *q)
     sonde_lock_init(&q->lock, SONDE_RANK_PROFILER_REQUESTS);
 }
 
-/* ---- Entries (lock held) ---------------------------------------------------------------------- */
+/* ---- Entries ----------------------------------------------------------------------------------- */
 
 /* refs counts the list and who looks at it. */
 static void profiler_request_drop(struct profiler_request *e)
@@ -49,6 +50,7 @@ static void profiler_request_drop(struct profiler_request *e)
 
 static void profiler_request_remove_at(struct profiler_requests *q, size_t i)
 {
+    sonde_assert_held(&q->lock);
     struct profiler_request *e = q->list[i];
     if (e->state == DONE) {
         q->done--;
@@ -61,6 +63,7 @@ static void profiler_request_remove_at(struct profiler_requests *q, size_t i)
 static struct profiler_request *profiler_request_find(const struct profiler_requests *q,
                                                       uint64_t id)
 {
+    sonde_assert_held(&q->lock);
     for (size_t i = q->count; i-- > 0;) {
         if (q->list[i]->r.request.id == id) return q->list[i];
     }
@@ -70,6 +73,7 @@ static struct profiler_request *profiler_request_find(const struct profiler_requ
 /* The oldest of those that are done go, until what is left is not too much. */
 static void profiler_request_make_room(struct profiler_requests *q)
 {
+    sonde_assert_held(&q->lock);
     for (size_t i = 0; i < q->count;) {
         const int over = q->done > SONDE_REQUEST_PROFILES_MAX || q->bytes > KEPT_BYTES_MAX;
         if (!over) return;
@@ -84,6 +88,7 @@ static void *profiler_request_work(void *arg);
 
 static int profiler_request_start_worker(struct sonde_profiler *p)
 {
+    sonde_assert_held(&p->requests.lock);
     struct sonde_worker *w = &p->requests.worker;
     return w->stopping ? SONDE_EFULL
                        : sonde_worker_start(w, "sonde-requests", profiler_request_work, p);
@@ -156,7 +161,7 @@ void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_
         .arrived_ns = r->arrived_ns }, id);
 }
 
-/* There are engines that know of no traces, and whose requests end by silence. Write lock held. */
+/* There are engines that know of no traces, and whose requests end by silence. */
 static int has_traceless(const struct sonde_profiler *p)
 {
     const struct sonde_infer_tracker *x = sonde_infer_of(sonde_collector_model(p->o.collector));
@@ -170,7 +175,8 @@ static int has_traceless(const struct sonde_profiler *p)
 
 void sonde_profiler_on_done(struct sonde_profiler *p, const struct sonde_infer_request *r)
 {
-    profiler_take_on_request(p, r);
+    assert(p && r);
+    captures_on_request(p, r);
     if (!(r->flags & SONDE_INFER_PROFILE) || r->flags & SONDE_INFER_WENT_ON) return;
     sonde_profiler_request_end(p, r->id, r->arrived_ns + (uint64_t)(r->total_s * 1e9),
                                r->source != SONDE_INFER_FRONT || !has_traceless(p));
@@ -230,21 +236,21 @@ static void profiler_request_step(struct sonde_profiler *p)
     struct profiler_request *e = waiting ? NULL : next_due(q, now, &until);
     if (waiting) {
         sonde_unlock(&q->lock);
-        const uint64_t since_ns = profiler_cut_start(p);
+        const uint64_t since_ns = request_engines_start(p);
         sonde_lock(&q->lock);
         profiler_request_sampled(q, waiting, since_ns);
     } else if (e) {
         e->state = TAKING;
         e->r.refs++;
         sonde_unlock(&q->lock);
-        profiler_cut(p, &e->r, e->sampled_ns);
+        request_profile_build(p, &e->r, e->sampled_ns);
         sonde_lock(&q->lock);
         profiler_request_keep(q, e);
         profiler_request_drop(e);
         q->idle_ns = sonde_clock_ns(CLOCK_MONOTONIC) + IDLE_NS;
     } else if (q->count == q->done && q->engine_count && now >= q->idle_ns) {
         sonde_unlock(&q->lock);
-        profiler_cut_stop(p);
+        request_engines_stop(p);
         sonde_lock(&q->lock);
     } else {
         if (q->count == q->done && q->engine_count && q->idle_ns < until) until = q->idle_ns;
@@ -273,8 +279,10 @@ void profiler_requests_release(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
     profiler_requests_stop(p);
-    profiler_cut_stop(p);
+    request_engines_stop(p);
+    sonde_lock(&q->lock);
     while (q->count) profiler_request_remove_at(q, q->count - 1);
+    sonde_unlock(&q->lock);
     sonde_symbolizer_destroy(q->symbolizer);
     sonde_cond_destroy(&q->wake);
     sonde_lock_destroy(&q->lock);

@@ -1,6 +1,7 @@
 /* recording.c - see recording.h. */
 #include "agent/recording.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -48,6 +49,35 @@ void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg)
     sonde_infer_run_add(recording->spans, &flat); /* what does not fit is counted there */
 }
 
+void sonde_recording_prepare_probes(struct sonde_recording *r, const char *command)
+{
+    assert(!r->returns && !r->cpu);
+    if (command) {
+        if (!sonde_uprobes_program(command, r->program, sizeof(r->program)) ||
+            !sonde_uprobe_is_static(r->program)) {
+            r->program[0] = '\0';
+            return;
+        }
+    }
+    if (sonde_uprobe_returns_create(&r->returns) != 0) r->returns = NULL;
+}
+
+int sonde_recording_start_probes(struct sonde_recording *r, struct sonde_collector *c, uint32_t pid,
+                                 struct sonde_err *err)
+{
+    assert(r->returns && !r->probes);
+    const int rc = sonde_uprobes_start(c, pid, r->program[0] ? r->program : NULL, r->returns,
+                                       &r->probes, err);
+    if (rc) r->probes = NULL;
+    return rc;
+}
+
+void sonde_recording_stop_probes(struct sonde_recording *r)
+{
+    sonde_uprobes_stop(r->probes, &r->probed);
+    r->probes = NULL;
+}
+
 static void describe_host(struct sonde_profile *p)
 {
     struct utsname u;
@@ -69,7 +99,7 @@ static int recording_symbolize(struct sonde_profile *p)
     return rc;
 }
 
-static int stop_cpu(struct sonde_recording *r)
+static int recording_stop_cpu(struct sonde_recording *r)
 {
     struct sonde_cpu *cpu = r->cpu;
     struct sonde_cpu_status status;
@@ -82,7 +112,7 @@ static int stop_cpu(struct sonde_recording *r)
     return rc;
 }
 
-static int stop_mem(struct sonde_recording *r)
+static int recording_stop_heap(struct sonde_recording *r)
 {
     struct sonde_heap_reader *heap_reader = r->heap_reader;
     struct sonde_heap_reader_status status;
@@ -99,7 +129,7 @@ static int stop_mem(struct sonde_recording *r)
 
 int sonde_recording_stop(struct sonde_recording *r)
 {
-    const int cpu = stop_cpu(r), heap_reader = stop_mem(r);
+    const int cpu = recording_stop_cpu(r), heap_reader = recording_stop_heap(r);
     return cpu ? cpu : heap_reader;
 }
 
@@ -138,4 +168,11 @@ void sonde_recording_cancel(struct sonde_recording *r)
     sonde_profile_destroy(r->heap);
     sonde_profile_destroy(r->spans);
     r->samples = r->heap = r->spans = NULL;
+}
+
+void sonde_recording_release(struct sonde_recording *r)
+{
+    assert(!r->cpu && !r->heap_reader && !r->probes);
+    sonde_uprobe_returns_destroy(r->returns);
+    r->returns = NULL;
 }

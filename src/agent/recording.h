@@ -4,9 +4,11 @@
 #ifndef SONDE_AGENT_RECORDING_H
 #define SONDE_AGENT_RECORDING_H
 
+#include "agent/uprobes.h"
 #include "base/err.h"
 #include "collect/cpu/cpu.h"
 #include "collect/heap/heap.h"
+#include "collect/uprobe/returns.h"
 #include "model/model.h"
 #include "profile/infer.h"
 #include "profile/profile.h"
@@ -22,6 +24,10 @@ struct sonde_recording {
     uint32_t known[SONDE_CPU_KNOWN_MAX], known_count; /* processes that were sampled in the end */
     char heap_note[SONDE_HEAP_NOTE_MAX]; /* alike, of the heap */
     int leaks;                     /* judge growth */
+    char program[4096];            /* that will be executed and has llama.cpp built in; "" = none */
+    struct sonde_uprobe_returns *returns; /* from probes to what unwinds; NULL = none are needed */
+    struct sonde_uprobes *probes;  /* in llama.cpp; NULL = no hook is missing, or not permitted */
+    struct sonde_uprobe_status probed; /* what they saw, once stopped */
 };
 
 /* Keep spans from now on. 0 or SONDE_ENOMEM. */
@@ -33,6 +39,15 @@ void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
 /* For sonde_infer_options.on_done, alike. */
 void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg);
 
+/* Are probes needed: for a process that runs (command NULL), and for a program that has llama.cpp built
+ * in, where hooks see nothing? If so returns is there, for the engine that samples the CPU. */
+void sonde_recording_prepare_probes(struct sonde_recording *r, const char *command);
+/* Only with returns. Errors as sonde_uprobes_start. */
+int sonde_recording_start_probes(struct sonde_recording *r, struct sonde_collector *c, uint32_t pid,
+                                 struct sonde_err *err);
+/* What they saw is in the collector's model then, and in probed. Also twice. */
+void sonde_recording_stop_probes(struct sonde_recording *r);
+
 /* Stop sampling. Spans that are drained after this still join. */
 int sonde_recording_stop(struct sonde_recording *r);
 
@@ -43,6 +58,9 @@ int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out
 
 /* Without a result. */
 void sonde_recording_cancel(struct sonde_recording *r);
+
+/* What probes and engines shared, when both are gone. */
+void sonde_recording_release(struct sonde_recording *r);
 
 /* How the engine of --engine is called: "auto", …; -1 = unknown. */
 int sonde_engine_find(const char *name);

@@ -40,7 +40,7 @@ static void stop_engine(struct profiler_requests *q, size_t i)
     q->engines[i] = q->engines[--q->engine_count];
 }
 
-void profiler_cut_stop(struct sonde_profiler *p)
+void request_engines_stop(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
     while (q->engine_count) stop_engine(q, q->engine_count - 1);
@@ -80,7 +80,7 @@ static void start_engines(struct sonde_profiler *p)
     }
 }
 
-uint64_t profiler_cut_start(struct sonde_profiler *p)
+uint64_t request_engines_start(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
     sonde_lock(&p->lock);
@@ -88,7 +88,7 @@ uint64_t profiler_cut_start(struct sonde_profiler *p)
     sonde_unlock(&p->lock);
     profiler_heap_watch(p);
     if (runs) {
-        profiler_cut_stop(p);
+        request_engines_stop(p);
         return 1;
     }
     start_engines(p);
@@ -355,7 +355,7 @@ static int request_profile_collect(struct sonde_profiler *p, struct sonde_reques
     return select_own(r, all);
 }
 
-void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns)
+void request_profile_build(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns)
 {
     struct profiler_requests *q = &p->requests;
     struct sonde_profile *all = NULL, *own = NULL;

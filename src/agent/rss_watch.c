@@ -4,16 +4,13 @@
  * tables of the process while it can map nothing. What is resident is one line of a small file. */
 #include "agent/rss_watch.h"
 
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/growth.h"
 #include "base/alloc.h"
-#include "present/text.h"
-#include "present/units.h"
+#include "base/cmp.h"
 
-enum { GROWN_MAX = 4 };
 #define GROWN_LEAST (64u << 10) /* bytes; less is noise */
 
 static int rss_watch_look(struct sonde_rss_watch *o)
@@ -52,36 +49,11 @@ void sonde_rss_watch_look(struct sonde_rss_watch *o, double now_s)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void put_resident(const struct sonde_rss_watch *o, double seconds, int ascii,
-                         struct sonde_buf *out)
-{
-    char now[SONDE_VALUE_BYTES], peak[SONDE_VALUE_BYTES], pss[SONDE_VALUE_BYTES];
-    char change[SONDE_VALUE_BYTES], time[SONDE_VALUE_BYTES], slope[SONDE_VALUE_BYTES];
-    struct sonde_growth g;
-    const double grown = (double)o->rss_last - (double)o->rss_first;
-    sonde_growth_judge(&o->rss, SONDE_OUTSIDE_TICK_S, 0, 0, &g);
-    sonde_buf_printf(out, "memory: %s resident, %s at its peak%s%s; %s%s in %s",
-                     sonde_value_format(now, (double)o->rss_last, SONDE_UNIT_BYTES, ascii),
-                     sonde_value_format(peak, (double)o->rss_peak, SONDE_UNIT_BYTES, ascii),
-                     o->pss_last ? ", PSS " : "",
-                     o->pss_last ? sonde_value_format(pss, (double)o->pss_last, SONDE_UNIT_BYTES,
-                                                      ascii) : "",
-                     grown > 0 ? "+" : "",
-                     sonde_value_format(change, grown, SONDE_UNIT_BYTES, ascii),
-                     sonde_value_format(time, seconds, SONDE_UNIT_SECONDS, ascii));
-    if (g.verdict == SONDE_HEAP_LEAK || g.verdict == SONDE_HEAP_CACHE) {
-        sonde_buf_printf(out, ", by %s a second at the end",
-                         sonde_value_format(slope, g.slope, SONDE_UNIT_BYTES, ascii));
-    }
-    sonde_buf_printf(out, ": %s\n", sonde_heap_verdict_text(g.verdict));
-}
-
-struct grown { const char *name; uint64_t bytes; };
-
 static int rss_watch_by_bytes(const void *a, const void *b)
 {
-    const struct grown *x = a, *y = b;
-    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : strcmp(x->name, y->name);
+    const struct sonde_rss_grown *x = a, *y = b;
+    const int order = SONDE_CMP(y->bytes, x->bytes);
+    return order ? order : strcmp(x->name, y->name);
 }
 
 static uint64_t resident_before(const struct sonde_smaps *s, const char *name)
@@ -92,38 +64,32 @@ static uint64_t resident_before(const struct sonde_smaps *s, const char *name)
     return 0;
 }
 
-static void put_grown(const struct sonde_rss_watch *o, int ascii, struct sonde_buf *out)
+static void rss_watch_find_grown(const struct sonde_rss_watch *o, struct sonde_rss_verdict *out)
 {
     if (!o->first.count || !o->last.count) return;
-    struct grown *grown = sonde__calloc(o->last.count, sizeof(*grown));
+    struct sonde_rss_grown *grown = sonde__calloc(o->last.count, sizeof(*grown));
     size_t count = 0;
     if (!grown) return;
     for (uint32_t i = 0; i < o->last.count; i++) {
         const struct sonde_smaps_row *r = &o->last.rows[i];
         const uint64_t before = resident_before(&o->first, r->name);
         if (r->rss_bytes < before + GROWN_LEAST) continue;
-        grown[count++] = (struct grown){ r->name, r->rss_bytes - before };
+        grown[count++] = (struct sonde_rss_grown){ r->name, r->rss_bytes - before };
     }
     qsort(grown, count, sizeof(*grown), rss_watch_by_bytes);
-    for (size_t i = 0; i < count && i < GROWN_MAX; i++) {
-        char value[SONDE_VALUE_BYTES], name[1024];
-        sonde_text_fit(name, sizeof(name), grown[i].name, sonde_text_cells(grown[i].name, ascii),
-                       SONDE_LEFT, ascii);
-        sonde_buf_printf(out, "%s%s +%s", i ? ", " : "memory that grew: ", name,
-                         sonde_value_format(value, (double)grown[i].bytes, SONDE_UNIT_BYTES,
-                                            ascii));
-    }
-    if (count) sonde_buf_putc(out, '\n');
+    out->grown_count = count < SONDE_RSS_GROWN_MAX ? count : SONDE_RSS_GROWN_MAX;
+    memcpy(out->grown, grown, out->grown_count * sizeof(*grown));
     sonde__free(grown);
 }
 
-void sonde_rss_watch_tell(struct sonde_rss_watch *o, double now_s, int ascii, struct sonde_buf *out)
+void sonde_rss_watch_end(struct sonde_rss_watch *o, double now_s, struct sonde_rss_verdict *out)
 {
+    assert(o->pid);
+    *out = (struct sonde_rss_verdict){ .seconds = now_s - o->start_s };
     sonde_rss_watch_look(o, now_s);
     look_closely(o, &o->last);
-    if (!o->rss_last) return;
-    put_resident(o, now_s - o->start_s, ascii, out);
-    put_grown(o, ascii, out);
+    sonde_growth_judge(&o->rss, SONDE_OUTSIDE_TICK_S, 0, 0, &out->growth);
+    rss_watch_find_grown(o, out);
 }
 
 void sonde_rss_watch_release(struct sonde_rss_watch *o)

@@ -3,7 +3,7 @@
 #ifndef SONDE_AGENT_RSS_WATCH_H
 #define SONDE_AGENT_RSS_WATCH_H
 
-#include "base/buf.h"
+#include "analyze/growth.h"
 #include "collect/proc/smaps.h"
 #include "profile/curve.h"
 
@@ -23,8 +23,17 @@ void sonde_rss_watch_start(struct sonde_rss_watch *o, uint32_t pid, double now_s
 /* Look, if it is time to: to be called a few times a tick. */
 void sonde_rss_watch_look(struct sonde_rss_watch *o, double now_s);
 
-/* Look once more, and what there is to say, in lines. */
-void sonde_rss_watch_tell(struct sonde_rss_watch *o, double now_s, int ascii, struct sonde_buf *out);
+enum { SONDE_RSS_GROWN_MAX = 4 };
+struct sonde_rss_grown { const char *name; uint64_t bytes; };
+struct sonde_rss_verdict {
+    double seconds;              /* that it was watched */
+    struct sonde_growth growth;  /* of what is resident */
+    struct sonde_rss_grown grown[SONDE_RSS_GROWN_MAX]; /* mappings, most first; names borrowed */
+    size_t grown_count;
+};
+
+/* Look once more, and what came of it. rss_last is 0 where nothing could be read. */
+void sonde_rss_watch_end(struct sonde_rss_watch *o, double now_s, struct sonde_rss_verdict *out);
 void sonde_rss_watch_release(struct sonde_rss_watch *o); /* all zero is fine */
 
 #endif

@@ -1,21 +1,24 @@
 /* sessions.c - see sessions.h. */
 #include "agent/sessions.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "analyze/bottleneck.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "agent/session_findings.h"
 #include "base/thread.h"
 #include "sonde/sonde.h"
 #include "store/run/run.h"
 
+enum { FINDINGS_EACH_MAX = 5 }; /* of a kind */
 #define PROFILE_BYTES_MAX ((size_t)1 << 30)
 
 struct session {
@@ -42,6 +45,35 @@ struct sonde_sessions {
 
 /* ---- Keeping ---------------------------------------------------------------------------------- */
 
+/* What takes the most in a profile that is kept, into the store: /api/findings lists it. What does
+ * not fit or cannot be written is logged. */
+static void sessions_keep_findings(struct sonde_sessions *s, const char *name,
+                                   const struct sonde_profile *p)
+{
+    const struct sonde_bottleneck_options o = { .limit = FINDINGS_EACH_MAX,
+                                                .seconds_min = s->finding_s };
+    struct sonde_findings *found;
+    if (s->no_findings || !s->ops->finding_put || sonde_bottlenecks(p, &o, &found) != 0) return;
+    for (size_t i = 0; i < found->count; i++) {
+        const struct sonde_finding *f = &found->rows[i];
+        char text[512];
+        snprintf(text, sizeof(text), "%s: %s", name, f->text);
+        const struct sonde_store_finding row = {
+            .time_s = (double)p->end_ns * 1e-9, .kind = sonde_finding_kind_name(f->kind),
+            .subject = f->subject, .severity = f->severity,
+            .value = isnan(f->seconds) ? f->bytes : f->seconds,
+            .unit = isnan(f->seconds) ? "bytes" : "seconds", .text = text,
+        };
+        struct sonde_err err = { "" };
+        uint64_t id;
+        if (s->ops->finding_put(s->store, &row, &id, &err) != 0) {
+            sonde_log(SONDE_LOG_WARN, "findings of '%s' are not kept: %s", name, err.text);
+            break;
+        }
+    }
+    sonde_findings_destroy(found);
+}
+
 int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *kind,
                         const struct sonde_profile *p, uint64_t *id, struct sonde_err *err)
 {
@@ -56,7 +88,7 @@ int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *
     if (!rc) rc = s->ops->profile_put(s->store, &row, data.data, data.len, id, err);
     sonde_buf_release(&data);
     if (rc) return rc;
-    if (!s->no_findings) sonde_session_findings(s->ops, s->store, name, p, s->finding_s);
+    sessions_keep_findings(s, name, p);
     sonde_lock(&s->lock);
     if (strcmp(kind, "memory") != 0 || !s->last_id) s->last_id = *id;
     s->newest_id = *id;
@@ -94,10 +126,11 @@ uint64_t sonde_sessions_last(struct sonde_sessions *s)
     return id;
 }
 
-/* ---- The list (lock held) --------------------------------------------------------------------- */
+/* ---- The list ---------------------------------------------------------------------------------- */
 
 static struct session *sessions_find(const struct sonde_sessions *s, const char *name)
 {
+    sonde_assert_held(&s->lock);
     for (size_t i = 0; i < s->count; i++) {
         if (!strcmp(s->list[i]->ask.name, name)) return s->list[i];
     }
@@ -106,6 +139,7 @@ static struct session *sessions_find(const struct sonde_sessions *s, const char 
 
 static void sessions_take_out(struct sonde_sessions *s, const struct session *x)
 {
+    sonde_assert_held(&s->lock);
     size_t i = 0;
     while (s->list[i] != x) i++;
     memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(s->list[0]));
@@ -114,6 +148,7 @@ static void sessions_take_out(struct sonde_sessions *s, const struct session *x)
 /* "a, b" of those that run. */
 static void sessions_list_names(const struct sonde_sessions *s, char *out, size_t size)
 {
+    sonde_assert_held(&s->lock);
     size_t len = 0;
     *out = '\0';
     for (size_t i = 0; i < s->count && len + SONDE_SESSION_NAME_BYTES + 2 < size; i++) {
@@ -200,9 +235,10 @@ static int sessions_finish(struct sonde_sessions *s, struct session *x,
     return 0;
 }
 
-/* Lock held: out of the list, once nobody looks at it. Its capture is the caller's from now on. */
+/* Out of the list, once nobody looks at it. Its capture is the caller's from now on. */
 static void sessions_claim(struct sonde_sessions *s, struct session *x)
 {
+    sonde_assert_held(&s->lock);
     struct sonde_capture *capture = x->capture;
     x->capture = NULL;
     while (x->users) sonde_cond_wait(&s->wake, &s->lock);
@@ -210,10 +246,11 @@ static void sessions_claim(struct sonde_sessions *s, struct session *x)
     sessions_take_out(s, x);
 }
 
-/* Lock held: 0 and which one is meant. */
+/* 0 and which one is meant. */
 static int sessions_which(struct sonde_sessions *s, const char *name, struct session **out,
                           struct sonde_err *err)
 {
+    sonde_assert_held(&s->lock);
     char names[256];
     *out = NULL;
     if (name) {
@@ -256,9 +293,10 @@ int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_
 
 /* ---- The thread ------------------------------------------------------------------------------- */
 
-/* Lock held: the first whose time is over; until: when that is for another. */
+/* The first whose time is over; until: when that is for another. */
 static struct session *sessions_overdue(const struct sonde_sessions *s, uint64_t *until)
 {
+    sonde_assert_held(&s->lock);
     const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < s->count; i++) {
         struct session *x = s->list[i];
@@ -306,18 +344,18 @@ static void *sessions_work(void *arg)
     return NULL;
 }
 
-/* Lock held. */
 static int sessions_start_thread(struct sonde_sessions *s, struct sonde_err *err)
 {
+    sonde_assert_held(&s->lock);
     if (sonde_worker_start(&s->worker, "sonde-sessions", sessions_work, s) == 0) return 0;
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to end the session with");
 }
 
 /* ---- Beginning -------------------------------------------------------------------------------- */
 
-/* Lock held. */
 static void make_name(const struct sonde_sessions *s, char out[SONDE_SESSION_NAME_BYTES])
 {
+    sonde_assert_held(&s->lock);
     const time_t now = time(NULL);
     struct tm tm;
     char when[32] = "";
@@ -468,7 +506,9 @@ static void end_all(struct sonde_sessions *s)
 {
     while (s->count) {
         struct session *x = s->list[s->count - 1];
+        sonde_lock(&s->lock);
         sessions_take_out(s, x);
+        sonde_unlock(&s->lock);
         if (!s->memory) {
             end_by_itself(s, x);
             continue;

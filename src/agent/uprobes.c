@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/log.h"
@@ -37,12 +38,12 @@ struct sonde_uprobes {
 
 /* ---- On the reading thread ------------------------------------------------------------------- */
 
-static void cli_uprobes_on_event(void *arg, const struct sonde_infer_event *e)
+static void uprobes_on_event(void *arg, const struct sonde_infer_event *e)
 {
     sonde_infer_post(((const struct sonde_uprobes *)arg)->infer, e);
 }
 
-static void cli_uprobes_on_span(void *arg, const struct sonde_model_span *span)
+static void uprobes_on_span(void *arg, const struct sonde_model_span *span)
 {
     struct sonde_uprobes *p = arg;
     if (p->span_count == SPANS_MAX) {
@@ -63,11 +64,11 @@ static void cli_uprobes_on_span(void *arg, const struct sonde_model_span *span)
     snprintf(w->name, sizeof(w->name), "%s", span->name);
 }
 
-static const struct sonde_llama_ops ops = { cli_uprobes_on_event, cli_uprobes_on_span };
+static const struct sonde_llama_ops ops = { uprobes_on_event, uprobes_on_span };
 
-/* Write lock held. */
 static void hand_over(struct sonde_uprobes *p)
 {
+    sonde_assert_held_write(&p->model->lock);
     const char *program = "";
     for (size_t i = 0; i < p->model->process_count; i++) {
         if (p->model->processes[i]->pid == p->pid) program = p->model->processes[i]->program;
@@ -83,17 +84,17 @@ static void hand_over(struct sonde_uprobes *p)
     p->span_count = 0;
 }
 
-static void cli_uprobes_on_call(void *arg, const struct sonde_llama_call *c)
+static void uprobes_on_call(void *arg, const struct sonde_llama_call *c)
 {
     sonde_llama_track(((const struct sonde_uprobes *)arg)->tracker, c);
 }
 
-static void cli_uprobes_on_pass(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns)
+static void uprobes_on_pass(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns)
 {
     sonde_llama_pass(((const struct sonde_uprobes *)arg)->tracker, tid, object, begin_ns, NULL, 0);
 }
 
-static void cli_uprobes_on_drained(void *arg, uint64_t since_ns)
+static void uprobes_on_drained(void *arg, uint64_t since_ns)
 {
     struct sonde_uprobes *p = arg;
     sonde_llama_drained(p->tracker, since_ns);
@@ -104,12 +105,6 @@ static void cli_uprobes_on_drained(void *arg, uint64_t since_ns)
 }
 
 /* ---- The model of a process that has loaded it ------------------------------------------------ */
-
-static int is_model(const char *text)
-{
-    const size_t len = strlen(text);
-    return len > 5 && !strcmp(text + len - 5, ".gguf");
-}
 
 /* The file that is mapped, or else was asked for. out: the last one that is seen; returns how many
  * different ones there are. */
@@ -125,7 +120,7 @@ static int find_model(uint32_t pid, const char *file, char separator, char *out,
         text[strcspn(text, "\n")] = '\0';
         const char *slash = strchr(text, '/');
         const char *name = separator == '\n' && slash ? slash : text;
-        if (!is_model(name) || (found && !strcmp(out, name))) continue;
+        if (!sonde_has_suffix(name, ".gguf") || (found && !strcmp(out, name))) continue;
         snprintf(out, out_size, "%s", name);
         found++;
     }
@@ -169,9 +164,9 @@ int sonde_uprobes_start(struct sonde_collector *c, uint32_t pid, const char *pro
     if (!rc) {
         const struct sonde_uprobe_options o = { .pid = pid,
                                                 .program = program,
-                                                .call = cli_uprobes_on_call,
-                                                .drained = cli_uprobes_on_drained,
-                                                .pass = cli_uprobes_on_pass,
+                                                .call = uprobes_on_call,
+                                                .drained = uprobes_on_drained,
+                                                .pass = uprobes_on_pass,
                                                 .arg = p,
                                                 .returns = returns };
         rc = sonde_uprobe_start(&o, &p->uprobe, err);
@@ -206,7 +201,7 @@ void sonde_uprobes_stop(struct sonde_uprobes *p, struct sonde_uprobe_status *out
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-static int cli_uprobes_is_program(const char *path)
+static int uprobes_is_program(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
@@ -217,13 +212,13 @@ int sonde_uprobes_program(const char *name, char *out, size_t out_size)
     const char *dirs = getenv("PATH");
     if (strchr(name, '/')) {
         return (size_t)snprintf(out, out_size, "%s", name) < out_size &&
-               cli_uprobes_is_program(out);
+               uprobes_is_program(out);
     }
     for (const char *dir = dirs ? dirs : "/bin:/usr/bin"; dir; dir = strchr(dir, ':')) {
         dir += *dir == ':';
         const int len = (int)strcspn(dir, ":");
         const int n = snprintf(out, out_size, "%.*s%s%s", len, dir, len ? "/" : "./", name);
-        if (n > 0 && (size_t)n < out_size && cli_uprobes_is_program(out)) return 1;
+        if (n > 0 && (size_t)n < out_size && uprobes_is_program(out)) return 1;
     }
     return 0;
 }

@@ -177,10 +177,6 @@ void sonde_cli_tell_void(const struct sonde_cli *cli);
 int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
                              char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err);
 
-/* What an agent makes of its readings, from the settings, and its sessions. */
-struct sonde_agent;
-int sonde_cli_agent_open(const struct sonde_cli *cli, struct sonde_agent *a, struct sonde_err *err);
-
 /* What every request to an agent carries: a handle of libcurl's (CURL *). The token is that of
  * SONDE_TOKEN, and SSL_CERT_FILE says whom to trust besides the system's. */
 void sonde_cli_curl(void *curl);

@@ -1,7 +1,7 @@
 /* cmd_attach.c - `sonde attach PID`: what can be seen of a process from outside. */
 #include <stdio.h>
 
-#include "cli/continuous.h"
+#include "cli/agent_options.h"
 #include "cli/heap.h"
 
 struct attach_values {

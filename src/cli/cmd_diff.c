@@ -5,6 +5,7 @@
 #include "analyze/compare.h"
 #include "analyze/compare_fail.h"
 #include "base/alloc.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "present/report/compare.h"
@@ -135,11 +136,8 @@ static int take_limits(const struct sonde_cli *cli, struct cmd_diff_state *d)
 /* File names without folders, unless they are the same. */
 static void cmd_diff_make_labels(struct cmd_diff_state *d)
 {
-    const char *name[2];
-    for (int i = 0; i < 2; i++) {
-        const char *slash = strrchr(d->side[i].names[0], '/');
-        name[i] = slash && slash[1] ? slash + 1 : d->side[i].names[0];
-    }
+    const char *const name[2] = { sonde_path_base(d->side[0].names[0]),
+                                  sonde_path_base(d->side[1].names[0]) };
     for (int i = 0; i < 2; i++) {
         struct cmd_diff_side *s = &d->side[i];
         const char *shown = strcmp(name[0], name[1]) != 0 ? name[i] : s->names[0];

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/store.h"
+#include "cli/agent_options.h"
 #include "present/text.h"
 #include "present/units.h"
 #include "sonde/sonde.h"

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/path.h"
 #include "base/visible.h"
 #include "base/alloc.h"
 #include "cli/cli.h"
@@ -47,21 +49,13 @@ static const struct sonde_cli_opt options[] = {
 /* All of a file, or of the standard input. */
 static int cmd_import_read_all(const char *path, struct sonde_buf *out, struct sonde_err *err)
 {
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (!f) return sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
-    for (size_t n = 1; n > 0;) {
-        char *room = sonde_buf_reserve(out, READ_AT_ONCE);
-        n = room ? fread(room, 1, READ_AT_ONCE, f) : 0;
-        out->len += n;
+    const int input = strcmp(path, "-") == 0;
+    const int rc = input ? sonde_file_read_fd(STDIN_FILENO, out) : sonde_file_read(path, out, err);
+    if (rc == SONDE_EFULL) {
+        return sonde_err_set(err, rc, "'%s' is larger than %zu bytes: export shorter times", path,
+                             out->max);
     }
-    const int failed = ferror(f);
-    if (f != stdin) fclose(f);
-    if (failed) return sonde_err_set(err, SONDE_EIO, "cannot read '%s'", path);
-    if (out->error == SONDE_EFULL) {
-        return sonde_err_set(err, SONDE_EFULL, "'%s' is larger than %zu bytes: export shorter times",
-                             path, out->max);
-    }
-    return out->error ? sonde_err_set(err, out->error, "no memory to read '%s'", path) : 0;
+    return rc && input ? sonde_err_set(err, rc, "cannot read the standard input") : rc;
 }
 
 /* What text looks like; -1 = not like series. The end counts too: only OpenMetrics says that it has
@@ -84,7 +78,7 @@ static int cmd_import_format_of(const char *text, size_t len)
 static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int format)
 {
     const struct import_values *v = cli->values;
-    const char *path = cli->operands[0], *base = strrchr(path, '/');
+    const char *path = cli->operands[0];
     struct sonde_transfer x = { 0 };
     struct sonde_transfer_result result;
     struct sonde_err err = { "" };
@@ -92,8 +86,7 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
     if (access(v->output, F_OK) == 0 && !sonde_store_is_file(v->output)) {
         return sonde_cli_usage(cli, "--output: '%s' is there and no store", v->output);
     }
-    base = base ? base + 1 : path;
-    snprintf(name, sizeof(name), "import of %.40s", strcmp(path, "-") ? base : "standard input");
+    snprintf(name, sizeof(name), "import of %.40s", strcmp(path, "-") ? sonde_path_base(path) : "standard input");
     struct sonde_progress progress;
     sonde_progress_begin(&progress, cli, "reading", path);
     int rc = sonde_transfer_read(in->len ? in->data : "", in->len,

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/profile.h"
-#include "cli/push.h"
+#include "cli/agent_options.h"
 #include "sonde/sonde.h"
 
 enum { HEADERS_MAX = 1 << 16 };

@@ -2,12 +2,9 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/continuous.h"
-#include "cli/foreign.h"
+#include "cli/agent_options.h"
 #include "cli/heap.h"
-#include "cli/push.h"
 #include "agent/recording.h"
-#include "cli/store.h"
 
 struct run_values {
     double keep_s;

@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/path.h"
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "cli/store.h"
+#include "cli/agent_options.h"
 #include "present/table.h"
 #include "present/units.h"
 #include "serve/api/store.h"
@@ -214,9 +215,7 @@ static int put_in(struct sonde_store *s, char **args, struct sonde_err *err)
     struct sonde_profile *p;
     int rc = sonde_run_load(args[0], &p, err);
     if (rc) return rc;
-    const char *slash = strrchr(args[0], '/');
-    rc = sonde_cli_store_profile(s, args[0], p, args[1] ? args[1] : slash ? slash + 1 : args[0],
-                                 err);
+    rc = sonde_cli_store_profile(s, args[0], p, args[1] ? args[1] : sonde_path_base(args[0]), err);
     sonde_profile_destroy(p);
     return rc;
 }

@@ -6,19 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/log.h"
 #include "base/visible.h"
+#include "cli/agent_options.h"
 #include "cli/cli.h"
-#include "cli/continuous.h"
-#include "cli/foreign.h"
-#include "cli/push.h"
-#include "cli/store.h"
-#include "collect/collector.h"
-#include "front/metrics.h"
 #include "front/front.h"
 #include "serve/http/listen.h"
-#include "agent/profiler.h"
-#include "agent/profiler_request.h"
 #include "serve/http/server.h"
 #include "sonde/sonde.h"
 
@@ -70,19 +64,11 @@ static void wait_for_end(const sigset_t *set)
     }
 }
 
-/* What runs, in the order it is started. */
 struct cmd_serve_running {
-    struct sonde_collector *collector;
-    struct sonde_profiler *profiler; /* NULL = no profiles are taken */
-    struct sonde_cli_store store;
-    struct sonde_continuous *continuous; /* NULL alike */
-    struct sonde_cli_foreign foreign; /* what is read of others */
-    struct sonde_push *push;         /* NULL = nothing is sent on */
-    struct sonde_agent agent;        /* of the above */
+    const struct sonde_cli *cli;
+    int status;                  /* of what is missing and was told */
+    struct sonde_agent *agent;
     struct sonde_server *server;
-    struct sonde_front_metrics *figures;   /* the front's */
-    struct sonde_front_observer measures; /* figures' */
-    struct sonde_front *front;       /* NULL = no upstream */
     int own_health;
 };
 
@@ -111,34 +97,6 @@ static int is_here(const char *host, void *arg)
     return sonde_server_host_ok(((const struct cmd_serve_running *)arg)->server, host);
 }
 
-/* Figures of every request, and profiles of those that ask for one. */
-static void on_front_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
-{
-    const struct cmd_serve_running *s = arg;
-    if (event == SONDE_FRONT_ARRIVED && r->profile && s->profiler) {
-        sonde_profiler_request_begin(s->profiler, &(struct sonde_profiler_request){
-            .id = r->span, .trace_hi = r->trace_hi, .trace_lo = r->trace_lo,
-            .source = SONDE_INFER_FRONT, .arrived_ns = r->arrived_unix_ns }, r->profile_id);
-    }
-    s->measures.event(s->measures.arg, event, r);
-    if (event == SONDE_FRONT_ENDED && r->profile_id[0]) {
-        sonde_profiler_request_end(s->profiler, r->span,
-                                   r->arrived_unix_ns + (r->ended_ns - r->arrived_ns), 0);
-    }
-}
-
-static void on_front_tick(void *arg, const struct sonde_front_state *state)
-{
-    const struct cmd_serve_running *s = arg;
-    s->measures.tick(s->measures.arg, state);
-}
-
-static int on_front_ready(void *arg, const struct sonde_front_request *r)
-{
-    const struct cmd_serve_running *s = arg;
-    return !r->profile_id[0] || sonde_profiler_request_ready(s->profiler, r->span);
-}
-
 /* One a connection, two a stream: the usual 1024 are soon used up. */
 static void raise_descriptors(void)
 {
@@ -150,7 +108,7 @@ static void raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* The port is opened before anything is started, so that a bad one is told at once. */
+/* The port is opened before anything is started, so that a bad one is reported at once. */
 static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struct sonde_err *err)
 {
     struct sonde_front_options o = { .own = cmd_serve_owns,
@@ -163,7 +121,7 @@ static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struc
                                          (uint32_t)cli->config.server_upstream_poll_percent };
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
-    struct sonde_server_options s = { .url = url, .agent = &r->agent };
+    struct sonde_server_options s = { .url = url, .agent = r->agent };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
@@ -176,43 +134,22 @@ static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struc
     sonde_listen_url(&where, 0, url, sizeof(url));
     r->own_health = cli->config.server_own_health;
     rc = sonde_server_start(&s, &r->server, err);
-    if (!rc && sonde_front_metrics_create(sonde_collector_model(r->collector), &r->figures) != 0) {
-        rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
-    }
-    if (!rc) {
-        r->measures = sonde_front_metrics_observer(r->figures);
-        o.observer = (struct sonde_front_observer){ .event = on_front_event, .tick = on_front_tick,
-                                                    .ready = on_front_ready, .arg = r };
-        rc = sonde_front_start(&o, &r->front, err);
-    }
+    if (!rc) rc = sonde_agent_front(r->agent, &o, err);
     if (rc) close(o.listen_fd);
     return rc;
 }
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static int cmd_serve_start(struct sonde_cli *cli, struct cmd_serve_running *r, struct sonde_err *err)
+static int cmd_serve_start(struct sonde_cli *cli, struct cmd_serve_running *r,
+                           struct sonde_err *err)
 {
     raise_descriptors();
-    r->agent = (struct sonde_agent){ .collector = r->collector, .profiler = r->profiler,
-                                     .store_ops = r->store.ops, .store = r->store.store,
-                                     .temporary = r->store.recent, .continuous = r->continuous,
-                                     .otlp = r->foreign.otlp };
-    int rc = sonde_cli_agent_open(cli, &r->agent, err);
-    if (rc) return rc;
     if (cli->config.server_upstream[0]) return start_front(cli, r, err);
     char token[SONDE_TOKEN_MAX + 1];
-    struct sonde_server_options o = { .listen = cli->config.server_listen, .agent = &r->agent };
-    rc = sonde_cli_server_options(cli, &o, token, err);
+    struct sonde_server_options o = { .listen = cli->config.server_listen, .agent = r->agent };
+    const int rc = sonde_cli_server_options(cli, &o, token, err);
     return rc ? rc : sonde_server_start(&o, &r->server, err);
-}
-
-static void cmd_serve_stop(struct cmd_serve_running *r)
-{
-    sonde_front_stop(r->front);
-    sonde_server_stop(r->server);
-    sonde_agent_close_sessions(&r->agent);
-    sonde_front_metrics_destroy(r->figures);
 }
 
 static void cmd_serve_announce(const struct sonde_cli *cli, const struct cmd_serve_running *r)
@@ -225,131 +162,71 @@ static void cmd_serve_announce(const struct sonde_cli *cli, const struct cmd_ser
     if (!cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", text);
 }
 
-/* Requests that ask for a profile by the C API. Called by the collector, which is started last. */
-static void cmd_serve_on_begin(const struct sonde_infer_request *r, void *arg)
+static int cmd_serve_missing(enum sonde_agent_part part, int rc, const struct sonde_err *err,
+                             void *arg)
 {
-    const struct cmd_serve_running *s = arg;
-    if (s->profiler) sonde_profiler_on_begin(s->profiler, r);
+    struct cmd_serve_running *r = arg;
+    r->status = sonde_cli_agent_missing(r->cli, part, rc, err);
+    return r->status != SONDE_EXIT_OK;
 }
 
-static void cmd_serve_on_done(const struct sonde_infer_request *r, void *arg)
-{
-    const struct cmd_serve_running *s = arg;
-    if (s->profiler) sonde_profiler_on_done(s->profiler, r);
-    sonde_push_request(s->push, r);
-    sonde_cli_store_request(&s->store, r);
-}
-
-struct attaching { const struct sonde_cli *cli; struct cmd_serve_running *r; };
-
-static int cmd_serve_attach_infer(struct sonde_model *m, const void *arg)
-{
-    const struct attaching *a = arg;
-    struct sonde_infer_options o = sonde_cli_infer_options(a->cli);
-    o.on_begin = cmd_serve_on_begin;
-    o.on_done = cmd_serve_on_done;
-    o.on_done_arg = a->r;
-    sonde_cli_store_attach(&a->r->store, m);
-    return sonde_infer_attach(m, &o);
-}
-
-static void on_minute(const struct sonde_profile *p, void *arg)
-{
-    sonde_push_profile(((const struct cmd_serve_running *)arg)->push, p);
-}
-
-static int cmd_serve_start_continuous(struct sonde_cli *cli, struct cmd_serve_running *r)
+static int cmd_serve_open(struct sonde_cli *cli, struct cmd_serve_running *r)
 {
     const struct serve_values *v = cli->values;
+    const struct sonde_cli_agent_wants wants = { .http = 1, .keep = 1, .scrape = &v->scrape };
+    struct sonde_cli_agent a;
     struct sonde_err err = { "" };
-    struct sonde_continuous_options o = { .collector = r->collector, .profiler = r->profiler,
-                                          .store_ops = r->store.ops, .store = r->store.store,
-                                          .on_minute = on_minute, .on_minute_arg = r };
-    const int status = sonde_cli_continuous(cli, v->continuous, &o);
-    if (status) return status;
-    if (o.settings.enabled && !o.store && !cli->quiet) {
-        sonde_visible_printf(STDERR_FILENO, "sonde: profiles are kept in memory, until it ends: --store FILE "
-                               "keeps them\n");
+    int status = sonde_cli_agent_options(cli, &wants, &a);
+    a.options.profile = 1;
+    a.options.missing = cmd_serve_missing;
+    a.options.missing_arg = r;
+    if (!status && sonde_agent_open(&a.options, &r->agent, &err) != 0) {
+        status = r->status ? r->status : sonde_cli_fail(cli, "%s", err.text);
     }
-    const int rc = sonde_continuous_create(&o, &r->continuous, &err);
-    if (!rc) return SONDE_EXIT_OK;
-    r->continuous = NULL;
-    return rc == SONDE_EOFF || rc == SONDE_EINVAL
-               ? sonde_cli_usage(cli, "continuous profiling: %s", err.text)
-               : sonde_cli_fail(cli, "%s", err.text);
+    sonde_cli_agent_release(&a);
+    return status;
 }
 
-static int cmd_serve_until_signal(struct sonde_cli *cli, struct cmd_serve_running *r, const sigset_t *set)
+static int cmd_serve_profile(struct sonde_cli *cli, struct cmd_serve_running *r)
+{
+    const struct serve_values *v = cli->values;
+    struct sonde_continuous_options o = { 0 };
+    struct sonde_err err = { "" };
+    const int status = sonde_cli_continuous(cli, v->continuous, &o);
+    if (status) return status;
+    if (o.settings.enabled && !r->agent->store && !cli->quiet) {
+        sonde_visible_printf(STDERR_FILENO, "sonde: profiles are kept in memory, until it ends: "
+                                            "--store FILE keeps them\n");
+    }
+    return sonde_agent_profile(r->agent, &o, &err) == 0 ? SONDE_EXIT_OK : r->status;
+}
+
+static int cmd_serve_until_signal(struct sonde_cli *cli, struct cmd_serve_running *r,
+                                  const sigset_t *set)
 {
     struct sonde_err err = { "" };
-    int status = SONDE_EXIT_OK;
-    int rc = sonde_cli_foreign_listen(cli, &r->foreign, r->collector, &err);
-    if (!rc) rc = cmd_serve_start(cli, r, &err);
-    if (!rc) rc = sonde_cli_foreign_start(&r->foreign, r->collector, &err);
-    if (rc == SONDE_EINVAL) {
-        status = sonde_cli_usage(cli, "%s", err.text);
-    } else if (rc || (r->push && sonde_push_start(r->push, &err) != 0) ||
-               sonde_collector_start(r->collector, &err) != 0) {
-        status = sonde_cli_fail(cli, "%s", err.text);
-    } else {
-        cmd_serve_announce(cli, r);
-        wait_for_end(set);
-        sonde_front_stop(r->front); /* how its requests end is counted and handed on */
-        r->front = NULL;
-        sonde_continuous_stop(r->continuous);
-        sonde_collector_stop(r->collector);
-        if (cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");
-    }
-    cmd_serve_stop(r);
-    return status;
+    const int rc = cmd_serve_start(cli, r, &err);
+    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
+    if (rc) return sonde_cli_fail(cli, "%s", err.text);
+    if (sonde_agent_start(r->agent, &err) != 0) return r->status;
+    cmd_serve_announce(cli, r);
+    wait_for_end(set);
+    return SONDE_EXIT_OK;
 }
 
 static int cmd_serve_run(struct sonde_cli *cli)
 {
     sigset_t set;
     block_signals(&set);
-    struct sonde_collector_options o = sonde_cli_collector_options(cli);
-    struct cmd_serve_running r = { 0 };
-    const struct attaching attaching = { cli, &r };
-    o.agent = 1;
-    o.attach = cmd_serve_attach_infer;
-    o.attach_arg = &attaching;
-    struct sonde_err err = { "" };
-    const struct serve_values *v = cli->values;
-    int status = sonde_cli_foreign_open(cli, &v->scrape, &r.foreign);
-    if (!status) status = sonde_cli_store_open(cli, NULL, &r.store, &o);
-    if (status) {
-        sonde_cli_foreign_close(&r.foreign);
-        return status;
-    }
-    sonde_cli_store_recent(cli, &r.store, &o);
-    const int rc = sonde_collector_create(&o, &r.collector, &err);
-    if (rc) {
-        sonde_cli_foreign_close(&r.foreign);
-        sonde_cli_store_close(&r.store);
-        return rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)
-                                  : sonde_cli_fail(cli, "%s", err.text);
-    }
-
-    const struct sonde_cpu_options cpu = sonde_cli_cpu_options(cli);
-    const struct sonde_profiler_options p = { .collector = r.collector, .rate_hz = cpu.rate_hz,
-                                              .depth_max = cpu.depth_max, .dir = cpu.dir,
-                                              .no_cpu = !cli->config.cpu_enabled,
-                                              .no_heap = !cli->config.memory_enabled };
-    if (sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
-    status = sonde_cli_push_open(cli, sonde_collector_model(r.collector), 1, &r.push);
-    if (!status) status = cmd_serve_start_continuous(cli, &r);
+    struct cmd_serve_running r = { .cli = cli };
+    int status = cmd_serve_open(cli, &r);
+    if (status) return status;
+    status = cmd_serve_profile(cli, &r);
     if (!status) status = cmd_serve_until_signal(cli, &r, &set);
-    sonde_continuous_stop(r.continuous); /* its last minutes are sent, too */
-    sonde_collector_stop(r.collector);
-    sonde_cli_push_close(cli, &r.push);
-    sonde_continuous_destroy(r.continuous);
-    sonde_cli_foreign_close(&r.foreign);
-    /* Last the model, which tells the profiler of requests that it gives up. */
-    sonde_profiler_destroy(r.profiler);
-    r.profiler = NULL;
-    sonde_collector_destroy(r.collector);
-    sonde_cli_store_close(&r.store);
+    sonde_agent_stop(r.agent, 0);
+    if (!status && cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");
+    sonde_server_stop(r.server);
+    sonde_agent_close(r.agent);
     return status;
 }
 

@@ -81,9 +81,10 @@ static int open_source(const struct sonde_cli *cli, struct sonde_top_state *s, c
         snprintf(origin, origin_size, "%s", url);
         return sonde_top_source_url(url, out, err);
     }
-    struct sonde_collector_options o = sonde_cli_collector_options(cli);
-    o.pid = s->pid;
-    if (o.dir) snprintf(origin, origin_size, "%s", o.dir);
+    struct sonde_agent_options o = { .collector = sonde_cli_collector_options(cli),
+                                     .infer = sonde_cli_infer_options(cli) };
+    o.collector.pid = s->pid;
+    if (o.collector.dir) snprintf(origin, origin_size, "%s", o.collector.dir);
     else if (sonde__dir_default(origin, origin_size)) snprintf(origin, origin_size, "?");
     return sonde_top_source_local(&o, out, err);
 }

@@ -1,14 +1,17 @@
 /* cmd_view.c - `sonde view FILE…`: profiles of files in the dashboard, which the agent cuts to what a
  * page can show, so that their size does not matter. */
 #include <ctype.h>
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/visible.h"
+#include "cli/agent_options.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "present/report/requests.h"
@@ -28,12 +31,11 @@ struct viewing {
     struct sonde_server_file files[FILES_MAX];
     char names[FILES_MAX][NAME_BYTES];
     size_t count;
-    struct sonde_collector *collector;
-    struct sonde_agent agent;          /* that has nothing but the collector */
+    struct sonde_agent *agent;
     struct sonde_server *server;
 };
 
-/* ---- Files ------------------------------------------------------------------------------------ */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int cmd_view_is_taken(const struct viewing *v, const char *name)
 {
@@ -46,8 +48,7 @@ static int cmd_view_is_taken(const struct viewing *v, const char *name)
 /* The file's own, as far as it may be part of an address; those that look alike are numbered. */
 static void choose_name(const struct viewing *v, const char *path, char out[NAME_BYTES])
 {
-    const char *slash = strrchr(path, '/');
-    const char *from = slash && slash[1] ? slash + 1 : path;
+    const char *from = sonde_path_base(path);
     char base[NAME_BYTES - 4];
     size_t len = 0;
     if (!strcmp(path, "-")) from = "stdin";
@@ -75,7 +76,7 @@ static int cmd_view_load(struct sonde_cli *cli, struct viewing *v)
     return SONDE_EXIT_OK;
 }
 
-/* ---- Serving ---------------------------------------------------------------------------------- */
+/* ---- Serving --------------------------------------------------------------------------------- */
 
 static size_t request_count(const struct viewing *v)
 {
@@ -88,46 +89,50 @@ static size_t request_count(const struct viewing *v)
 }
 
 /* Requests of the files are those of the model: lists and heat maps show them. */
-static int cmd_view_attach_infer(struct sonde_model *m, const void *arg)
+static int cmd_view_adopt(const struct viewing *v)
 {
-    const struct viewing *v = arg;
-    const size_t count = request_count(v);
-    const struct sonde_infer_options o = { .done_max = count < SONDE_REQUESTS_MAX
-                                                           ? count + 1
-                                                           : SONDE_REQUESTS_MAX };
-    int rc = sonde_infer_attach(m, &o);
+    struct sonde_model *m = sonde_collector_model(v->agent->collector);
+    int rc = 0;
+    sonde_wrlock(&m->lock);
     for (size_t i = 0; !rc && i < v->count; i++) {
         const struct sonde_infer_run *run = v->files[i].profile->infer;
         for (size_t k = 0; run && !rc && k < run->request_count; k++) {
             rc = sonde_infer_adopt(sonde_infer_of(m), &run->requests[k]);
         }
     }
+    sonde_rwunlock(&m->lock);
     return rc;
 }
 
+/* An agent that is never started: it reads nothing. */
 static int cmd_view_start(struct sonde_cli *cli, struct viewing *v, struct sonde_err *err)
 {
     struct sonde_config_values defaults;
     char token[SONDE_TOKEN_MAX + 1];
-    struct sonde_collector_options c = sonde_cli_collector_options(cli);
+    const size_t count = request_count(v);
+    struct sonde_cli_agent a;
+    const int status = sonde_cli_agent_options(cli, &(struct sonde_cli_agent_wants){ 0 }, &a);
+    assert(status == SONDE_EXIT_OK); /* nothing is wanted that settings could be wrong about */
+    (void)status;
+    a.options.asked = 1;
+    a.options.infer = (struct sonde_infer_options){
+        .done_max = count < SONDE_REQUESTS_MAX ? count + 1 : SONDE_REQUESTS_MAX };
+    a.options.collector.agent = a.options.collector.host = a.options.collector.processes = 0;
     sonde_config_defaults(&defaults);
     const int chosen = sonde_cli_was_set(cli, "server.listen") ||
                        strcmp(cli->config.server_listen, defaults.server_listen) != 0;
     struct sonde_server_options o = { .listen = cli->config.server_listen,
                                       .port_tries = chosen ? 0 : PORT_TRIES,
-                                      .agent = &v->agent, .files = v->files,
-                                      .file_count = v->count };
-    c.host = c.processes = 0;
-    c.attach = cmd_view_attach_infer;
-    c.attach_arg = v;
-    int rc = sonde_collector_create(&c, &v->collector, err); /* and never started: it reads nothing */
-    v->agent.collector = v->collector;
-    if (!rc) rc = sonde_cli_agent_open(cli, &v->agent, err);
+                                      .files = v->files, .file_count = v->count };
+    int rc = sonde_agent_open(&a.options, &v->agent, err);
+    sonde_cli_agent_release(&a);
+    if (!rc && cmd_view_adopt(v) != 0) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     if (!rc) rc = sonde_cli_server_options(cli, &o, token, err);
+    o.agent = v->agent;
     return rc ? rc : sonde_server_start(&o, &v->server, err);
 }
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 /* "&type=live" if the first samples there are are not of the CPU. */
 static const char *cmd_view_type_of(const struct sonde_profile *p, char *out, size_t size)
@@ -191,8 +196,7 @@ static int cmd_view_run(struct sonde_cli *cli)
         sigwait(&set, &which);
     }
     sonde_server_stop(v.server);
-    sonde_agent_close_sessions(&v.agent);
-    sonde_collector_destroy(v.collector);
+    sonde_agent_close(v.agent);
     for (size_t i = 0; i < v.count; i++) sonde_profile_destroy(v.files[i].profile);
     return status;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/path.h"
 #include "base/proc_maps.h"
 #include "cli/doctor.h"
 #include "collect/preload_targets.h"
@@ -54,8 +55,7 @@ static void doctor_llama_look(struct doctor_llama_found *f, const char *path)
 /* Of libraries only those that may be llama.cpp's: there are hundreds in some programs. */
 static int is_named(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = sonde_path_base(path);
     return strstr(name, "llama") || strstr(name, "ggml");
 }
 

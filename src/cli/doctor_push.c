@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/doctor.h"
-#include "cli/push.h"
+#include "cli/agent_options.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
 

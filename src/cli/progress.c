@@ -3,7 +3,6 @@
 #include "cli/progress.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,7 +36,6 @@ static void *progress_thread(void *arg)
 void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli, const char *doing,
                           const char *what)
 {
-    sigset_t all, before;
     memset(p, 0, sizeof(*p));
     if (cli->quiet || cli->verbose || !isatty(STDERR_FILENO)) return;
     /* Of a long path its end, which differs. */
@@ -48,21 +46,18 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
     p->since_s = sonde_clock_s(CLOCK_MONOTONIC);
     sonde_lock_init(&p->lock, SONDE_RANK_PROGRESS);
     sonde_cond_init(&p->wake);
-    sigfillset(&all); /* signals are the command's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    p->on = pthread_create(&p->thread, NULL, progress_thread, p) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    /* If it cannot be started, nothing is said. */
+    sonde_thread_start(&p->thread, "sonde-progress", progress_thread, p, NULL);
 }
 
 void sonde_progress_end(struct sonde_progress *p)
 {
-    if (!p->on) return;
+    if (!p->thread.started) return;
     sonde_lock(&p->lock);
     p->ended = 1;
     sonde_cond_signal(&p->wake);
     sonde_unlock(&p->lock);
-    pthread_join(p->thread, NULL);
+    sonde_thread_join(&p->thread);
     sonde_cond_destroy(&p->wake);
     sonde_lock_destroy(&p->lock);
-    p->on = 0;
 }

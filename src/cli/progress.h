@@ -4,14 +4,12 @@
 #ifndef SONDE_CLI_PROGRESS_H
 #define SONDE_CLI_PROGRESS_H
 
-#include <pthread.h>
-
 #include "base/lock.h"
+#include "base/thread.h"
 #include "cli/cli.h"
 
 struct sonde_progress {
-    int on;                  /* there is a thread */
-    pthread_t thread;
+    struct sonde_thread thread; /* started = there is one */
     struct sonde_lock lock;
     struct sonde_cond wake;
     int ended;               /* under lock */

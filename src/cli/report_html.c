@@ -19,6 +19,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "base/strip.h"
 #include "present/report/engine.h"
 #include "present/report/infer_answer.h"
@@ -435,9 +436,8 @@ static int report_html_gather_profile(struct gather *g)
 static void find_names(const struct gather *g, char title[200], char source[200])
 {
     const struct sonde_profile *p = g->o->p;
-    const char *slash = p ? strrchr(g->o->target, '/') : NULL;
     const char *program = p ? sonde_profile_str(p, p->program) : "";
-    snprintf(source, 200, "%.190s", slash && slash[1] ? slash + 1 : g->o->target);
+    snprintf(source, 200, "%.190s", p ? sonde_path_base(g->o->target) : g->o->target);
     if (!p && strchr(source, '@')) snprintf(source, 200, "an agent"); /* a name and a password */
     if (sonde_strip_on() && !p) snprintf(source, 200, "an agent");
     snprintf(title, 200, "%.150s - sonde", *program ? program : source);

@@ -2,7 +2,6 @@
 #include "cli/top_feed.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +12,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "sonde/sonde.h"
 
 struct sonde_top_feed {
     struct sonde_top_source *source;
-    pthread_t thread;
+    struct sonde_thread thread;
     int fd;                           /* eventfd */
     struct sonde_top_memory memory;   /* the thread's */
 
@@ -63,9 +63,10 @@ static void read_once(struct sonde_top_feed *f, const struct sonde_top_request *
     top_feed_publish(f, r->page, &d, rc, &err);
 }
 
-/* Wait until the next tick is due or something is asked for. Lock held. */
+/* Wait until the next tick is due or something is asked for. */
 static void wait_turn(struct sonde_top_feed *f, double last_s)
 {
+    sonde_assert_held(&f->lock);
     while (!f->stop && !f->again) {
         if (f->paused) {
             sonde_cond_wait(&f->wake, &f->lock);
@@ -128,16 +129,11 @@ int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top
     sonde_cond_init(&f->wake);
     sonde_lock_init(&f->lock, SONDE_RANK_TOP_FEED);
 
-    /* Signals are for the thread that has the terminal. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&f->thread, NULL, top_feed_run, f);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    const int rc = sonde_thread_start(&f->thread, "sonde-top", top_feed_run, f, err);
+    if (rc) {
         close(f->fd);
         sonde__free(f);
-        return sonde_err_set(err, SONDE_EIO, "cannot start a thread: %s", strerror(failed));
+        return rc;
     }
     *out = f;
     return 0;
@@ -151,7 +147,7 @@ void sonde_top_feed_stop(struct sonde_top_feed *f)
     sonde_cond_signal(&f->wake);
     sonde_unlock(&f->lock);
     sonde_top_source_cancel(f->source);
-    pthread_join(f->thread, NULL);
+    sonde_thread_join(&f->thread);
     sonde_cond_destroy(&f->wake);
     sonde_lock_destroy(&f->lock);
     close(f->fd);

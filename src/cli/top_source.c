@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -32,7 +33,7 @@ struct source_ops {
 
 struct sonde_top_source {
     const struct source_ops *ops;
-    struct sonde_collector *collector;  /* local */
+    struct sonde_agent *agent;          /* local: never started, stepped by hand */
     CURL *curl;                         /* url; keeps its connection */
     const char *url;                    /* borrowed */
     double window_s;                    /* spans of so long a time are asked for */
@@ -55,7 +56,7 @@ void sonde_top_request_of(const struct sonde_top_state *s, struct sonde_top_requ
 
 static void local_tick(struct sonde_top_source *s)
 {
-    sonde_collector_step(s->collector);
+    sonde_collector_step(s->agent->collector);
 }
 
 /* One filter for each word about the name, since a filter has one; the rest is in the first. */
@@ -87,7 +88,7 @@ static int local_get(struct sonde_top_source *s, enum top_source_answer what,
                      const struct sonde_top_request *r, struct sonde_buf *out,
                      struct sonde_err *err)
 {
-    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct sonde_model *m = sonde_collector_model(s->agent->collector);
     struct sonde_filter filters[SONDE_TOP_WORDS];
     struct sonde_api_query q = { .filters = filters, .limit = SONDE_TOP_SERIES_MAX,
                                  .history = SONDE_TOP_HISTORY };
@@ -127,19 +128,19 @@ static int local_get(struct sonde_top_source *s, enum top_source_answer what,
 
 static void local_close(struct sonde_top_source *s)
 {
-    sonde_collector_destroy(s->collector);
+    sonde_agent_close(s->agent);
 }
 
 static const struct source_ops local_ops = { local_tick, local_get, local_close };
 
-int sonde_top_source_local(const struct sonde_collector_options *options,
+int sonde_top_source_local(const struct sonde_agent_options *options,
                            struct sonde_top_source **out, struct sonde_err *err)
 {
     struct sonde_top_source *s = sonde__calloc(1, sizeof(*s));
     if (!s) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     s->ops = &local_ops;
     s->window_s = WINDOW_START_S;
-    const int rc = sonde_collector_create(options, &s->collector, err);
+    const int rc = sonde_agent_open(options, &s->agent, err);
     if (rc) {
         sonde__free(s);
         return rc;

@@ -4,7 +4,7 @@
 #define SONDE_CLI_TOP_SOURCE_H
 
 #include "base/err.h"
-#include "collect/collector.h"
+#include "agent/agent.h"
 #include "present/top/view.h"
 
 /* What is to be shown, and so has to be read. */
@@ -21,7 +21,7 @@ void sonde_top_request_of(const struct sonde_top_state *s, struct sonde_top_requ
 struct sonde_top_source;
 
 /* options are copied, their strings borrowed. */
-int sonde_top_source_local(const struct sonde_collector_options *options,
+int sonde_top_source_local(const struct sonde_agent_options *options,
                            struct sonde_top_source **out, struct sonde_err *err);
 int sonde_top_source_url(const char *url, struct sonde_top_source **out, struct sonde_err *err);
 void sonde_top_source_destroy(struct sonde_top_source *s); /* NULL is fine */

@@ -167,19 +167,6 @@ static struct sonde_server_pictures pictures_of(const struct sonde_config_values
     };
 }
 
-int sonde_cli_agent_open(const struct sonde_cli *cli, struct sonde_agent *a, struct sonde_err *err)
-{
-    const struct sonde_config_values *c = &cli->config;
-    a->health = (struct sonde_health_options){
-        .window_s = c->health_window_seconds, .p95_s_max = c->health_max_p95_ms * 1e-3,
-        .error_ratio_max = c->health_max_error_ratio,
-        .error_ratio_failing = c->health_failing_error_ratio,
-        .memory_ratio_max = c->health_max_memory_ratio,
-    };
-    a->bottleneck_s = c->bottleneck_threshold_ms > 0 ? c->bottleneck_threshold_ms * 1e-3 : 1e-9;
-    return sonde_agent_open_sessions(a, !c->bottleneck_auto_detect, err);
-}
-
 int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
                              char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err)
 {

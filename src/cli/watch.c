@@ -1,9 +1,9 @@
 /* watch.c - see watch.h.
  *
- * Order matters. The command is forked first and waits (child.h). Then the collector, the engines
- * and the server are made ready; only then the command is executed, so nothing of it is missed. At
- * the end the engines stop first, then the last spans are drained, so that no sample is without
- * the span it was taken in. */
+ * The command is forked first and waits (child.h). Then the agent is opened (agent/agent.h, which
+ * has the order of its parts) and the server made ready; only then the command is executed, so
+ * nothing of it is missed. What is here is what settings and flags mean for the agent, signals, the
+ * child, and what is reported of it. */
 #include "cli/watch.h"
 
 #include <errno.h>
@@ -18,14 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze/engine.h"
 #include "base/clock.h"
-#include "cli/continuous.h"
+#include "base/path.h"
+#include "cli/agent_options.h"
 #include "cli/watch_private.h"
 #include "collect/discover.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/tree.h"
-#include "agent/profiler_request.h"
 #include "sonde/sonde.h"
 #include "store/run/run.h"
 
@@ -39,219 +38,148 @@ double watch_clock_s(void)
 
 void sonde_watch_file(char *out, size_t out_size, const char *name)
 {
-    const char *slash = strrchr(name, '/');
     const time_t now = time(NULL);
     struct tm tm;
     char when[32] = "";
     if (localtime_r(&now, &tm)) strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
-    snprintf(out, out_size, "sonde-%.100s-%s.run", slash && slash[1] ? slash + 1 : name, when);
+    snprintf(out, out_size, "sonde-%.100s-%s.run", sonde_path_base(name), when);
 }
 
 /* Not only a summary. */
 static int wants_profile(const struct watch *s) { return s->o->record || s->o->on_profile; }
 
-/* ---- Starting --------------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
-static void watch_on_begin(const struct sonde_infer_request *r, void *arg)
-{
-    const struct watch *s = arg;
-    if (s->profiler) sonde_profiler_on_begin(s->profiler, r);
-}
-
-static void watch_on_done(const struct sonde_infer_request *r, void *arg)
+/* What forbids a part that must be there ends the watch before it begins, as does a mistake of the
+ * user's; anything else is reported, and the rest goes on. */
+static int watch_on_missing(enum sonde_agent_part part, int rc, const struct sonde_err *err,
+                            void *arg)
 {
     struct watch *s = arg;
-    if (wants_profile(s)) sonde_recording_on_request(r, &s->recording);
-    if (s->profiler) sonde_profiler_on_done(s->profiler, r);
-    sonde_push_request(s->push, r);
-    sonde_cli_store_request(&s->store, r);
-}
-
-/* As always; every request that ends is kept with the recording, and those that ask for it have a
- * profile of their own. */
-static int watch_attach_infer(struct sonde_model *m, const void *arg)
-{
-    const struct watch *s = arg;
-    struct sonde_infer_options o = sonde_cli_infer_options(s->cli);
-    o.from_s = sonde_clock_s(CLOCK_REALTIME); /* rings hold what was before */
-    o.on_begin = watch_on_begin;
-    o.on_done = watch_on_done;
-    o.on_done_arg = (void *)(uintptr_t)s;
-    sonde_cli_store_attach(&s->store, m);
-    return sonde_infer_attach(m, &o);
-}
-
-static int start_collector(struct watch *s)
-{
-    struct sonde_collector_options o = sonde_cli_collector_options(s->cli);
-    o.agent = 1;
-    o.pid = s->pid;
-    if (wants_profile(s)) {
-        o.on_span = sonde_recording_on_span;
-        o.on_span_arg = &s->recording;
-    }
-    o.attach = watch_attach_infer;
-    o.attach_arg = s;
-    struct sonde_err err = { "" };
-    const char *slash = strrchr(s->name, '/');
-    const int status =
-        s->o->store ? sonde_cli_store_open(s->cli, slash ? slash + 1 : s->name, &s->store, &o) : 0;
-    if (status) return status;
-    if (s->o->http) sonde_cli_store_recent(s->cli, &s->store, &o);
-    if (sonde_collector_create(&o, &s->collector, &err) == 0) return SONDE_EXIT_OK;
-    s->collector = NULL;
-    if (sonde_cli_was_set(s->cli, "agent.dir")) return sonde_cli_usage(s->cli, "%s", err.text);
-    watch_tell_failure(s, "nothing is collected", &err);
-    return SONDE_EXIT_OK;
-}
-
-static int start_cpu(struct watch *s)
-{
-    if (s->o->cpu == SONDE_WATCH_NO) return SONDE_EXIT_OK;
-    struct sonde_cpu_options o = s->o->cpu_options;
-    struct sonde_err err = { "" };
-    o.pid = s->pid;
-    o.children = s->o->children;
-    o.returns = s->returns;
-    const int rc = s->o->argv ? sonde_cpu_start_on_exec(&o, &s->recording.cpu, &err)
-                              : sonde_cpu_start(&o, &s->recording.cpu, &err);
-    if (!rc) return SONDE_EXIT_OK;
-    s->recording.cpu = NULL;
-    if (s->o->cpu == SONDE_WATCH_MUST) {
-        return rc == SONDE_EINVAL ? sonde_cli_usage(s->cli, "%s", err.text)
-                                  : sonde_cli_fail(s->cli, "%s", err.text);
-    }
-    watch_tell_failure(s, "the CPU is not sampled", &err);
-    return SONDE_EXIT_OK;
-}
-
-/* Of a process that runs, only if it was started for it; what is resident is seen in any case. */
-static int start_heap(struct watch *s)
-{
-    if (s->o->heap == SONDE_WATCH_NO) return SONDE_EXIT_OK;
-    struct sonde_heap_reader_options o = s->o->heap_options;
-    struct sonde_err err = { "" };
-    o.pid = s->pid;
-    o.children = s->o->children;
-    s->recording.leaks = s->o->leaks;
-    const int rc = s->o->argv ? sonde_heap_reader_start_on_exec(&o, &s->recording.heap_reader, &err)
-                              : sonde_heap_reader_start(&o, &s->recording.heap_reader, &err);
-    if (!rc) return SONDE_EXIT_OK;
-    s->recording.heap_reader = NULL;
-    if (s->o->heap == SONDE_WATCH_MUST) {
-        return rc == SONDE_EINVAL ? sonde_cli_usage(s->cli, "%s", err.text)
-                                  : sonde_cli_fail(s->cli, "%s", err.text);
-    }
-    if (s->o->argv) {
-        watch_tell_failure(s, "the heap is not profiled", &err);
-    } else {
+    const char *what = NULL;
+    switch (part) {
+    case SONDE_AGENT_COLLECTOR:
+        if (sonde_cli_was_set(s->cli, "agent.dir")) {
+            s->missing_status = sonde_cli_usage(s->cli, "%s", err->text);
+            return 1;
+        }
+        what = "nothing is collected";
+        break;
+    case SONDE_AGENT_OTLP: what = "OTLP is not taken"; break;
+    case SONDE_AGENT_CPU:
+        if (s->o->cpu != SONDE_WATCH_MUST) what = "the CPU is not sampled";
+        break;
+    case SONDE_AGENT_HEAP:
+        if (s->o->heap == SONDE_WATCH_MUST) break;
+        if (s->o->argv) {
+            what = "the heap is not profiled";
+            break;
+        }
+        /* A process that runs has it only if it was started so; its resident memory is seen. */
         s->from_outside = 1;
         sonde_rss_watch_start(&s->outside, s->pid, watch_clock_s());
+        return 0;
+    case SONDE_AGENT_PROBES: what = "what llama.cpp does is not seen"; break;
+    case SONDE_AGENT_CONTINUOUS:
+        if (rc != SONDE_EOFF && rc != SONDE_EINVAL) what = "profiles are not taken all the time";
+        break;
+    case SONDE_AGENT_SCRAPE: what = "nothing is scraped"; break;
+    case SONDE_AGENT_SENDING: what = "nothing is sent on"; break;
+    case SONDE_AGENT_READING: what = "readings are taken at the end only"; break;
+    case SONDE_AGENT_STORE:
+    case SONDE_AGENT_TEMPORARY:
+    case SONDE_AGENT_PUSH:
+    case SONDE_AGENT_MARKS:
+    case SONDE_AGENT_SESSIONS: break;
     }
-    return SONDE_EXIT_OK;
+    if (what) watch_tell_failure(s, what, err);
+    else s->missing_status = sonde_cli_agent_missing(s->cli, part, rc, err);
+    return s->missing_status != SONDE_EXIT_OK;
 }
 
-/* Are probes needed: for a process that runs, and for a program that has llama.cpp built in, where
- * hooks see nothing? Before the CPU is sampled, which must know of what they do to stacks. */
-static void prepare_probes(struct watch *s)
+/* Where profiles are captured besides the recording: for who asks, or all the time. */
+static int watch_wants_profiler(const struct watch *s)
 {
-    if (!s->collector || !s->o->llama) return;
-    if (s->o->argv) {
-        if (!sonde_uprobes_program(s->o->argv[0], s->program, sizeof(s->program))) return;
-        if (!sonde_uprobe_is_static(s->program)) return;
-    }
-    if (sonde_uprobe_returns_create(&s->returns) != 0) s->returns = NULL;
+    return s->o->http || s->o->continuous || (s->o->store && s->cli->config.continuous_enabled);
 }
 
-static void start_probes(struct watch *s)
+static int watch_open(struct watch *s)
 {
-    const char *program = s->o->argv ? s->program : NULL;
-    struct sonde_uprobe_status status;
+    const struct sonde_cli_agent_wants wants = { .http = s->o->http, .keep = s->o->store,
+                                                 .run_name = sonde_path_base(s->name),
+                                                 .scrape = s->o->scrape };
+    struct sonde_cli_agent a;
     struct sonde_err err = { "" };
-    if (!s->returns) return;
-    const int rc = sonde_uprobes_start(s->collector, s->pid, program, s->returns, &s->probes, &err);
-    if (rc) {
-        s->probes = NULL;
-        /* Without probes it is not known whether there is anything to be missed. */
-        if (rc != SONDE_EOFF || program) {
-            watch_tell_failure(s, "what llama.cpp does is not seen", &err);
-        }
-        return;
+    int status = sonde_cli_agent_options(s->cli, &wants, &a);
+    struct sonde_agent_options *o = &a.options;
+    o->collector.pid = s->pid;
+    o->infer.from_s = sonde_clock_s(CLOCK_REALTIME); /* rings hold what was before */
+    o->record = wants_profile(s);
+    o->profile = watch_wants_profiler(s);
+    o->profiler.rate_hz = s->o->cpu_options.rate_hz;
+    o->profiler.depth_max = s->o->cpu_options.depth_max;
+    o->profiler.dir = s->o->cpu_options.dir;
+    o->missing = watch_on_missing;
+    o->missing_arg = s;
+    if (!status && sonde_agent_open(o, &s->agent, &err) != 0) {
+        s->agent = NULL;
+        status = s->missing_status ? s->missing_status : sonde_cli_fail(s->cli, "%s", err.text);
     }
-    sonde_uprobes_status(s->probes, &status);
+    sonde_cli_agent_release(&a);
+    return status;
+}
+
+static int watch_record(struct watch *s)
+{
+    const struct sonde_agent_recording o = {
+        .pid = s->pid, .command = s->o->argv ? s->o->argv[0] : NULL, .children = s->o->children,
+        .cpu = s->o->cpu != SONDE_WATCH_NO, .heap = s->o->heap != SONDE_WATCH_NO,
+        .llama = s->o->llama, .leaks = s->o->leaks,
+        .cpu_options = s->o->cpu_options, .heap_options = s->o->heap_options,
+    };
+    struct sonde_uprobe_status status = { 0 };
+    struct sonde_err err = { "" };
+    if (sonde_agent_record(s->agent, &o, &err) != 0) return s->missing_status;
+    if (s->agent->recording->probes) sonde_uprobes_status(s->agent->recording->probes, &status);
     if (status.functions) {
         watch_tell(s, "llama.cpp is watched by probes at %u of its functions", status.functions);
     }
-}
-
-static void start_profiler(struct watch *s)
-{
-    const struct sonde_profiler_options o = { .collector = s->collector,
-                                              .rate_hz = s->o->cpu_options.rate_hz,
-                                              .depth_max = s->o->cpu_options.depth_max,
-                                              .dir = s->o->cpu_options.dir,
-                                              .no_cpu = !s->cli->config.cpu_enabled,
-                                              .no_heap = !s->cli->config.memory_enabled };
-    if (sonde_profiler_create(&o, &s->profiler) != 0) return;
-    if (s->recording.cpu) sonde_profiler_use(s->profiler, s->recording.cpu);
-    if (s->recording.heap_reader) sonde_profiler_use_heap_reader(s->profiler, s->recording.heap_reader, s->pid);
-}
-
-/* It can also be turned on later. */
-static int watch_start_continuous(struct watch *s)
-{
-    struct sonde_err err = { "" };
-    struct sonde_continuous_options o = { .collector = s->collector, .profiler = s->profiler,
-                                          .store_ops = s->store.ops, .store = s->store.store };
-    if (!s->o->store && !s->o->recent) return SONDE_EXIT_OK;
-    const int status = sonde_cli_continuous(s->cli, s->o->continuous, &o);
-    if (status) return status;
-    if (!o.settings.enabled && s->o->recent && s->o->http && s->cli->config.continuous_recent) {
-        sonde_cli_continuous_recent(&o, s->recording.cpu ? s->o->cpu_options.rate_hz : 0,
-                                    s->recording.heap_reader != NULL);
-        s->recent_only = 1;
-    }
-    const int rc = sonde_continuous_create(&o, &s->continuous, &err);
-    if (!rc) return SONDE_EXIT_OK;
-    s->continuous = NULL;
-    if (rc == SONDE_EOFF || rc == SONDE_EINVAL) {
-        return sonde_cli_usage(s->cli, "continuous profiling: %s", err.text);
-    }
-    watch_tell_failure(s, "profiles are not taken all the time", &err);
     return SONDE_EXIT_OK;
 }
 
-/* A mistake of the user's ends everything before CMD starts; anything else is told. */
+/* Continuous profiling can also be turned on later. */
+static int watch_profile(struct watch *s)
+{
+    const struct sonde_recording *r = s->agent->recording;
+    const int continuous = s->o->store || s->o->recent;
+    struct sonde_continuous_options o = { 0 };
+    struct sonde_err err = { "" };
+    if (!watch_wants_profiler(s)) return SONDE_EXIT_OK;
+    const int status = continuous ? sonde_cli_continuous(s->cli, s->o->continuous, &o) : 0;
+    if (status) return status;
+    if (!o.settings.enabled && s->o->recent && s->o->http && s->cli->config.continuous_recent) {
+        sonde_cli_continuous_recent(&o, r->cpu ? s->o->cpu_options.rate_hz : 0,
+                                    r->heap_reader != NULL);
+        s->recent_only = 1;
+    }
+    return sonde_agent_profile(s->agent, continuous ? &o : NULL, &err) == 0 ? SONDE_EXIT_OK
+                                                                            : s->missing_status;
+}
+
+/* A mistake of the user's ends everything before CMD starts; anything else is reported. */
 static int start_server(struct watch *s)
 {
     const struct sonde_cli *cli = s->cli;
-    const int continuous = s->o->continuous || (s->o->store && cli->config.continuous_enabled);
-    if (!s->collector || (!s->o->http && !continuous)) return SONDE_EXIT_OK;
-    start_profiler(s);
-    const int status = watch_start_continuous(s);
-    if (status || !s->o->http) return status;
-
     struct sonde_config_values defaults;
+    struct sonde_err err = { "" };
+    if (!s->o->http || !s->agent->collector) return SONDE_EXIT_OK;
     sonde_config_defaults(&defaults);
     const int chosen = sonde_cli_was_set(cli, "server.listen") ||
                        strcmp(cli->config.server_listen, defaults.server_listen) != 0;
     char token[SONDE_TOKEN_MAX + 1];
-    struct sonde_server_options o = {
-        .listen = cli->config.server_listen,
-        .port_tries = chosen ? 0 : PORT_TRIES,
-        .agent = &s->agent,
-    };
-    struct sonde_err err = { "" };
-    if (s->o->scrape && sonde_cli_foreign_listen(cli, &s->foreign, s->collector, &err) != 0) {
-        watch_tell_failure(s, "OTLP is not taken", &err);
-    }
-    s->agent = (struct sonde_agent){ .collector = s->collector, .profiler = s->profiler,
-                                     .store_ops = s->store.ops, .store = s->store.store,
-                                     .temporary = s->store.recent, .continuous = s->continuous,
-                                     .otlp = s->foreign.otlp };
-    if (sonde_cli_agent_open(cli, &s->agent, &err) != 0) {
-        return sonde_cli_fail(cli, "%s", err.text);
-    }
+    struct sonde_server_options o = { .listen = cli->config.server_listen,
+                                      .port_tries = chosen ? 0 : PORT_TRIES,
+                                      .agent = s->agent };
     if (sonde_cli_server_options(cli, &o, token, &err) != 0) {
         return sonde_cli_usage(cli, "%s", err.text);
     }
@@ -261,48 +189,23 @@ static int start_server(struct watch *s)
     return SONDE_EXIT_OK;
 }
 
-/* A mistake of the user's ends everything before CMD starts; anything else is told. */
-static int start_push(struct watch *s)
-{
-    struct sonde_err err = { "" };
-    if (!s->o->store || !s->collector) return SONDE_EXIT_OK;
-    const int status =
-        sonde_cli_push_open(s->cli, sonde_collector_model(s->collector), 1, &s->push);
-    if (status) return status;
-    if (s->push && sonde_push_start(s->push, &err) != 0) {
-        watch_tell_failure(s, "nothing is sent on", &err);
-    }
-    return SONDE_EXIT_OK;
-}
-
 static int start_all(struct watch *s)
 {
-    if (wants_profile(s) && sonde_recording_keep_spans(&s->recording) != 0) {
-        return sonde_cli_fail(s->cli, "out of memory");
-    }
-    int status = s->o->scrape ? sonde_cli_foreign_open(s->cli, s->o->scrape, &s->foreign) : 0;
-    if (!status) status = start_collector(s);
-    if (!status) prepare_probes(s);
-    if (!status) status = start_cpu(s);
-    if (!status) status = start_heap(s);
+    int status = watch_open(s);
+    if (!status) status = watch_record(s);
+    if (!status) status = watch_profile(s);
     if (!status) status = start_server(s);
-    if (!status) status = start_push(s);
-    if (!status) start_probes(s);
     return status;
 }
 
+/* What is missing is reported and does not matter. */
 static void start_collecting(struct watch *s)
 {
     struct sonde_err err = { "" };
-    if (s->collector && sonde_cli_foreign_start(&s->foreign, s->collector, &err) != 0) {
-        watch_tell_failure(s, "nothing is scraped", &err);
-    }
-    if (s->collector && sonde_collector_start(s->collector, &err) != 0) {
-        watch_tell_failure(s, "readings are taken at the end only", &err);
-    }
+    sonde_agent_start(s->agent, &err);
 }
 
-/* ---- Ending ----------------------------------------------------------------------------------- */
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 /* The disk is full, or the folder is gone: what was recorded cannot be recorded again. */
 static void write_elsewhere(struct watch *s, const struct sonde_profile *p)
@@ -310,9 +213,8 @@ static void write_elsewhere(struct watch *s, const struct sonde_profile *p)
     char path[4096];
     struct sonde_err err = { "" };
     const char *dir = getenv("TMPDIR");
-    const char *slash = strrchr(s->o->record, '/');
     snprintf(path, sizeof(path), "%s/%u-%s", dir && *dir ? dir : "/tmp", s->pid,
-             slash ? slash + 1 : s->o->record);
+             sonde_path_base(s->o->record));
     if (sonde_run_save(path, p, &err) == 0) {
         watch_tell_profile(s, p, path);
         return;
@@ -324,10 +226,9 @@ static void write_elsewhere(struct watch *s, const struct sonde_profile *p)
 static void store_profile(struct watch *s, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
-    const char *slash = strrchr(s->name, '/');
-    if (!s->o->record || !s->store.store) return;
-    if (sonde_cli_store_profile(s->store.store, s->o->record, p, slash ? slash + 1 : s->name,
-                                &err) != 0) {
+    struct sonde_store *store = s->agent->store;
+    if (!s->o->record || !store) return;
+    if (sonde_cli_store_profile(store, s->o->record, p, sonde_path_base(s->name), &err) != 0) {
         watch_tell_failure(s, "the profile is not in the store", &err);
     }
 }
@@ -335,7 +236,7 @@ static void store_profile(struct watch *s, const struct sonde_profile *p)
 static void write_run(struct watch *s, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
-    sonde_push_profile(s->push, p);
+    sonde_push_profile(s->agent->push, p);
     if (!s->o->record || sonde_run_save(s->o->record, p, &err) == 0) {
         watch_tell_profile(s, p, s->o->record);
         store_profile(s, p);
@@ -349,10 +250,11 @@ static void write_run(struct watch *s, const struct sonde_profile *p)
 /* Samples and spans become a profile, and that a file. */
 static void finish_recording(struct watch *s)
 {
-    if (!s->recording.samples && !s->recording.heap && !wants_profile(s)) return;
+    struct sonde_recording *r = s->agent->recording;
+    if (!r->samples && !r->heap && !wants_profile(s)) return;
     struct sonde_profile *p;
     struct sonde_err err = { "" };
-    if (sonde_recording_finish(&s->recording, &p, &err) != 0) {
+    if (sonde_recording_finish(r, &p, &err) != 0) {
         s->failed = wants_profile(s);
         watch_tell_failure(s, "the recording is lost", &err);
     } else if (s->o->on_profile) {
@@ -363,45 +265,18 @@ static void finish_recording(struct watch *s)
     }
 }
 
-/* Nothing more is to be expected of its requests. */
-static void end_inference(struct watch *s)
-{
-    struct sonde_model *m = sonde_collector_model(s->collector);
-    sonde_wrlock(&m->lock);
-    sonde_infer_flush(m);
-    if (s->recording.spans && sonde_infer_of(m)) {
-        sonde_infer_complete_run(sonde_infer_of(m), s->recording.spans);
-    }
-    if (s->recording.spans) sonde_engine_complete_run(m, s->recording.spans);
-    sonde_rwunlock(&m->lock);
-}
-
 static void end_recording(struct watch *s, int ended, int status)
 {
+    struct sonde_recording *r = s->agent->recording;
+    const int profiled = r->heap_reader != NULL;
     s->elapsed_s = watch_clock_s() - s->started_s;
-    if (s->recent_only && !(s->o->keep_s > 0)) sonde_continuous_abandon(s->continuous);
-    else sonde_continuous_stop(s->continuous);
-    if (s->profiler) {
-        sonde_profiler_use(s->profiler, NULL);
-        sonde_profiler_use_heap_reader(s->profiler, NULL, 0);
-    }
-    const int profiled = s->recording.heap_reader != NULL;
-    sonde_recording_stop(&s->recording);
-    if (profiled && !s->recording.heap && s->o->heap == SONDE_WATCH_MUST) {
+    sonde_agent_stop(s->agent, s->recent_only && !(s->o->keep_s > 0));
+    if (profiled && !r->heap && s->o->heap == SONDE_WATCH_MUST) {
         struct sonde_err err;
         s->failed = !s->o->argv; /* a command's exit status is its own */
-        sonde_err_set(&err, SONDE_EOFF, "%s",
-                      s->refused[0] ? s->refused : s->recording.heap_note);
+        sonde_err_set(&err, SONDE_EOFF, "%s", s->refused[0] ? s->refused : r->heap_note);
         watch_tell_missing(s, "the heap was not profiled", &err);
-        s->recording.heap_note[0] = '\0';
-    }
-    sonde_uprobes_stop(s->probes, &s->probed);
-    s->probes = NULL;
-    /* What the process recorded after the last tick is still in its segment. */
-    if (s->collector) {
-        sonde_collector_stop(s->collector);
-        sonde_collector_step(s->collector);
-        end_inference(s);
+        r->heap_note[0] = '\0';
     }
     watch_tell_end(s, ended, status);
     watch_tell_probes(s);
@@ -412,23 +287,13 @@ static void end_recording(struct watch *s, int ended, int status)
 static void stop_all(struct watch *s)
 {
     sonde_rss_watch_release(&s->outside);
-    sonde_continuous_stop(s->continuous); /* it uses the engines */
-    sonde_recording_cancel(&s->recording);
-    sonde_uprobes_stop(s->probes, NULL);
-    if (s->collector) sonde_collector_stop(s->collector); /* it tells the profiler of requests */
-    sonde_cli_push_close(s->cli, &s->push);
+    if (s->agent) sonde_agent_stop(s->agent, 0);
     sonde_server_stop(s->server);
-    sonde_agent_close_sessions(&s->agent);
-    sonde_continuous_destroy(s->continuous);
-    sonde_profiler_destroy(s->profiler);
-    s->profiler = NULL;
-    sonde_cli_foreign_close(&s->foreign);
-    sonde_collector_destroy(s->collector);
-    sonde_cli_store_close(&s->store);
-    sonde_uprobe_returns_destroy(s->returns);
+    sonde_agent_close(s->agent);
+    s->agent = NULL;
 }
 
-/* ---- A command -------------------------------------------------------------------------------- */
+/* ---- A command ------------------------------------------------------------------------------- */
 
 static int exec_failed(struct watch *s, int error)
 {
@@ -475,8 +340,10 @@ static size_t child_environment(struct watch *s, char out[SONDE_CHILD_ENV_MAX])
         return 0;
     }
     size_t cpu_size = 0, heap_size = 0, llama_size = llama_environment(s, llama);
-    const char *cpu = s->recording.cpu ? sonde_cpu_environment(s->recording.cpu, &cpu_size) : NULL;
-    const char *heap_reader = s->recording.heap_reader ? sonde_heap_reader_environment(s->recording.heap_reader, &heap_size) : NULL;
+    const struct sonde_recording *r = s->agent->recording;
+    const char *cpu = r->cpu ? sonde_cpu_environment(r->cpu, &cpu_size) : NULL;
+    const char *heap_reader =
+        r->heap_reader ? sonde_heap_reader_environment(r->heap_reader, &heap_size) : NULL;
     if (cpu_size + heap_size > SONDE_CHILD_ENV_MAX) heap_size = 0; /* paths of some kilobytes */
     if (cpu_size) memcpy(out, cpu, cpu_size);
     if (heap_size) memcpy(out + cpu_size, heap_reader, heap_size);
@@ -502,8 +369,6 @@ static int watch_run_child(struct watch *s)
     s->started_s = watch_clock_s();
     const int error = sonde_child_exec(&s->child, env, child_environment(s, env));
     if (error) return exec_failed(s, error);
-    /* Not before: until then the process is a copy of us, by name too. */
-    if (s->collector) sonde_collector_watch(s->collector, s->pid);
     start_collecting(s);
     if (s->server) {
         watch_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid, s->name);
@@ -562,7 +427,7 @@ static int watch_launch(struct watch *s)
     return status;
 }
 
-/* ---- A process that runs ---------------------------------------------------------------------- */
+/* ---- A process that runs --------------------------------------------------------------------- */
 
 /* 1 when it has ended, 0 when the time is up or somebody wants us to stop. */
 static int wait_for_process(struct watch *s, int pidfd, int signals, double seconds)
@@ -615,7 +480,6 @@ static int watch_attach(struct watch *s)
     if (sonde_proc_cpu_ns(s->pid, &s->cpu_ns, NULL) != 0) s->cpu_ns = 0;
     const int status = signals < 0 ? sonde_cli_fail(s->cli, "%s", strerror(errno)) : start_all(s);
     if (status == SONDE_EXIT_OK) {
-        if (s->collector) sonde_collector_watch(s->collector, s->pid);
         start_collecting(s);
         if (s->server) {
             watch_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid,

@@ -2,18 +2,11 @@
 #ifndef SONDE_CLI_WATCH_PRIVATE_H
 #define SONDE_CLI_WATCH_PRIVATE_H
 
-#include "cli/child.h"
-#include "cli/foreign.h"
+#include "agent/agent.h"
 #include "agent/rss_watch.h"
-#include "agent/uprobes.h"
-#include "cli/push.h"
-#include "agent/recording.h"
-#include "cli/watch.h"
-#include "cli/store.h"
+#include "cli/child.h"
 #include "cli/unseen.h"
-#include "collect/uprobe/returns.h"
-#include "agent/continuous.h"
-#include "agent/profiler.h"
+#include "cli/watch.h"
 #include "serve/http/server.h"
 
 struct watch {
@@ -22,20 +15,10 @@ struct watch {
     struct sonde_child child;
     uint32_t pid;
     const char *name;                  /* of the program, for people */
-    struct sonde_collector *collector; /* NULL: it could not be started; the process runs on */
-    struct sonde_profiler *profiler;   /* NULL alike */
+    struct sonde_agent *agent;         /* NULL only before it is open, and after the end */
+    int missing_status;                /* of a part that the agent cannot do without */
     int recent_only;                   /* profiles are kept in memory alone, and go with it */
-    struct sonde_continuous *continuous; /* NULL alike */
-    struct sonde_agent agent;            /* of the above */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
-    struct sonde_cli_store store;      /* empty: none wanted */
-    struct sonde_cli_foreign foreign;  /* alike */
-    struct sonde_push *push;           /* NULL: nothing is sent on */
-    struct sonde_recording recording;
-    char program[4096];                /* that the command is, for probes */
-    struct sonde_uprobes *probes;       /* in llama.cpp; NULL = no hook is missing, or not permitted */
-    struct sonde_uprobe_status probed; /* what they saw, at the end */
-    struct sonde_uprobe_returns *returns; /* from them to who unwinds; NULL alike */
     struct sonde_rss_watch outside;      /* of a process that runs and has no heap profile */
     int from_outside;                  /* outside is looking */
     struct sonde_unseen unseen;        /* processes below it that the library cannot come into */

@@ -120,9 +120,9 @@ static void tell_percentiles(const struct watch *s, const char *what,
                                     SONDE_UNIT_SECONDS, ascii));
 }
 
-/* Read lock held. */
 static void tell_inference(const struct watch *s, const struct sonde_model *m)
 {
+    sonde_assert_held(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     struct sonde_infer_totals t;
     uint64_t requests = 0;
@@ -148,7 +148,7 @@ static void tell_inference(const struct watch *s, const struct sonde_model *m)
 
 static void tell_model(const struct watch *s)
 {
-    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct sonde_model *m = sonde_collector_model(s->agent->collector);
     struct busy busy[BUSIEST] = { { NULL, 0 } };
     size_t series = 0;
     sonde_rdlock(&m->lock);
@@ -170,7 +170,7 @@ static void tell_model(const struct watch *s)
 /* Calls that were missed, told where the figures made of them are. */
 static void tell_llama(const struct watch *s)
 {
-    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct sonde_model *m = sonde_collector_model(s->agent->collector);
     sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *p = m->processes[i];
@@ -201,8 +201,8 @@ void watch_tell_end(const struct watch *s, int ended, int status)
                      name ? "SIG" : "real-time", name ? name : "",
                      WCOREDUMP(status) ? ", core dumped" : "");
     }
-    if (s->collector && s->o->series) tell_model(s);
-    if (s->collector) tell_llama(s);
+    if (s->agent->collector && s->o->series) tell_model(s);
+    if (s->agent->collector) tell_llama(s);
 }
 
 void watch_tell_survivors(const struct watch *s)
@@ -210,8 +210,8 @@ void watch_tell_survivors(const struct watch *s)
     char names[512] = "";
     size_t len = 0;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < s->recording.known_count; i++) {
-        const uint32_t pid = s->recording.known[i];
+    for (uint32_t i = 0; i < s->agent->recording->known_count; i++) {
+        const uint32_t pid = s->agent->recording->known[i];
         struct sonde_proc_stat st;
         if (pid == s->pid || sonde_proc_stat(pid, &st) != 0) continue;
         if (count++ < TOP) {
@@ -251,9 +251,9 @@ void watch_tell_progress(const struct watch *s, double seconds)
         return;
     }
     if (seconds > 0) snprintf(of, sizeof(of), " of %g", seconds);
-    if (s->recording.cpu) {
+    if (s->agent->recording->cpu) {
         struct sonde_cpu_status status;
-        sonde_cpu_status(s->recording.cpu, &status);
+        sonde_cpu_status(s->agent->recording->cpu, &status);
         snprintf(samples, sizeof(samples), ", %llu samples", (unsigned long long)status.samples);
     }
     dprintf(STDERR_FILENO, "\rsonde: process %u: %.0f%s s%s; Ctrl-C ends it\033[K", s->pid,
@@ -262,7 +262,7 @@ void watch_tell_progress(const struct watch *s, double seconds)
 
 void watch_tell_probes(const struct watch *s)
 {
-    const struct sonde_uprobe_status *u = &s->probed;
+    const struct sonde_uprobe_status *u = &s->agent->recording->probed;
     if (u->files) {
         watch_tell(s, "probes in llama.cpp saw %llu calls", (unsigned long long)u->calls);
     }
@@ -288,12 +288,53 @@ static void tell_lines(const struct watch *s, struct sonde_buf *lines)
     }
 }
 
+static void put_resident(const struct sonde_rss_watch *o, const struct sonde_rss_verdict *v,
+                         int ascii, struct sonde_buf *out)
+{
+    char now[SONDE_VALUE_BYTES], peak[SONDE_VALUE_BYTES], pss[SONDE_VALUE_BYTES];
+    char change[SONDE_VALUE_BYTES], time[SONDE_VALUE_BYTES], slope[SONDE_VALUE_BYTES];
+    const double grown = (double)o->rss_last - (double)o->rss_first;
+    const struct sonde_growth *g = &v->growth;
+    sonde_buf_printf(out, "memory: %s resident, %s at its peak%s%s; %s%s in %s",
+                     sonde_value_format(now, (double)o->rss_last, SONDE_UNIT_BYTES, ascii),
+                     sonde_value_format(peak, (double)o->rss_peak, SONDE_UNIT_BYTES, ascii),
+                     o->pss_last ? ", PSS " : "",
+                     o->pss_last ? sonde_value_format(pss, (double)o->pss_last, SONDE_UNIT_BYTES,
+                                                      ascii) : "",
+                     grown > 0 ? "+" : "",
+                     sonde_value_format(change, grown, SONDE_UNIT_BYTES, ascii),
+                     sonde_value_format(time, v->seconds, SONDE_UNIT_SECONDS, ascii));
+    if (g->verdict == SONDE_HEAP_LEAK || g->verdict == SONDE_HEAP_CACHE) {
+        sonde_buf_printf(out, ", by %s a second at the end",
+                         sonde_value_format(slope, g->slope, SONDE_UNIT_BYTES, ascii));
+    }
+    sonde_buf_printf(out, ": %s\n", sonde_heap_verdict_text(g->verdict));
+}
+
+static void put_grown(const struct sonde_rss_verdict *v, int ascii, struct sonde_buf *out)
+{
+    for (size_t i = 0; i < v->grown_count; i++) {
+        char value[SONDE_VALUE_BYTES], name[1024];
+        const struct sonde_rss_grown *g = &v->grown[i];
+        sonde_text_fit(name, sizeof(name), g->name, sonde_text_cells(g->name, ascii), SONDE_LEFT,
+                       ascii);
+        sonde_buf_printf(out, "%s%s +%s", i ? ", " : "memory that grew: ", name,
+                         sonde_value_format(value, (double)g->bytes, SONDE_UNIT_BYTES, ascii));
+    }
+    if (v->grown_count) sonde_buf_putc(out, '\n');
+}
+
 void watch_tell_outside(struct watch *s)
 {
+    const int ascii = sonde_text_locale_ascii();
+    struct sonde_rss_verdict v;
     struct sonde_buf lines;
     if (!s->from_outside || s->o->on_profile) return;
+    sonde_rss_watch_end(&s->outside, watch_clock_s(), &v);
+    if (!s->outside.rss_last) return;
     sonde_buf_init(&lines, 1 << 16);
-    sonde_rss_watch_tell(&s->outside, watch_clock_s(), sonde_text_locale_ascii(), &lines);
+    put_resident(&s->outside, &v, ascii, &lines);
+    put_grown(&v, ascii, &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
 }
@@ -323,7 +364,7 @@ static void tell_heap(const struct watch *s, const struct sonde_profile *p)
     sonde_heap_summary(p, TOP, sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
-    if (s->recording.heap_note[0]) watch_tell(s, "heap: %s", s->recording.heap_note);
+    if (s->agent->recording->heap_note[0]) watch_tell(s, "heap: %s", s->agent->recording->heap_note);
 }
 
 /* Why stacks are not whole, and what was done that others are. */
@@ -366,7 +407,7 @@ static int is_short(const struct watch *s, double sampled_s, double used_s, doub
     const double expected = used_s * rate_hz;
     if (used_s - sampled_s <= UNSAMPLED_S) return 0;
     if (sampled_s < used_s * SAMPLED_LEAST) return 1;
-    if (expected < SAMPLES_ENOUGH || s->recording.note[0]) return 0;
+    if (expected < SAMPLES_ENOUGH || s->agent->recording->note[0]) return 0;
     return sampled_s * rate_hz < expected * SAMPLED_SHARE - 2 * sqrt(expected);
 }
 
@@ -493,11 +534,11 @@ static void tell_cpu(const struct watch *s, const struct sonde_profile *p, const
                  samples || gone ? ", " : "", samples || gone ? lost : "", whole, spans,
                  sonde_profile_str(p, p->engine));
     tell_stacks(s, &sums);
-    if (s->recording.spans_dropped) {
+    if (s->agent->recording->spans_dropped) {
         watch_tell(s, "%llu spans are not in it, for lack of memory",
-                     (unsigned long long)s->recording.spans_dropped);
+                     (unsigned long long)s->agent->recording->spans_dropped);
     }
-    if (s->recording.note[0]) watch_tell(s, "%s", s->recording.note);
+    if (s->agent->recording->note[0]) watch_tell(s, "%s", s->agent->recording->note);
     tell_unsampled(s, p, samples, sampled_s);
     tell_switches(s, p);
     tell_processes(s, p);
@@ -529,6 +570,6 @@ void watch_tell_profile(struct watch *s, const struct sonde_profile *p, const ch
             tell_top(s, p);
         }
     }
-    if (p->heap || s->recording.heap_note[0]) tell_heap(s, p);
+    if (p->heap || s->agent->recording->heap_note[0]) tell_heap(s, p);
     tell_unseen(s);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 enum { WORKERS_MAX = 16 }; /* slow requests at a time */
 
@@ -143,8 +144,7 @@ static int server_call_start_worker(struct pending *p)
     s->workers += room;
     sonde_unlock(&s->lock);
     if (!room) return -1;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, server_call_work, p) == 0) return pthread_detach(thread);
+    if (sonde_thread_start_detached("sonde-route", server_call_work, p, NULL) == 0) return 0;
     sonde_lock(&s->lock);
     if (--s->workers == 0) sonde_cond_broadcast(&s->idle);
     sonde_unlock(&s->lock);

@@ -17,7 +17,7 @@ static int route_session_look_take(const struct sonde_http_request *r, double se
 {
     *out = (struct sonde_session_found){ 0 };
     snprintf(out->label, sizeof(out->label), "sampled just now");
-    return sonde_profiler_take(r->agent->profiler, seconds, r->gone, r->client, &out->profile, err);
+    return sonde_profiler_capture(r->agent->profiler, seconds, r->gone, r->client, &out->profile, err);
 }
 
 /* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in

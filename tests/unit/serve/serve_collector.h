@@ -22,12 +22,12 @@ static inline int collector_make(int (*attach)(struct sonde_model *m, const void
     const struct sonde_collector_options o = { .dir = dir, .attach = attach };
     if (sonde_collector_create(&o, &collector, &err) != 0) return -1;
     agent = (struct sonde_agent){ .collector = collector };
-    return sonde_agent_open_sessions(&agent, 0, &err);
+    return sonde_marks_create(NULL, NULL, &agent.marks);
 }
 
 static inline int collector_end(void)
 {
-    sonde_agent_close_sessions(&agent);
+    sonde_marks_destroy(agent.marks);
     sonde_collector_destroy(collector);
     return rmdir(dir);
 }
