@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "serve/api/history.h"
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "store/history.h"
 #include "unit/agent/serve_profiler.h"
 #include "unit/profile/profile_build.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/api/recent.h"
+#include "base/recent.h"
 #include "unit/serve/serve_ask.h"
 #include "unit/serve/serve_collector.h"
 
