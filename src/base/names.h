@@ -24,7 +24,7 @@ static inline int sonde_name_find_len(const char *const *names, size_t count, co
                                       size_t len)
 {
     for (size_t i = 0; i < count; i++) {
-        if (names[i] && !strncmp(names[i], text, len) && !names[i][len]) return (int)i;
+        if (names[i] && strlen(names[i]) == len && !memcmp(names[i], text, len)) return (int)i;
     }
     return -1;
 }
