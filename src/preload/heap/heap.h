@@ -210,6 +210,13 @@ static inline void sonde__heap_rank_leave(enum sonde__heap_rank rank)
 #endif
 }
 
+/* This thread holds the lock of that rank: for SONDE_MUST. */
+#ifdef NDEBUG
+#define SONDE__HEAP_HOLDS(rank) 1
+#else
+#define SONDE__HEAP_HOLDS(rank) (sonde__heap_tls.held >> (rank) & 1)
+#endif
+
 /* 0, or -1: whoever holds it does not let go, for seconds. */
 static inline int sonde__heap_lock(uint32_t *lock, enum sonde__heap_rank rank)
 {
