@@ -3,6 +3,7 @@
 
 #include "preload/preload.h"
 #include "record/state.h"
+#include "segment/never.h"
 #include "unwind/arch_here.h"
 
 #define SPINS 200
@@ -11,6 +12,7 @@
 /* Whoever holds it needs nanoseconds, but may be kept from running, or have left it for good. */
 int sonde__spin_wait(uint32_t *lock)
 {
+    SONDE_MUST(lock);
     uint64_t until = 0;
     for (int i = 0;; i++) {
         if (!__atomic_load_n(lock, __ATOMIC_RELAXED) &&

@@ -11,6 +11,7 @@
 
 #include "base/utf8.h"
 #include "record/state.h"
+#include "segment/never.h"
 
 #define INDEX_SLOTS_FIRST 16u
 #define FAILED_MAX 64u  /* definitions, one after the other, for which there was no room */
@@ -45,6 +46,7 @@ int sonde__define_lock(int wait)
 
 void sonde__define_unlock(void)
 {
+    SONDE_MUST(sonde__define_held());
     const struct sonde__shield shield = sonde__g.define_shield;
     __atomic_store_n(&sonde__g.h->define_lock, 0, __ATOMIC_RELEASE);
     sonde__shield_down(&shield);
@@ -72,9 +74,9 @@ static void define_end(int failed)
     sonde__define_unlock();
 }
 
-/* With the lock held. */
 static void define_no_room(int reason)
 {
+    SONDE_MUST(sonde__define_held());
     sonde__drop(reason);
     __atomic_store_n(&sonde__g.define_reason, reason, __ATOMIC_RELAXED);
 }
@@ -215,6 +217,7 @@ INLINE uint32_t index_find(uint64_t at, const struct key *k, match_fn *match)
 
 static void index_fill(struct sonde__index *x, uint64_t hash, uint32_t id)
 {
+    SONDE_MUST(id && !(x->mask & (x->mask + 1))); /* 0 = free; a power of two */
     uint32_t i = (uint32_t)hash & x->mask;
     while (x->slot[i].series) i = (i + 1) & x->mask;
     x->slot[i].tag = (uint32_t)(hash >> 32);
@@ -294,6 +297,7 @@ static uint32_t define_find_family(const struct key *k)
 static int table_ready(uint64_t off, uint64_t *ready, uint64_t need, uint64_t max)
 {
     if (need <= *ready) return 0;
+    SONDE_MUST(need <= max);
     uint64_t more = *ready / 2;
     if (more < 16u << 10) more = 16u << 10;
     if (more < need - *ready) more = need - *ready;
@@ -307,6 +311,7 @@ static int table_ready(uint64_t off, uint64_t *ready, uint64_t need, uint64_t ma
 /* Append parts, each with a u16 length before it if packed, and a NUL. */
 static int define_add_text(const struct key *k, int packed, struct sonde__str *out)
 {
+    SONDE_MUST(sonde__define_held() && k->count <= SONDE_LABELS_MAX);
     struct sonde__header *h = sonde__g.h;
     uint64_t len = 0;
     for (uint32_t i = 0; i < k->count; i++) len += k->len[i] + (packed ? 2 : 0);
@@ -350,6 +355,7 @@ static int add_one(const char *text, size_t max, struct sonde__str *out)
 /* One more cell in every lane. */
 static int cells_ready(uint32_t need)
 {
+    SONDE_MUST(sonde__define_held()); /* lanes are not added meanwhile */
     struct sonde__header *h = sonde__g.h;
     if (need <= h->cells_ready) return 0;
     const uint64_t before = SONDE__CELLS_OFF + 8ull * h->cells_ready;
@@ -370,6 +376,7 @@ static int cells_ready(uint32_t need)
 
 static uint32_t add_family(struct sonde__family *f, const struct key *k)
 {
+    SONDE_MUST(sonde__define_held());
     struct sonde__header *h = sonde__g.h;
     const uint32_t id = h->family_count;
     const uint64_t max = (uint64_t)h->family_max * sizeof(*f);
@@ -389,6 +396,7 @@ static uint32_t add_family(struct sonde__family *f, const struct key *k)
 /* The overflow series has no values and is found through its family, not the index. */
 static uint32_t define_add_series(uint32_t family, const struct key *k, uint32_t flags)
 {
+    SONDE_MUST(sonde__define_held() && family && family < sonde__g.h->family_count);
     struct sonde__header *h = sonde__g.h;
     struct sonde__family *f = sonde__family_at(family);
     struct sonde__series s = { .family = family, .flags = flags, .hash = k->hash };

@@ -17,6 +17,7 @@
 
 #include "record/call.h"
 #include "record/state.h"
+#include "segment/never.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -28,6 +29,7 @@
 
 void sonde__drop(int reason)
 {
+    if (SONDE_NEVER(reason < 0 || reason >= SONDE__DROP_COUNT)) return;
     __atomic_fetch_add(&sonde__g.h->drops[reason], 1, __ATOMIC_RELAXED);
 }
 
@@ -45,6 +47,7 @@ static int populate_by_path(uint64_t off, uint64_t len)
 
 int sonde__populate(uint64_t off, uint64_t len)
 {
+    if (SONDE_NEVER(!len || off + len > sonde__g.h->file_bytes)) return SONDE_ENOSPC;
     struct sonde__header *h = sonde__g.h;
     const uint64_t first = off & ~(uint64_t)(SONDE__PAGE - 1);
     const uint64_t end = (off + len + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
@@ -71,6 +74,7 @@ int sonde__populate(uint64_t off, uint64_t len)
 
 void sonde__populate_undo(uint64_t bytes)
 {
+    SONDE_MUST(__atomic_load_n(&sonde__g.h->populated_bytes, __ATOMIC_RELAXED) >= bytes);
     __atomic_sub_fetch(&sonde__g.h->populated_bytes, bytes, __ATOMIC_RELAXED);
 }
 
@@ -78,6 +82,7 @@ void sonde__populate_undo(uint64_t bytes)
  * off the account again. */
 static int block_ready(struct sonde__header *h, uint64_t need)
 {
+    SONDE_MUST(need <= h->block_max);
     uint64_t ready = __atomic_load_n(&h->block_ready, __ATOMIC_ACQUIRE);
     while (ready < need) {
         uint64_t chunk = ready / 4;
@@ -142,6 +147,7 @@ static uint64_t does_not_fit(uint64_t size)
 
 uint64_t sonde__block_take(uint64_t size)
 {
+    if (SONDE_NEVER(!size)) return 0;
     struct sonde__header *h = sonde__g.h;
     size = (size + 63) & ~63ull;
     if (did_not_fit(size)) return does_not_fit(size);

@@ -15,6 +15,7 @@
 
 #include "record/call.h"
 #include "record/state.h"
+#include "segment/never.h"
 
 #define RETRY_FIRST 16u
 #define RETRY_MAX 65536u
@@ -50,6 +51,7 @@ static uint32_t own_first(const struct sonde__header *h) { return 1 + h->lanes_s
 
 static void lane_take(struct sonde__lane *l)
 {
+    SONDE_MUST(sonde__define_held());
     l->claims++;
     __atomic_store_n(&l->owner_copy, sonde__g.copy, __ATOMIC_RELAXED);
     __atomic_store_n(&l->owner_tid, sonde__tls.tid, __ATOMIC_RELEASE);
@@ -69,6 +71,7 @@ static char *find_free(const struct sonde__header *h)
 
 static char *add_lane(struct sonde__header *h)
 {
+    SONDE_MUST(sonde__define_held());
     if (h->lane_count >= h->lane_max) return NULL;
     const uint32_t i = h->lane_count;
     if (sonde__populate(sonde__lane_at(h, i), SONDE__CELLS_OFF + 8ull * h->cells_ready)) {
@@ -81,6 +84,7 @@ static char *add_lane(struct sonde__header *h)
 
 static void lane_reap(const struct sonde__header *h)
 {
+    SONDE_MUST(sonde__define_held());
     const uint64_t now = sonde_ticks();
     if (now < sonde__g.reap_at_ticks) return;
     const int saved = errno;
@@ -114,6 +118,7 @@ static char *lane_claim(void)
 
 static char *shared_lane(void)
 {
+    SONDE_MUST(sonde__g.h->lanes_shared > 0);
     return sonde__lane_cells(1 + sonde__tls.tid % sonde__g.h->lanes_shared);
 }
 
@@ -149,6 +154,7 @@ char *sonde__lane_get(int *shared)
 
 struct sonde__ring *sonde__lane_ring(char *cells)
 {
+    if (SONDE_NEVER(!cells)) return NULL;
     struct sonde__lane *l = sonde__lane_of(cells);
     uint64_t at = __atomic_load_n(&l->ring, __ATOMIC_ACQUIRE);
     if (!at) {

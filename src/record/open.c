@@ -17,6 +17,7 @@
 #include "base/utf8.h"
 #include "record/call.h"
 #include "record/state.h"
+#include "segment/never.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -53,6 +54,7 @@ static int open_lock(void)
 
 static void open_unlock(void)
 {
+    SONDE_MUST(__atomic_load_n(&sonde__gate.open_lock, __ATOMIC_RELAXED) == sonde__gettid());
     const struct sonde__shield shield = sonde__g.open_shield;
     __atomic_store_n(&sonde__gate.open_lock, 0, __ATOMIC_RELEASE);
     sonde__shield_down(&shield);
@@ -186,6 +188,7 @@ void sonde__clock_ensure(void)
 
 int sonde__take_options(void *out, size_t known, const void *in)
 {
+    if (SONDE_NEVER(!out || known < sizeof(size_t))) return SONDE_EINVAL;
     size_t size;
     if (!in) return SONDE_EINVAL;
     memcpy(&size, in, sizeof(size));

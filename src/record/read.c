@@ -10,6 +10,7 @@
 
 #include "record/call.h"
 #include "record/state.h"
+#include "segment/never.h"
 
 #define NOT_KNOWN __builtin_nan("")
 
@@ -100,6 +101,7 @@ static void octaves_read(struct octaves *o, struct sonde_hist h)
 /* The bucket of this octave that holds the value of a rank, 1 = its smallest. */
 static double rank_in(const struct octaves *o, uint32_t octave, uint64_t rank)
 {
+    SONDE_MUST(octave < SONDE__HIST_OCTAVES);
     uint64_t seen = 0;
     uint32_t j = 0;
     for (; j < 63; j++) {

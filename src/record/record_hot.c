@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "record/state.h"
+#include "segment/never.h"
 
 #include "base/hot_banned.h"
 
@@ -14,6 +15,7 @@ static void cell_add(uint64_t *cell, uint64_t n, int shared)
 
 void sonde__counter_add_slow(uint64_t off, uint64_t n)
 {
+    SONDE_MUST(off % 8 == 0);
     int shared;
     char *cells = sonde__lane_get(&shared);
     if (cells) cell_add((uint64_t *)(void *)(cells + off), n, shared);
@@ -22,6 +24,7 @@ void sonde__counter_add_slow(uint64_t off, uint64_t n)
 /* Gauges need no lane, only an open segment. */
 static uint64_t *gauge_cell(uint64_t off)
 {
+    SONDE_MUST(off % 8 == 0);
     int shared;
     if (!sonde__lane_get(&shared)) return NULL;
     return (uint64_t *)(void *)(sonde__lane_cells(0) + off);
@@ -45,6 +48,7 @@ void sonde__gauge_add_slow(uint64_t off, double delta)
 /* This lane's block of the histogram whose cell this is, made on first use; NULL = no memory. */
 static struct sonde__hist *hist_block(char *cells, uint64_t off)
 {
+    SONDE_MUST(off >= 8 && off % 8 == 0);
     uint64_t *cell = (uint64_t *)(void *)(cells + off - 8);
     uint64_t at = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
     if (!at) {
@@ -63,6 +67,7 @@ static struct sonde__hist *hist_block(char *cells, uint64_t off)
 
 static uint64_t *record_hist_octave(struct sonde__hist *b, uint64_t p)
 {
+    SONDE_MUST(p < SONDE__HIST_BUCKETS);
     uint32_t *slot = &b->octave[p >> 6];
     uint32_t at = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (!at) {
@@ -139,6 +144,7 @@ int sonde__span_begin_slow(void)
 /* Any number of writers: the record is reserved by a locked add. */
 void sonde__ring_put(const struct sonde__span_rec *r, uint64_t type)
 {
+    SONDE_MUST(type && type <= 0xff); /* the rest of the word is the number */
     int shared;
     char *cells = sonde__lane_get(&shared);
     if (!cells) return;
@@ -172,6 +178,7 @@ void sonde__span_end_slow(const struct sonde_span *s, uint64_t end, uint32_t out
 static void span_attr(const struct sonde_span *s, uint32_t key, uint32_t type, const void *value,
                       size_t len)
 {
+    SONDE_MUST(type && type <= 0xff);
     if (!s->flags || SONDE__GATE() == SONDE__GATE_OFF) return;
     if (len > SONDE__ATTR_BYTES) len = SONDE__ATTR_BYTES;
     uint64_t words[8] = { 0, s->id,

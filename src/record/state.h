@@ -147,6 +147,12 @@ void sonde__ring_put(const struct sonde__span_rec *r, uint64_t type);
 int sonde__define_lock(int wait); /* 0, SONDE_EBUSY */
 void sonde__define_unlock(void);
 
+/* This thread holds it: for SONDE_MUST. */
+static inline int sonde__define_held(void)
+{
+    return __atomic_load_n(&sonde__g.h->define_lock, __ATOMIC_RELAXED) == sonde__tls.tid;
+}
+
 /* Rebuild the indexes of a segment whose tables were copied from a parent process. */
 int sonde__define_reindex(void);
 

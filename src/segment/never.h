@@ -16,4 +16,12 @@
 #define SONDE_NEVER(condition) (__builtin_expect(!!(condition), 0) ? (__builtin_trap(), 1) : 0)
 #endif
 
+/* What must be so, where there is nothing to degrade to, and on hot paths: looked at in debug
+ * builds only, so that a release build is the same instructions with and without it. */
+#ifdef NDEBUG
+#define SONDE_MUST(condition) ((void)sizeof(!!(condition)))
+#else
+#define SONDE_MUST(condition) (__builtin_expect(!!(condition), 1) ? (void)0 : __builtin_trap())
+#endif
+
 #endif

@@ -300,7 +300,7 @@ const struct sonde_aspace_outer *sonde_perf_outer_begin(struct sonde_perf_outer 
                                                         uint32_t tid, uint64_t time_ns, int final,
                                                         struct sonde_perf_words **words)
 {
-    assert(o && as && words);
+    assert(o && words);
     o->as = as;
     o->pid = pid;
     o->tid = tid;

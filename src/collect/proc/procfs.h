@@ -21,7 +21,8 @@ int sonde_procfs_buf_init(struct sonde_procfs_buf *b); /* 0 or SONDE_ENOMEM */
 void sonde_procfs_buf_release(struct sonde_procfs_buf *b);
 
 /* Read a file whole. SONDE_ENOENT: no such file, or its process is gone. SONDE_EACCES: not
- * permitted. SONDE_EFULL: larger than SONDE_PROCFS_MAX. SONDE_ENOMEM, SONDE_EIO: otherwise. */
+ * permitted. SONDE_EFULL: larger than SONDE_PROCFS_MAX. SONDE_EINVAL: a folder. SONDE_ENOMEM,
+ * SONDE_EIO: otherwise. */
 int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path);
 
 /* The same from a file that is already open, from its start. */

@@ -26,6 +26,7 @@ static void write_figures(struct sonde__heap_arena *a, const struct mallinfo2 *i
 
 void sonde__heap_arena(void)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     if (!sonde__heap_state.mallinfo2) return;
     const uint64_t now = sonde__mono_ns();
     if (now < __atomic_load_n(&next_ns, __ATOMIC_RELAXED) ||

@@ -97,6 +97,7 @@ RARE void tick(struct sonde__heap_thread *t)
 
 void sonde__heap_full_alloc(const struct sonde__caller *c, void *p, uint64_t size)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap_thread *t = sonde__heap_tls.self;
     if (!LIKELY(t) && !(t = sonde__heap_thread_take())) {
         sonde__heap_count(&sonde__heap_state.area->refused);
@@ -146,6 +147,7 @@ static inline void heap_full_count_free(struct sonde__heap_lane *lane, struct so
 /* By any thread, also one without a lane, or that has ended. Of lane 0 there are rows of all. */
 void sonde__heap_full_freed(const struct sonde__heap_block *b)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap_thread *t = sonde__heap_thread_take();
     const uint32_t lane = t ? t->lane_index : 0;
     struct sonde__heap_row *row = lane ? sonde__heap_row(lane, b->site) : NULL;
@@ -170,6 +172,7 @@ RARE void free_rare(const struct sonde__live_entry *e)
 
 void sonde__heap_full_free(void *p)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap_thread *t = sonde__heap_tls.self;
     struct sonde__live_entry e;
     const uint64_t addr = (uint64_t)(uintptr_t)p;

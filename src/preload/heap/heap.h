@@ -194,8 +194,8 @@ static inline void sonde__heap_rank_enter(enum sonde__heap_rank rank)
 #ifdef NDEBUG
     (void)rank;
 #else
-    (void)SONDE_NEVER(sonde__heap_tls.held >> rank);
-    (void)SONDE_NEVER(!sonde__heap_tls.busy); /* a handler would wait for its own thread */
+    SONDE_MUST(!(sonde__heap_tls.held >> rank));
+    SONDE_MUST(sonde__heap_tls.busy); /* or a handler would wait for its own thread */
     sonde__heap_tls.held |= 1u << rank;
 #endif
 }
@@ -205,10 +205,17 @@ static inline void sonde__heap_rank_leave(enum sonde__heap_rank rank)
 #ifdef NDEBUG
     (void)rank;
 #else
-    (void)SONDE_NEVER(!(sonde__heap_tls.held >> rank & 1));
+    SONDE_MUST(sonde__heap_tls.held >> rank & 1);
     sonde__heap_tls.held &= ~(1u << rank);
 #endif
 }
+
+/* This thread holds the lock of that rank: for SONDE_MUST. */
+#ifdef NDEBUG
+#define SONDE__HEAP_HOLDS(rank) 1
+#else
+#define SONDE__HEAP_HOLDS(rank) (sonde__heap_tls.held >> (rank) & 1)
+#endif
 
 /* 0, or -1: whoever holds it does not let go, for seconds. */
 static inline int sonde__heap_lock(uint32_t *lock, enum sonde__heap_rank rank)

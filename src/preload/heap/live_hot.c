@@ -24,6 +24,7 @@ static uint32_t side_free;  /* + 1: the first of a list through size */
 
 static struct heap_live_side *side_at(uint32_t i)
 {
+    SONDE_MUST(i < SIDES * SIDE_CHUNKS);
     struct heap_live_side *chunk = __atomic_load_n(&side_chunk[i / SIDES], __ATOMIC_ACQUIRE);
     return &chunk[i % SIDES];
 }
@@ -131,6 +132,7 @@ static struct sonde__live_entry *heap_live_find(const struct sonde__live_shard *
 /* It is not there yet, and there is room. */
 static void heap_live_insert(struct sonde__live_shard *s, struct sonde__live_entry e)
 {
+    SONDE_MUST(s->count < s->buckets * 4 && e.key & SONDE__LIVE_KEY);
     struct sonde__live_bucket *b = &s->bucket[sonde__live_home(s, e.key & SONDE__LIVE_KEY)];
     for (;; b = heap_live_after(s, b)) {
         for (int i = 0; i < 4; i++) {
@@ -166,6 +168,7 @@ static void move_all(const struct sonde__live_shard *from, struct sonde__live_sh
  * with the lock held, or -1 without. */
 static int heap_live_grow(struct sonde__live_shard *s)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_SHARD));
     struct sonde__live_shard to = { .buckets = heap_live_grown(s->buckets) };
     const uint64_t bytes = to.buckets * sizeof(*to.bucket);
     to.limit = limit_of(to.buckets);
@@ -194,6 +197,7 @@ static int heap_live_grow(struct sonde__live_shard *s)
 int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
                         struct sonde__live_entry *old)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_SHARD));
     struct sonde__live_bucket *in;
     struct sonde__live_entry *known =
         s->buckets ? heap_live_find(s, e.key & SONDE__LIVE_KEY, &in) : NULL;
@@ -213,6 +217,7 @@ int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
 
 int sonde__live_take_far(struct sonde__live_shard *s, uint64_t key, struct sonde__live_entry *out)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_SHARD));
     struct sonde__live_bucket *in, *b = &s->bucket[sonde__live_home(s, key)];
     struct sonde__live_entry *e = heap_live_find(s, key, &in);
     if (!e) return 0;

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 
 #include "preload/heap/stack.h"
+#include "segment/never.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -91,6 +92,7 @@ static void heap_map_gone(const struct sonde__heap_block *b, uint64_t bytes, int
 /* The first that ends behind addr. */
 static uint32_t first_behind(uint64_t addr)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_MAP));
     uint32_t low = 0, high = list_count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
@@ -102,6 +104,7 @@ static uint32_t first_behind(uint64_t addr)
 
 static int room_make(void)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_MAP));
     if (list_count < list_room) return 0;
     const uint32_t room = list_room ? list_room * 2 : LIST_FIRST;
     struct heap_map_mapping *larger = room <= LIST_MAX ? sonde__heap_pages(room * sizeof(*larger)) : NULL;
@@ -115,6 +118,8 @@ static int room_make(void)
 
 static void insert_at(uint32_t i, const struct heap_map_mapping *m)
 {
+    SONDE_MUST(i <= list_count && list_count < list_room && m->start < m->end);
+    SONDE_MUST(!i || list[i - 1].start <= m->start); /* by start */
     memmove(&list[i + 1], &list[i], (list_count - i) * sizeof(*list));
     list[i] = *m;
     list_count++;
@@ -122,6 +127,7 @@ static void insert_at(uint32_t i, const struct heap_map_mapping *m)
 
 static void heap_map_remove_at(uint32_t i)
 {
+    SONDE_MUST(i < list_count);
     list_count--;
     memmove(&list[i], &list[i + 1], (list_count - i) * sizeof(*list));
 }

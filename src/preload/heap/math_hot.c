@@ -51,6 +51,7 @@ uint64_t sonde__heap_seed(uint64_t seed, uint64_t thread)
 
 uint64_t sonde__heap_draw(uint64_t *rng, uint64_t mean)
 {
+    SONDE_MUST(mean && *rng);
     uint64_t x = *rng;
     x ^= x >> 12;
     x ^= x << 25;
@@ -70,6 +71,7 @@ static uint64_t heap_math_rounded(double v) { return sonde__arch_float_here((uin
 
 struct sonde__heap_weight sonde__heap_weigh(uint64_t size, uint64_t mean)
 {
+    SONDE_MUST(mean);
     const uint32_t theirs = sonde__arch_float_begin();
     const double s = (double)sonde__arch_float_here(size);
     const double p = sonde__heap_chance((s + 1) / (double)sonde__arch_float_here(mean));

@@ -57,9 +57,9 @@ static uint64_t path_store(const char *path, uint32_t len)
     return at;
 }
 
-/* With the lock held. */
 static uint32_t module_add(const struct text *t)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_NODE));
     struct sonde__heap *m = heap_node_area();
     const uint32_t id = m->module_count;
     if (id >= MODULES_MAX) return 0;
@@ -154,6 +154,7 @@ static uint32_t look_up(const struct index *x, uint32_t parent, uint64_t ip, uin
 
 static int index_grow(void)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_NODE));
     const struct index *old = index_now;
     const uint32_t slots = (old->mask + 1) * 2;
     if (slots > INDEX_MAX) return 0; /* as many as nodes: it gets fuller, never full */
@@ -169,9 +170,10 @@ static int index_grow(void)
     return 0;
 }
 
-/* With the lock held. */
 static uint32_t node_add(uint32_t parent, uint64_t ip, uint32_t h)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_NODE));
+    SONDE_MUST(parent < heap_node_area()->node_count);
     struct sonde__heap *m = heap_node_area();
     uint32_t at;
     const uint32_t id = m->node_count;
@@ -207,10 +209,11 @@ uint32_t sonde__heap_node(uint32_t parent, uint64_t ip)
 
 /* ---- Sites ----------------------------------------------------------------------------------- */
 
-/* With the lock held. Its row in lane 0 is there from the start: what finds no room elsewhere goes
+/* Its row in lane 0 is there from the start: what finds no room elsewhere goes
  * there. */
 static uint32_t site_add(uint32_t node)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_NODE));
     struct sonde__heap *m = heap_node_area();
     struct sonde__heap_node *n = heap_node_at(node);
     const uint32_t site = m->site_count;
@@ -224,6 +227,7 @@ static uint32_t site_add(uint32_t node)
 
 uint32_t sonde__heap_site(uint32_t node)
 {
+    SONDE_MUST(node && node < heap_node_area()->node_count);
     uint32_t site = __atomic_load_n(&heap_node_at(node)->site, __ATOMIC_ACQUIRE);
     if (site) return site;
     if (sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) {
@@ -244,6 +248,9 @@ int sonde__heap_nodes_init(void)
     memset(page_module, 0, sizeof(page_module));
     m->node_count = m->site_count = m->module_count = 1;
     if (!index_now || !site_nodes) return -1;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) return -1;
     const uint32_t node = node_add(0, 0, heap_node_hash(0, 0));
-    return node == SONDE__HEAP_NODE_TRUNCATED && site_add(node) == SONDE__HEAP_SITE_REST ? 0 : -1;
+    const uint32_t site = node ? site_add(node) : 0;
+    sonde__heap_unlock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE);
+    return node == SONDE__HEAP_NODE_TRUNCATED && site == SONDE__HEAP_SITE_REST ? 0 : -1;
 }

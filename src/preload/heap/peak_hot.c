@@ -111,6 +111,7 @@ static void heap_peak_keep(struct sonde__heap *m, uint64_t live)
 
 void sonde__heap_flush(struct sonde__heap_thread *t)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap *m = sonde__heap_state.area;
     const int64_t live = (int64_t)__atomic_add_fetch(&m->live_bytes, (uint64_t)t->live_delta,
                                                      __ATOMIC_RELAXED);

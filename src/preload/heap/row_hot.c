@@ -32,6 +32,7 @@ uint64_t *sonde__heap_directory(uint32_t lane)
 
 struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site)
 {
+    SONDE_MUST(lane < SONDE__HEAP_LANES && site < SONDE__HEAP_ROWS * SONDE__HEAP_ROW_CHUNKS);
     uint64_t *directory = sonde__heap_directory(lane);
     if (!directory) return NULL;
     struct sonde__heap_row *rows =
@@ -42,6 +43,7 @@ struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site)
 
 uint32_t sonde__heap_lane_take(uint32_t tid)
 {
+    SONDE_MUST(tid);
     struct sonde__heap *m = sonde__heap_state.area;
     uint32_t found = 0;
     if (sonde__heap_lock(&sonde__heap_gate.node_lock, SONDE__HEAP_RANK_NODE)) return 0;
@@ -62,6 +64,7 @@ uint32_t sonde__heap_lane_take(uint32_t tid)
 
 void sonde__heap_lane_give(uint32_t lane)
 {
+    SONDE_MUST(lane && lane < SONDE__HEAP_LANES); /* lane 0 is everybody's */
     __atomic_store_n(&sonde__heap_state.area->lane[lane].tid, 0, __ATOMIC_RELEASE);
 }
 
@@ -69,6 +72,7 @@ void sonde__heap_lane_give(uint32_t lane)
 
 void sonde__heap_tell(uint32_t type, const uint64_t *words, uint32_t count)
 {
+    SONDE_MUST(count <= 7);
     struct sonde__heap *m = sonde__heap_state.area;
     uint64_t w[7] = { 0 };
     memcpy(w, words, count * sizeof(w[0]));

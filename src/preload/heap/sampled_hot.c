@@ -97,6 +97,7 @@ static void heap_sampled_count(struct sonde__heap_lane *lane, struct sonde__heap
 
 void sonde__heap_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t size)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap *m = sonde__heap_state.area;
     struct sonde__heap_row *row;
     struct sonde__heap_thread *t = sonde__heap_thread_take();
@@ -133,6 +134,7 @@ int sonde__heap_sampled_forget(void *p, struct sonde__heap_block *out)
 
 void sonde__heap_sampled_freed(const struct sonde__heap_block *b)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap_lane *lane = sonde__heap_state.area->lane;
     struct sonde__heap_row *row = sonde__heap_row(0, b->site);
     const struct sonde__heap_weight w = sonde__heap_weigh(b->size, sonde__heap_state.mean);
@@ -156,6 +158,7 @@ void sonde__heap_sampled_freed(const struct sonde__heap_block *b)
 
 void sonde__heap_put_back(const struct sonde__heap_block *b)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__live_entry e, old;
     if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) (void)heap_sampled_put(b);
     else if (!sonde__live_pack(b, &e)) (void)sonde__live_put(e, &old);

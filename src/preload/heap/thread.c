@@ -89,6 +89,7 @@ void sonde__heap_lane_leave(struct sonde__heap_thread *t)
 
 struct sonde__heap_thread *sonde__heap_thread_take(void)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     struct sonde__heap_thread *t = sonde__heap_tls.self;
     if (t) return t;
     if (!sonde__heap_tls.rng) sonde__heap_thread_enter();
@@ -109,6 +110,8 @@ struct sonde__heap_thread *sonde__heap_thread_take(void)
 
 void sonde__heap_thread_give(struct sonde__heap_thread *t)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
+    SONDE_MUST(t);
     if (t == sonde__heap_tls.self) return;
     sonde__heap_flush(t);
     block_give(t);
@@ -127,6 +130,7 @@ void sonde__heap_thread_enter(void)
 
 void sonde__heap_thread_tell(void)
 {
+    SONDE_MUST(sonde__heap_tls.busy);
     const struct sonde__heap_tls *tls = &sonde__heap_tls;
     const struct sonde__heap_thread *t = tls->self;
     uint64_t w[5] = { tls->tid, tls->bytes, tls->allocs, 0, 0 };

@@ -4,6 +4,7 @@
 #include "preload/ring.h"
 #include "preload/timer/timer.h"
 #include "preload/walk/walk.h"
+#include "segment/never.h"
 
 #include "base/hot_banned.h"
 
@@ -29,6 +30,7 @@ static uint64_t timer_ring_kept(const struct sonde__thread *t, uint32_t i, uint3
 void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t overrun,
                         uint32_t flags)
 {
+    SONDE_MUST(sonde__timer.depth_max >= 4);
     struct sonde__sampler *s = sonde__timer.area;
     const uint32_t max = sonde__timer.depth_max;
     const uint32_t depth = frames < max ? frames : max;

@@ -20,6 +20,7 @@
 #include "preload/preload.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
+#include "segment/never.h"
 
 #define SLAB_BYTES (256u << 10)
 #define SLABS_MAX 4096u
@@ -57,6 +58,7 @@ static uint32_t slab_slots(void) { return (uint32_t)(SLAB_BYTES / slot_bytes());
 
 static struct sonde__thread *slot_at(uint32_t slab, uint32_t i)
 {
+    SONDE_MUST(slab < slab_count && i < slab_slots());
     return (struct sonde__thread *)(void *)(slabs[slab] + i * slot_bytes());
 }
 
@@ -89,6 +91,7 @@ struct sonde__thread *sonde__thread_take(void)
 
 static void slot_give(struct sonde__thread *t)
 {
+    SONDE_MUST(t != free_list); /* given twice */
     if (timer_slots_lock()) return; /* the slot is lost, the program goes on */
     t->next = free_list;
     free_list = t;

@@ -190,7 +190,7 @@ static void reading(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(sonde_procfs_read(&b, -1, path), SONDE_ENOENT);
     assert_int_equal(b.len, 0);
-    assert_int_equal(sonde_procfs_read(&b, -1, root), SONDE_EIO); /* a folder */
+    assert_int_equal(sonde_procfs_read(&b, -1, root), SONDE_EINVAL); /* a folder */
     assert_int_equal(mkfifo(path, 0600), 0);
     sonde_procfs_read(&b, -1, path); /* must come back */
     unlink(path);
