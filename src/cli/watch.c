@@ -364,7 +364,7 @@ static void finish_recording(struct watch *s)
 }
 
 /* Nothing more is to be expected of its requests. */
-static void end_inference(struct watch *s)
+static void watch_end_infer(struct watch *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
     sonde_wrlock(&m->lock);
@@ -401,7 +401,7 @@ static void end_recording(struct watch *s, int ended, int status)
     if (s->collector) {
         sonde_collector_stop(s->collector);
         sonde_collector_step(s->collector);
-        end_inference(s);
+        watch_end_infer(s);
     }
     watch_tell_end(s, ended, status);
     watch_tell_probes(s);
