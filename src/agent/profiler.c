@@ -121,16 +121,16 @@ int profiler_contains(const uint32_t *pids, size_t count, uint32_t pid)
 
 /* ---- Spans and names -------------------------------------------------------------------------- */
 
-static int profiler_add_requests(const struct sonde_infer_tracker *x, uint64_t from_ns,
+static int profiler_add_requests(const struct sonde_infer_tracker *tracker, uint64_t from_ns,
                                  struct sonde_profile *profile)
 {
     int rc = 0;
-    for (size_t age = sonde_infer_done_count(x); !rc && age-- > 0;) {
-        const struct sonde_infer_request *r = sonde_infer_done(x, age);
+    for (size_t age = sonde_infer_done_count(tracker); !rc && age-- > 0;) {
+        const struct sonde_infer_request *r = sonde_infer_done(tracker, age);
         if (r->arrived_ns + (uint64_t)(r->total_s * 1e9) < from_ns) continue;
         rc = sonde_infer_run_add(profile, r);
     }
-    return rc ? rc : sonde_infer_complete_run(x, profile);
+    return rc ? rc : sonde_infer_complete_run(tracker, profile);
 }
 
 int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)

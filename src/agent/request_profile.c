@@ -132,10 +132,10 @@ static int same_trace(const struct sonde_infer_request *a, const struct sonde_pr
 }
 
 /* 1 if an engine says that it did it for this very request. */
-static int has_child(const struct sonde_infer_tracker *x, uint64_t id)
+static int has_child(const struct sonde_infer_tracker *tracker, uint64_t id)
 {
-    for (size_t age = 0; age < sonde_infer_done_count(x); age++) {
-        if (sonde_infer_done(x, age)->parent == id) return 1;
+    for (size_t age = 0; age < sonde_infer_done_count(tracker); age++) {
+        if (sonde_infer_done(tracker, age)->parent == id) return 1;
     }
     return 0;
 }
@@ -191,19 +191,20 @@ static void join_spans(const struct profiler_joined *joined, struct sonde_reques
 
 /* The request itself, as whoever began it saw it and as the engine behind did; and all others of
  * that time, so that what is theirs is known; those that have not ended have spans already. */
-static int request_profile_add_requests(const struct sonde_infer_tracker *x,
+static int request_profile_add_requests(const struct sonde_infer_tracker *tracker,
                                         struct sonde_request_profile *r, struct sonde_profile *into)
 {
-    const int exact = has_child(x, r->request.id);
-    const size_t done = sonde_infer_done_count(x), running = sonde_infer_running(x, 0, NULL, 0);
+    const int exact = has_child(tracker, r->request.id);
+    const size_t done = sonde_infer_done_count(tracker);
+    const size_t running = sonde_infer_running(tracker, 0, NULL, 0);
     struct sonde_infer_request *run = sonde__calloc(running + 1, sizeof(*run));
     const struct sonde_infer_request **list = sonde__calloc(done + running + 1, sizeof(*list));
     struct profiler_joined joined = { 0 };
     int rc = run && list ? 0 : SONDE_ENOMEM;
     size_t count = 0;
     if (!rc) {
-        sonde_infer_running(x, sonde_clock_s(CLOCK_REALTIME), run, running);
-        for (size_t age = done; age-- > 0;) list[count++] = sonde_infer_done(x, age);
+        sonde_infer_running(tracker, sonde_clock_s(CLOCK_REALTIME), run, running);
+        for (size_t age = done; age-- > 0;) list[count++] = sonde_infer_done(tracker, age);
         for (size_t i = 0; i < running; i++) list[count++] = &run[i];
         if (!exact && r->request.source == SONDE_INFER_FRONT) profiler_join(list, count, r, &joined);
         join_spans(&joined, r, into);
@@ -236,8 +237,8 @@ static int request_profile_add_context(struct sonde_profiler *p, struct sonde_re
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = profiler_spans(p, r->request.arrived_ns, into);
     sonde_rdlock(&m->lock);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
-    if (!rc && x) rc = request_profile_add_requests(x, r, into);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    if (!rc && tracker) rc = request_profile_add_requests(tracker, r, into);
     sonde_rwunlock(&m->lock);
     return rc ? rc : add_plain(r, into);
 }

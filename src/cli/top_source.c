@@ -118,7 +118,7 @@ static int local_get(struct sonde_top_source *s, enum top_source_answer what,
     sonde_rdlock(&m->lock);
     if (what == PROCESSES) sonde_api_processes(m, out);
     else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
-    else if (what == INFERENCE) sonde_api_inference(m, 0, out);
+    else if (what == INFERENCE) sonde_api_infer(m, 0, out);
     else if (what == ENGINE) sonde_api_engine(m, out);
     else if (what == REQUESTS) sonde_api_requests(m, &requests, out);
     else sonde_api_query(m, &q, out);
@@ -345,7 +345,7 @@ static int top_source_read_one(struct sonde_top_source *s, enum top_source_answe
         [PROCESSES] = sonde_top_read_processes, [HOST] = sonde_top_read_host,
         [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
         [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series,
-        [INFERENCE] = sonde_top_read_inference, [REQUESTS] = sonde_top_read_requests,
+        [INFERENCE] = sonde_top_read_infer, [REQUESTS] = sonde_top_read_requests,
         [ENGINE] = sonde_top_read_engine };
     struct sonde_buf text;
     sonde_buf_init(&text, ANSWER_MAX);

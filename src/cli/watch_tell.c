@@ -120,14 +120,14 @@ static void tell_percentiles(const struct watch *s, const char *what,
                                     SONDE_UNIT_SECONDS, ascii));
 }
 
-static void tell_inference(const struct watch *s, const struct sonde_model *m)
+static void watch_tell_infer(const struct watch *s, const struct sonde_model *m)
 {
     sonde_assert_held(&m->lock);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     struct sonde_infer_totals t;
     uint64_t requests = 0;
-    if (!x) return;
-    sonde_infer_totals(x, m->now_s, &t);
+    if (!tracker) return;
+    sonde_infer_totals(tracker, m->now_s, &t);
     for (size_t i = 0; i < SONDE_INFER_OUTCOMES; i++) requests += t.requests[i];
     if (!requests) return;
     watch_tell(s, "%llu inference requests (%llu failed, %llu cancelled, %llu lost), %llu tokens "
@@ -136,9 +136,9 @@ static void tell_inference(const struct watch *s, const struct sonde_model *m)
                  (unsigned long long)t.requests[SONDE_CANCELLED],
                  (unsigned long long)t.requests[SONDE_INFER_LOST],
                  (unsigned long long)t.tokens_in, (unsigned long long)t.tokens_out);
-    for (size_t i = 0; i < sonde_infer_group_count(x); i++) {
+    for (size_t i = 0; i < sonde_infer_group_count(tracker); i++) {
         struct sonde_infer_group_view g;
-        sonde_infer_group(x, i, &g);
+        sonde_infer_group(tracker, i, &g);
         watch_tell(s, " %s%s%s", g.model, g.model[0] && g.route[0] ? " " : "", g.route);
         tell_percentiles(s, "time to first token", g.series[SONDE_INFER_G_TTFT]);
         tell_percentiles(s, "between tokens", g.series[SONDE_INFER_G_ITL]);
@@ -163,7 +163,7 @@ static void tell_model(const struct watch *s)
     }
     watch_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
     for (size_t i = 0; i < BUSIEST && busy[i].series; i++) tell_histogram(s, busy[i].series);
-    tell_inference(s, m);
+    watch_tell_infer(s, m);
     sonde_rwunlock(&m->lock);
 }
 

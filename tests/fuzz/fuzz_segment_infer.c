@@ -102,14 +102,16 @@ static void check_request(const struct sonde_infer_request *r)
 
 static void check(const struct sonde_model *m, double now_s)
 {
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     struct sonde_infer_request running[64];
     struct sonde_infer_totals t;
-    for (size_t i = 0; i < sonde_infer_done_count(x); i++) check_request(sonde_infer_done(x, i));
-    const size_t n = sonde_infer_running(x, now_s, running, 64);
+    for (size_t i = 0; i < sonde_infer_done_count(tracker); i++) {
+        check_request(sonde_infer_done(tracker, i));
+    }
+    const size_t n = sonde_infer_running(tracker, now_s, running, 64);
     CHECK(n <= 16);
     for (size_t i = 0; i < n; i++) CHECK(running[i].total_s >= 0);
-    sonde_infer_totals(x, now_s, &t);
+    sonde_infer_totals(tracker, now_s, &t);
     CHECK(!(t.hit_ratio < 0) && !(t.hit_ratio > 1));
     CHECK(t.tokens_reused <= t.tokens_in);
 }

@@ -94,20 +94,21 @@ static json_t *series_json(const struct sonde_model *m, const char *family)
 
 static json_t *all_json(struct sonde_model *m)
 {
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     json_t *requests = json_array(), *models = json_array(), *invalid = json_object();
     json_t *spans = json_object(), *notes = json_array();
-    for (size_t i = sonde_infer_done_count(x); i-- > 0;) {
-        json_array_append_new(requests, request_json(sonde_infer_done(x, i)));
+    for (size_t i = sonde_infer_done_count(tracker); i-- > 0;) {
+        json_array_append_new(requests, request_json(sonde_infer_done(tracker, i)));
     }
-    for (size_t i = 0; i < sonde_infer_model_count(x); i++) {
+    for (size_t i = 0; i < sonde_infer_model_count(tracker); i++) {
         struct sonde_infer_model_view v;
-        sonde_infer_model_at(x, i, &v);
+        sonde_infer_model_at(tracker, i, &v);
         json_array_append_new(models, model_json(&v.facts));
     }
-#define SONDE__X(name, text)                                                                   \
-    json_object_set_new(invalid, #name,                                                        \
-                        json_integer((json_int_t)sonde_infer_invalid(x, SONDE_INFER_BAD_##name)));
+#define SONDE__X(name, text)                                                                       \
+    json_object_set_new(                                                                           \
+        invalid, #name,                                                                            \
+        json_integer((json_int_t)sonde_infer_invalid(tracker, SONDE_INFER_BAD_##name)));
     SONDE_INFER_REASONS(SONDE__X)
 #undef SONDE__X
     for (uint32_t k = 1; k < SONDE_PHASE_COUNT; k++) {

@@ -362,7 +362,7 @@ static void draw_sort_line(struct top_page_infer_view *v)
     sonde_top_parts(v->g, 0, v->y++, part, 3);
 }
 
-int sonde_top_page_inference(struct sonde_top_state *s, const struct sonde_top_data *d,
+int sonde_top_page_infer(struct sonde_top_state *s, const struct sonde_top_data *d,
                              struct sonde_grid *g, struct sonde_top_area area)
 {
     static const char *const nothing[] = {

@@ -17,7 +17,7 @@ int sonde_top_page_spans(struct sonde_top_state *s, const struct sonde_top_data 
                          struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_memory(struct sonde_top_state *s, const struct sonde_top_data *d,
                           struct sonde_grid *g, struct sonde_top_area area);
-int sonde_top_page_inference(struct sonde_top_state *s, const struct sonde_top_data *d,
+int sonde_top_page_infer(struct sonde_top_state *s, const struct sonde_top_data *d,
                              struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);

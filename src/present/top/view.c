@@ -193,7 +193,7 @@ int sonde_top_draw(struct sonde_top_state *s, const struct sonde_top_data *d,
         [SONDE_TOP_SERIES] = sonde_top_page_series,
         [SONDE_TOP_SPANS] = sonde_top_page_spans,
         [SONDE_TOP_MEMORY] = sonde_top_page_memory,
-        [SONDE_TOP_INFERENCE] = sonde_top_page_inference,
+        [SONDE_TOP_INFERENCE] = sonde_top_page_infer,
     };
     s->row_count = s->rows_shown = 0;
     s->row_pid = 0;

@@ -91,7 +91,7 @@ int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_b
  *   "phases":{"queue",…}}]}
  * duration … and each phase: {"count","total","avg","p50","p95","p99","max"} over the last window_s
  * (0 = 60), or null. Counts are since the start; totals since the last reset. */
-void sonde_api_inference(const struct sonde_model *m, double window_s, struct sonde_buf *out);
+void sonde_api_infer(const struct sonde_model *m, double window_s, struct sonde_buf *out);
 
 /* {"time":s,"devices":{…},"pools":{…},"tokenizers":[…]}, each null where no program tells of it
  * (sonde/engine.h); figures are since programs began. 0 or SONDE_ENOMEM. */

@@ -123,15 +123,15 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
     }
     if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), sonde_api_request_cmp_at);
     sonde_rdlock(&m->lock);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
-    const size_t runs = x && !rc ? sonde_infer_running(x, now_s, NULL, 0) : 0;
+    const size_t runs = tracker && !rc ? sonde_infer_running(tracker, now_s, NULL, 0) : 0;
     if (runs) running = sonde__calloc(runs, sizeof(*running));
     if (runs && !running) rc = SONDE_ENOMEM;
-    if (running) sonde_infer_running(x, now_s, running, runs);
+    if (running) sonde_infer_running(tracker, now_s, running, runs);
     for (size_t i = 0; running && i < runs; i++) add_new(g, &running[i]);
-    for (size_t age = 0; x && !rc && age < sonde_infer_done_count(x); age++) {
-        add_new(g, sonde_infer_done(x, age));
+    for (size_t age = 0; tracker && !rc && age < sonde_infer_done_count(tracker); age++) {
+        add_new(g, sonde_infer_done(tracker, age));
     }
     sonde_rwunlock(&m->lock);
     sonde__free(running);

@@ -26,11 +26,11 @@ static void api_infer_put_outcomes(struct sonde_buf *out,
     sonde_json_close(out, '}');
 }
 
-static void api_infer_put_totals(const struct sonde_infer_tracker *x, double now_s,
+static void api_infer_put_totals(const struct sonde_infer_tracker *tracker, double now_s,
                                  struct sonde_buf *out)
 {
     struct sonde_infer_totals t;
-    sonde_infer_totals(x, now_s, &t);
+    sonde_infer_totals(tracker, now_s, &t);
     sonde_json_key_open(out, "totals", '{');
     sonde_json_time(out, "since", t.since_s);
     sonde_json_num(out, "uptime_s", t.uptime_s);
@@ -48,9 +48,10 @@ static void api_infer_put_totals(const struct sonde_infer_tracker *x, double now
     sonde_json_close(out, '}');
 }
 
-static void api_infer_put_objectives(const struct sonde_infer_tracker *x, struct sonde_buf *out)
+static void api_infer_put_objectives(const struct sonde_infer_tracker *tracker,
+                                     struct sonde_buf *out)
 {
-    const struct sonde_infer_options *o = sonde_infer_options(x);
+    const struct sonde_infer_options *o = sonde_infer_options(tracker);
     sonde_json_key_open(out, "slo", '{');
     sonde_json_num(out, "ttft_s", o->slo_ttft_s > 0 ? o->slo_ttft_s : NAN);
     sonde_json_num(out, "itl_s", o->slo_itl_s > 0 ? o->slo_itl_s : NAN);
@@ -138,7 +139,7 @@ static double api_infer_rate_of(const struct sonde_model *m, const struct sonde_
 
 /* Tokens a second as users saw them: of the group's requests that ended in the window. */
 static void api_infer_put_user_rate(const struct sonde_model *m,
-                                    const struct sonde_infer_tracker *x,
+                                    const struct sonde_infer_tracker *tracker,
                                     const struct sonde_infer_group_view *g,
                                     const struct span_of_time *t, struct sonde_buf *out)
 {
@@ -150,7 +151,7 @@ static void api_infer_put_user_rate(const struct sonde_model *m,
         return;
     }
     for (size_t i = 0; i < done; i++) {
-        const struct sonde_infer_request *r = sonde_infer_done(x, i);
+        const struct sonde_infer_request *r = sonde_infer_done(tracker, i);
         const double end_s = (double)r->arrived_ns * 1e-9 + r->total_s;
         if (end_s < m->now_s - t->window_s || r->outcome != SONDE_OK || !r->tokens_out ||
             *r->invalid || r->source != g->source || (g->process && r->pid != g->process->pid) ||
@@ -191,7 +192,8 @@ static void put_group_counts(const struct sonde_model *m, const struct sonde_inf
     sonde_json_u64(out, "slo_missed", g->counted[SONDE_INFER_G_SLO_MISSED]);
 }
 
-static void api_infer_put_group(const struct sonde_model *m, const struct sonde_infer_tracker *x,
+static void api_infer_put_group(const struct sonde_model *m,
+                                const struct sonde_infer_tracker *tracker,
                                 const struct sonde_infer_group_view *g,
                                 const struct span_of_time *t, struct sonde_buf *out)
 {
@@ -200,7 +202,7 @@ static void api_infer_put_group(const struct sonde_model *m, const struct sonde_
     sonde_json_str(out, "model", g->model);
     sonde_json_str(out, "route", g->route);
     put_group_counts(m, g, t, out);
-    api_infer_put_user_rate(m, x, g, t, out);
+    api_infer_put_user_rate(m, tracker, g, t, out);
     put_stats(m, "duration", g->series[SONDE_INFER_G_DURATION], t, out);
     put_stats(m, "ttft", g->series[SONDE_INFER_G_TTFT], t, out);
     put_stats(m, "tpot", g->series[SONDE_INFER_G_TPOT], t, out);
@@ -213,44 +215,44 @@ static void api_infer_put_group(const struct sonde_model *m, const struct sonde_
     sonde_json_close(out, '}');
 }
 
-static void api_infer_put_invalid(const struct sonde_infer_tracker *x, struct sonde_buf *out)
+static void api_infer_put_invalid(const struct sonde_infer_tracker *tracker, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "invalid_events", '{');
     for (int i = 0; i < SONDE_INFER_REASON_COUNT; i++) {
         const enum sonde_infer_reason reason = (enum sonde_infer_reason)i;
-        const uint64_t n = sonde_infer_invalid(x, reason);
+        const uint64_t n = sonde_infer_invalid(tracker, reason);
         if (n) sonde_json_u64(out, sonde_infer_reason_name(reason), n);
     }
     sonde_json_close(out, '}');
 }
 
-void sonde_api_inference(const struct sonde_model *m, double window_s, struct sonde_buf *out)
+void sonde_api_infer(const struct sonde_model *m, double window_s, struct sonde_buf *out)
 {
     sonde_assert_held(&m->lock);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     if (!(window_s > 0)) window_s = WINDOW_DEFAULT_S;
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);
     sonde_json_num(out, "window_s", window_s);
-    if (x) {
-        api_infer_put_totals(x, m->now_s, out);
-        api_infer_put_objectives(x, out);
-        api_infer_put_invalid(x, out);
+    if (tracker) {
+        api_infer_put_totals(tracker, m->now_s, out);
+        api_infer_put_objectives(tracker, out);
+        api_infer_put_invalid(tracker, out);
     }
     sonde_json_key_open(out, "models", '[');
-    for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
+    for (size_t i = 0; tracker && i < sonde_infer_model_count(tracker); i++) {
         struct sonde_infer_model_view v;
-        sonde_infer_model_at(x, i, &v);
+        sonde_infer_model_at(tracker, i, &v);
         api_infer_put_model(&v, out);
     }
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "groups", '[');
-    const struct span_of_time t = { window_s, x ? sonde_infer_reset_tick(x) : 0,
-                                    x ? sonde_infer_reset_done(x) : 0 };
-    for (size_t i = 0; x && i < sonde_infer_group_count(x) && !out->error; i++) {
+    const struct span_of_time t = { window_s, tracker ? sonde_infer_reset_tick(tracker) : 0,
+                                    tracker ? sonde_infer_reset_done(tracker) : 0 };
+    for (size_t i = 0; tracker && i < sonde_infer_group_count(tracker) && !out->error; i++) {
         struct sonde_infer_group_view g;
-        sonde_infer_group(x, i, &g);
-        api_infer_put_group(m, x, &g, &t, out);
+        sonde_infer_group(tracker, i, &g);
+        api_infer_put_group(m, tracker, &g, &t, out);
     }
     sonde_buf_puts(out, "]}\n");
 }

@@ -33,17 +33,17 @@ struct all {
 
 static int api_requests_gather(const struct sonde_model *m, struct all *out)
 {
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     *out = (struct all){ 0 };
-    if (!x) return 0;
-    const size_t running = sonde_infer_running(x, m->now_s, NULL, 0);
-    const size_t done = sonde_infer_done_count(x);
+    if (!tracker) return 0;
+    const size_t running = sonde_infer_running(tracker, m->now_s, NULL, 0);
+    const size_t done = sonde_infer_done_count(tracker);
     out->list = sonde__calloc(running + done + 1, sizeof(struct sonde_infer_request *));
     out->running = sonde__calloc(running + 1, sizeof(*out->running));
     if (!out->list || !out->running) return SONDE_ENOMEM;
-    sonde_infer_running(x, m->now_s, out->running, running);
+    sonde_infer_running(tracker, m->now_s, out->running, running);
     for (size_t i = 0; i < running; i++) out->list[out->count++] = &out->running[i];
-    for (size_t i = 0; i < done; i++) out->list[out->count++] = sonde_infer_done(x, i);
+    for (size_t i = 0; i < done; i++) out->list[out->count++] = sonde_infer_done(tracker, i);
     return 0;
 }
 
@@ -300,12 +300,12 @@ static void find_timelines(const struct sonde_model *m, const struct sonde_infer
                            size_t n, struct sonde_profile *p)
 {
     sonde_assert_held(&m->lock);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
-    const size_t done = x ? sonde_infer_done_count(x) : 0;
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    const size_t done = tracker ? sonde_infer_done_count(tracker) : 0;
     const struct sonde_infer_request **known = done ? sonde__calloc(done, sizeof(*known)) : NULL;
     size_t *at = done ? sonde__calloc(n + 1, sizeof(*at)) : NULL;
     if (known && at) {
-        for (size_t i = 0; i < done; i++) known[i] = sonde_infer_done(x, i);
+        for (size_t i = 0; i < done; i++) known[i] = sonde_infer_done(tracker, i);
         qsort(known, done, sizeof(*known), sonde_api_request_cmp_at);
         for (size_t i = 0; i < n; i++) {
             const struct sonde_infer_request *const *f =
@@ -444,19 +444,19 @@ static int map_request(const struct sonde_infer_request *r, void *arg)
 static void map_model(struct sonde_model *m, struct api_requests_mapping *a, struct sonde_store_counts *counts)
 {
     sonde_rdlock(&m->lock);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
-    const size_t done = x ? sonde_infer_done_count(x) : 0;
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    const size_t done = tracker ? sonde_infer_done_count(tracker) : 0;
     const struct sonde_requests_query time = { .outcome = -1, .source = -1,
                                                .from_s = a->q->from_s, .to_s = a->q->to_s };
     for (size_t i = 0; i < done; i++) {
-        const struct sonde_infer_request *r = sonde_infer_done(x, i);
+        const struct sonde_infer_request *r = sonde_infer_done(tracker, i);
         counts->seen += (uint64_t)sonde_request_passes(&time, r);
         map_request(r, a);
     }
     counts->kept = counts->seen;
-    if (done && done >= sonde_infer_options(x)->done_max) {
+    if (done && done >= sonde_infer_options(tracker)->done_max) {
         /* What was dropped ended before the oldest that is left, so it arrived before that, too. */
-        const struct sonde_infer_request *oldest = sonde_infer_done(x, done - 1);
+        const struct sonde_infer_request *oldest = sonde_infer_done(tracker, done - 1);
         a->map.truncated |=
             a->q->from_s < (double)oldest->arrived_ns * 1e-9 + oldest->total_s;
     }

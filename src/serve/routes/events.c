@@ -114,10 +114,10 @@ static void gather_model(struct events *all, struct sonde_model *m)
 {
     sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) gather_process(all, m->processes[i]);
-    const struct sonde_infer_tracker *x = sonde_infer_of(m);
-    for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
+    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    for (size_t i = 0; tracker && i < sonde_infer_model_count(tracker); i++) {
         struct sonde_infer_model_view v;
-        sonde_infer_model_at(x, i, &v);
+        sonde_infer_model_at(tracker, i, &v);
         gather_load(all, &v);
     }
     sonde_rwunlock(&m->lock);

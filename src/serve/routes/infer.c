@@ -134,13 +134,13 @@ static void route_infer_heatmap(const struct sonde_http_request *r, struct sonde
     if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-static void route_infer_inference(const struct sonde_http_request *r, struct sonde_response *answer)
+static void route_infer_summary(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     double window_s = 0;
     if (!sonde_http_number(r, answer, "window", 0.001, 86400, &window_s)) return;
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    sonde_api_inference(m, window_s, &answer->body);
+    sonde_api_infer(m, window_s, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 
@@ -148,10 +148,10 @@ static void route_infer_reset(const struct sonde_http_request *r, struct sonde_r
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_wrlock(&m->lock);
-    struct sonde_infer_tracker *x = sonde_infer_of(m);
-    if (x) sonde_infer_reset(x, m->now_s);
+    struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    if (tracker) sonde_infer_reset(tracker, m->now_s);
     sonde_rwunlock(&m->lock);
-    if (x) sonde_buf_puts(&answer->body, "{\"reset\":true}\n");
+    if (tracker) sonde_buf_puts(&answer->body, "{\"reset\":true}\n");
     else sonde_response_error(answer, 404, "inference tracking is disabled in this agent");
 }
 
@@ -212,7 +212,7 @@ const struct sonde_route sonde_route_api_inference = {
     .path = "/api/inference",
     .summary = "inference overview: totals, models with memory and rates, percentiles by route",
     .params = (const char *const[]){ "window", NULL },
-    .handle = route_infer_inference,
+    .handle = route_infer_summary,
     .keys = "time,window_s,totals,models,groups",
 };
 const struct sonde_route sonde_route_api_inference_reset = {

@@ -71,7 +71,7 @@ static void route_stream_put_event(const struct sonde_http_request *r, const str
         if (strcmp(name, "points") == 0) sonde_api_points(m, &w->query, w->step_s, &data);
         else if (strcmp(name, "series") == 0) sonde_api_query(m, &w->query, &data);
         else if (strcmp(name, "processes") == 0) sonde_api_processes(m, &data);
-        else sonde_api_inference(m, w->query.window_s, &data);
+        else sonde_api_infer(m, w->query.window_s, &data);
         sonde_rwunlock(&m->lock);
     }
     if (data.error) out->error = data.error;

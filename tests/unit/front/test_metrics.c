@@ -1,6 +1,7 @@
 /* What the front's figures put into the model. */
 #include <stdarg.h>
 #include <stddef.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -290,22 +291,39 @@ static void test_other(void **state)
     assert_int_equal(model->span_next, 0);
 }
 
+static pthread_barrier_t turn;
+
+/* Has the read lock between the first turn and the second. */
+static void *read_model(void *arg)
+{
+    sonde_rdlock(&model->lock);
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    sonde_rwunlock(&model->lock);
+    return arg;
+}
+
 /* While others read the model nothing waits and nothing is lost. */
 static void test_busy_model(void **state)
 {
     (void)state;
+    pthread_t reader;
     struct sonde_front_state now = { .in_flight = 1 };
     struct sonde_front_request r = request("m");
     r.sent_ns = US(1);
-    sonde_rdlock(&model->lock);
+    pthread_barrier_init(&turn, NULL, 2);
+    assert_int_equal(pthread_create(&reader, NULL, read_model, NULL), 0);
+    pthread_barrier_wait(&turn);
     for (unsigned i = 1; i <= 1000; i++) {
         tell(&r, SONDE_FRONT_SENT);
         token(&r, US(i), 1);
     }
     observer.tick(observer.arg, &now);
     assert_null(find("sonde_front_forward_seconds", "route=\"chat\""));
-    sonde_rwunlock(&model->lock);
-    for (unsigned i = 1001; i <= 20000; i++) { /* more than are noted */
+    pthread_barrier_wait(&turn);
+    pthread_join(reader, NULL);
+    pthread_barrier_destroy(&turn);
+    for (unsigned i = 1001; i <= 20000; i++) { /* more than there is room for */
         tell(&r, SONDE_FRONT_SENT);
         token(&r, US(i), 1);
     }

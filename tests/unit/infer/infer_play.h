@@ -14,7 +14,7 @@
 struct play {
     struct sonde_model *m;
     struct sonde_model_process *p;
-    struct sonde_infer_tracker *x;
+    struct sonde_infer_tracker *tracker;
 };
 
 static inline void play_init(struct play *g, const struct sonde_infer_options *o)
@@ -23,11 +23,11 @@ static inline void play_init(struct play *g, const struct sonde_infer_options *o
     if (sonde_model_create(NULL, &g->m) != 0 || sonde_infer_attach(g->m, o ? o : &none) != 0) {
         abort();
     }
-    g->x = sonde_infer_of(g->m);
+    g->tracker = sonde_infer_of(g->m);
     g->p = sonde_model_process(g->m, 42, 7, "engine");
     g->m->now_s = (double)T0;
-    sonde_infer_tick(g->x, (double)T0);
-    sonde_infer_reset(g->x, (double)T0);
+    sonde_infer_tick(g->tracker, (double)T0);
+    sonde_infer_reset(g->tracker, (double)T0);
 }
 
 static inline void play_release(struct play *g)
@@ -43,14 +43,14 @@ static inline void play_event(struct play *g, const struct sonde_infer_event *e)
     if (!full.tid) full.tid = 43;
     if (!full.model) full.model = "";
     if (!full.begin_ns) full.begin_ns = full.time_ns;
-    sonde_infer_event(g->x, g->p, &full);
+    sonde_infer_event(g->tracker, g->p, &full);
 }
 
 /* Everything that happened before ms is worked out, and a tick closes there. */
 static inline void play_until(struct play *g, double ms)
 {
-    sonde_infer_drained(g->x, MS(ms) + 1000000000ull);
-    sonde_infer_tick(g->x, (double)T0 + ms * 1e-3);
+    sonde_infer_drained(g->tracker, MS(ms) + 1000000000ull);
+    sonde_infer_tick(g->tracker, (double)T0 + ms * 1e-3);
     sonde_model_tick(g->m, (double)T0 + ms * 1e-3);
 }
 
@@ -132,8 +132,8 @@ static inline struct sonde_model_series *play_series(const struct play *g, const
 /* The request that ended with this id, or NULL. */
 static inline const struct sonde_infer_request *play_done(const struct play *g, uint64_t id)
 {
-    for (size_t i = 0; i < sonde_infer_done_count(g->x); i++) {
-        const struct sonde_infer_request *r = sonde_infer_done(g->x, i);
+    for (size_t i = 0; i < sonde_infer_done_count(g->tracker); i++) {
+        const struct sonde_infer_request *r = sonde_infer_done(g->tracker, i);
         if (r->id == id) return r;
     }
     return NULL;

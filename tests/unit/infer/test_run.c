@@ -15,7 +15,7 @@
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
 
-struct poster { struct sonde_infer_tracker *x; uint64_t first; };
+struct poster { struct sonde_infer_tracker *tracker; uint64_t first; };
 
 static void *post_many(void *arg)
 {
@@ -25,10 +25,10 @@ static void *post_many(void *arg)
         struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .source = SONDE_INFER_FRONT,
                                        .id = id, .begin_ns = MS(10), .time_ns = MS(10),
                                        .model = model, .request.route = "/v1" };
-        sonde_infer_post(p->x, &e);
+        sonde_infer_post(p->tracker, &e);
         e = (struct sonde_infer_event){ .type = SONDE_INFER_END, .source = SONDE_INFER_FRONT,
                                         .id = id, .begin_ns = MS(10), .time_ns = MS(20) };
-        sonde_infer_post(p->x, &e);
+        sonde_infer_post(p->tracker, &e);
         memset(model, 'x', sizeof(model) - 1); /* it was copied */
     }
     return NULL;
@@ -42,7 +42,7 @@ static void posted_by_threads(void **state)
     pthread_t t[4];
     struct poster p[4];
     for (size_t i = 0; i < 4; i++) {
-        p[i] = (struct poster){ g.x, 1 + i * 1000 };
+        p[i] = (struct poster){ g.tracker, 1 + i * 1000 };
         assert_int_equal(pthread_create(&t[i], NULL, post_many, &p[i]), 0);
     }
     for (size_t i = 0; i < 4; i++) pthread_join(t[i], NULL);
@@ -51,10 +51,10 @@ static void posted_by_threads(void **state)
     assert_null(strstr(play_series(&g, "sonde_infer_requests_total", "front")->label_text, "pid"));
     const struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 5, .time_ns = MS(10),
                                          .begin_ns = MS(10), .pid = 42 };
-    sonde_infer_post(g.x, &e); /* texts may be missing; the process is found */
+    sonde_infer_post(g.tracker, &e); /* texts may be missing; the process is found */
     play_until(&g, 2000);
     assert_non_null(play_series(&g, "sonde_infer_requests_running", "pid=\"42\""));
-    sonde_infer_post(g.x, &e); /* never taken: freed all the same */
+    sonde_infer_post(g.tracker, &e); /* never taken: freed all the same */
     play_release(&g);
     assert_int_equal(sonde__alloc_live(), 0);
 }
@@ -156,7 +156,7 @@ static void a_run_keeps_requests(void **state)
     const struct sonde_infer_options o = { .on_done = keep_in_run, .on_done_arg = p };
     play_init(&g, &o);
     play_some(&g);
-    assert_int_equal(sonde_infer_complete_run(g.x, p), 0);
+    assert_int_equal(sonde_infer_complete_run(g.tracker, p), 0);
     play_release(&g); /* the run has its own of everything */
     assert_int_equal(sonde_profile_merge(other, p), 0);
     sonde_profile_destroy(p);
@@ -187,7 +187,7 @@ static void any_allocation_may_fail(void **state)
         play_init(&g, &o);
         sonde__alloc_fail_nth(nth);
         play_some(&g);
-        sonde_infer_complete_run(g.x, p);
+        sonde_infer_complete_run(g.tracker, p);
         sonde__alloc_fail_nth(0);
         play_release(&g);
         sonde_profile_destroy(p);

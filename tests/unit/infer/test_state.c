@@ -79,7 +79,7 @@ static void save(const struct play *g, struct sonde_buf *out)
     struct sonde_state s = { .to = out };
     sonde_buf_init(out, 1u << 20);
     sonde_model_save(g->m, &s);
-    sonde_infer_save(g->x, &s);
+    sonde_infer_save(g->tracker, &s);
     assert_int_equal(out->error, 0);
 }
 
@@ -89,7 +89,7 @@ static int load(struct play *g, const void *bytes, size_t n, int there)
     const struct sonde_model_knowns k = { &known, 1 };
     struct sonde_state s = { .from = bytes, .len = n };
     sonde_model_load(g->m, &s, &k);
-    if (!s.bad) sonde_infer_load(g->x, &s, &k);
+    if (!s.bad) sonde_infer_load(g->tracker, &s, &k);
     return s.bad || s.at != n;
 }
 
@@ -152,8 +152,8 @@ static void requests_same(const struct play *a, const struct play *b, uint64_t i
 static void totals_same(const struct play *a, const struct play *b)
 {
     struct sonde_infer_totals x, y;
-    sonde_infer_totals(a->x, (double)T0 + 2, &x);
-    sonde_infer_totals(b->x, (double)T0 + 2, &y);
+    sonde_infer_totals(a->tracker, (double)T0 + 2, &x);
+    sonde_infer_totals(b->tracker, (double)T0 + 2, &y);
     assert_memory_equal(x.requests, y.requests, sizeof(x.requests));
     assert_int_equal(x.tokens_in, y.tokens_in);
     assert_int_equal(x.tokens_reused, y.tokens_reused);
@@ -161,8 +161,8 @@ static void totals_same(const struct play *a, const struct play *b)
     assert_int_equal(x.memory_bytes, y.memory_bytes);
     assert_int_equal(x.memory_peak, y.memory_peak);
     assert_true(!(x.since_s < y.since_s || x.since_s > y.since_s));
-    assert_int_equal(sonde_infer_invalid(a->x, SONDE_INFER_BAD_duplicate),
-                     sonde_infer_invalid(b->x, SONDE_INFER_BAD_duplicate));
+    assert_int_equal(sonde_infer_invalid(a->tracker, SONDE_INFER_BAD_duplicate),
+                     sonde_infer_invalid(b->tracker, SONDE_INFER_BAD_duplicate));
 }
 
 /* ---- Tests -------------------------------------------------------------------------------------- */
@@ -234,8 +234,8 @@ static void process_gone(void **state)
     assert_int_equal(load(&second, b.data, b.len, 0), 0);
     play_until(&second, 1000);
     assert_null(play_series(&second, "sonde_infer_tokens_total", ""));
-    assert_int_equal(sonde_infer_group_count(second.x), 0);
-    assert_int_equal(sonde_infer_running(second.x, 0, NULL, 0), 0);
+    assert_int_equal(sonde_infer_group_count(second.tracker), 0);
+    assert_int_equal(sonde_infer_running(second.tracker, 0, NULL, 0), 0);
     sonde_buf_release(&b);
     play_release(&first);
     play_release(&second);
@@ -271,7 +271,7 @@ static void front_ended(void **state)
     assert_int_equal(broken->outcome, SONDE_CANCELLED);
     assert_int_equal(lost->outcome, SONDE_INFER_LOST);
     assert_string_equal(lost->error, "agent_ended");
-    assert_int_equal(sonde_infer_invalid(next.x, SONDE_INFER_BAD_after_end), 0);
+    assert_int_equal(sonde_infer_invalid(next.tracker, SONDE_INFER_BAD_after_end), 0);
     sonde_buf_release(&b);
     play_release(&first);
     play_release(&next);

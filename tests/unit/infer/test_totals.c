@@ -25,10 +25,10 @@ static void everything_is_bounded(void **state)
     }
     play_until(&g, 10000);
     struct sonde_infer_request running[60];
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 10, running, 60), 50);
-    assert_int_equal(sonde_infer_done_count(g.x), 100);
-    assert_string_equal(sonde_infer_done(g.x, 0)->error, "too_many");
-    assert_null(sonde_infer_done(g.x, 100));
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 10, running, 60), 50);
+    assert_int_equal(sonde_infer_done_count(g.tracker), 100);
+    assert_string_equal(sonde_infer_done(g.tracker, 0)->error, "too_many");
+    assert_null(sonde_infer_done(g.tracker, 100));
     assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"lost\""), 4950);
 
     /* A thousand routes, each another; and a phase name for each. */
@@ -45,7 +45,7 @@ static void everything_is_bounded(void **state)
         play_end(&g, id, (double)id + 5002, SONDE_OK, "");
     }
     play_until(&g, 20000);
-    assert_true(sonde_infer_group_count(g.x) <= 1024);
+    assert_true(sonde_infer_group_count(g.tracker) <= 1024);
     assert_non_null(play_series(&g, "sonde_infer_requests_total", "route=\"(other)\""));
     play_release(&g);
     assert_int_equal(sonde__alloc_live(), 0);
@@ -103,8 +103,8 @@ static void which_timelines_are_kept(void **state)
     }
     play_until(&g, 15000);
     size_t kept = 0;
-    for (size_t i = 0; i < sonde_infer_done_count(g.x); i++) {
-        kept += sonde_infer_done(g.x, i)->items != NULL;
+    for (size_t i = 0; i < sonde_infer_done_count(g.tracker); i++) {
+        kept += sonde_infer_done(g.tracker, i)->items != NULL;
     }
     assert_true(kept <= 4 * 64 + 1);
     assert_non_null(need(&g, 100)->items);
@@ -168,7 +168,7 @@ static void totals_and_reset(void **state)
     struct play g;
     struct sonde_infer_totals t;
     play_init(&g, NULL);
-    sonde_infer_totals(g.x, (double)T0, &t);
+    sonde_infer_totals(g.tracker, (double)T0, &t);
     assert_true(isnan(t.hit_ratio)); /* none before the first access */
     for (uint64_t id = 1; id <= 4; id++) {
         play_request(&g, id, (double)id * 100);
@@ -187,7 +187,7 @@ static void totals_and_reset(void **state)
     e.memory.bytes = 100;
     play_event(&g, &e);
     play_until(&g, 10000);
-    sonde_infer_totals(g.x, (double)T0 + 10, &t);
+    sonde_infer_totals(g.tracker, (double)T0 + 10, &t);
     assert_int_equal(t.requests[SONDE_OK], 3);
     assert_int_equal(t.requests[SONDE_ERROR], 1);
     assert_int_equal(t.tokens_out, 100);
@@ -197,8 +197,8 @@ static void totals_and_reset(void **state)
     NEAR(t.hit_ratio, 5.0 / 40);
     assert_int_equal(t.memory_bytes, 1100);
     assert_int_equal(t.memory_peak, 1500);
-    sonde_infer_reset(g.x, (double)T0 + 10);
-    sonde_infer_totals(g.x, (double)T0 + 12, &t);
+    sonde_infer_reset(g.tracker, (double)T0 + 10);
+    sonde_infer_totals(g.tracker, (double)T0 + 12, &t);
     NEAR(t.uptime_s, 2);
     assert_int_equal(t.requests[SONDE_OK] + t.tokens_out + t.tokens_in, 0);
     assert_true(isnan(t.hit_ratio));
@@ -225,18 +225,18 @@ static void memory_of_the_dead(void **state)
     g.p->state = SONDE_PROCESS_EXITED;
     g.p->ended_s = (double)T0 + 2;
     play_until(&g, 2000);
-    sonde_infer_totals(g.x, (double)T0 + 2, &t);
+    sonde_infer_totals(g.tracker, (double)T0 + 2, &t);
     assert_int_equal(t.memory_bytes, 0);
 
     e.time_ns = MS(1999);
     e.memory.bytes = 0;
     play_event(&g, &e);
     play_until(&g, 3000);
-    sonde_infer_totals(g.x, (double)T0 + 3, &t);
+    sonde_infer_totals(g.tracker, (double)T0 + 3, &t);
     assert_int_equal(t.memory_bytes, 0);
     assert_int_equal(t.memory_peak, 1500);
     struct sonde_infer_model_view view;
-    sonde_infer_model_at(g.x, 0, &view);
+    sonde_infer_model_at(g.tracker, 0, &view);
     assert_int_equal(view.facts.memory_peak, 1500);
     play_release(&g);
 }
@@ -354,7 +354,7 @@ static void models(void **state)
     NEAR(play_series(&g, "sonde_infer_model_info", "backend=\"cuda\"")->gauge, 1);
     NEAR(play_series(&g, "sonde_infer_requests_waiting", "model=\"a\"")->gauge, 7);
     struct sonde_infer_model_view v;
-    sonde_infer_model_at(g.x, 0, &v);
+    sonde_infer_model_at(g.tracker, 0, &v);
     assert_int_equal(v.facts.load_bytes, 4096);
     assert_int_equal(v.facts.phase_tokens[SONDE_PHASE_PREFILL], 0);
     const struct sonde_model_series *s =

@@ -110,18 +110,18 @@ static void went_on(void **state)
     play_quiet(&g, 5, 200);
     play_request(&g, 6, 150);
     play_until(&g, 1000);
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 1, running, 2), 1);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 1, running, 2), 1);
     assert_int_equal(running[0].id, 6);
     NEAR(need(&g, 5)->total_s, 0.200);
     assert_int_equal(need(&g, 5)->item_count, 2);
     play_tokens(&g, 5, 3200, 1);
     play_until(&g, 4000);
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 4, running, 2), 2);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 4, running, 2), 2);
     play_quiet(&g, 5, 3200);
     play_end(&g, 6, 4000, SONDE_OK, "");
     play_until(&g, 5000);
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 5, running, 2), 0);
-    assert_int_equal(sonde_infer_done_count(g.x), 2);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 5, running, 2), 0);
+    assert_int_equal(sonde_infer_done_count(g.tracker), 2);
     NEAR(need(&g, 5)->total_s, 3.200);
     assert_int_equal(need(&g, 5)->tokens_out, 3);
     assert_int_equal(need(&g, 5)->item_count, 3);
@@ -130,17 +130,17 @@ static void went_on(void **state)
     assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"output\""), 3);
     assert_int_equal(play_series(&g, "gen_ai_server_request_duration_seconds", "tiny")->hist->count,
                      2);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_went_on), 1);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_went_on), 1);
     struct sonde_infer_totals t;
-    sonde_infer_totals(g.x, (double)T0 + 5, &t);
+    sonde_infer_totals(g.tracker, (double)T0 + 5, &t);
     assert_int_equal(t.requests[SONDE_OK], 2);
 
     /* Told twice, or of what was before: nothing goes on. */
     play_end(&g, 5, 3200, SONDE_OK, "");
     play_tokens(&g, 5, 3100, 1);
     play_until(&g, 6000);
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 6, running, 2), 0);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 2);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 6, running, 2), 0);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_after_end), 2);
 
     /* Many more than are kept in mind. */
     for (uint64_t id = 100; id < 1000; id++) {
@@ -151,9 +151,9 @@ static void went_on(void **state)
     play_until(&g, 7000);
     for (uint64_t id = 100; id < 1000; id++) play_tokens(&g, id, 7000, 1);
     play_until(&g, 8000);
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 8, NULL, 0), 256);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end) +
-                     sonde_infer_invalid(g.x, SONDE_INFER_BAD_unknown_request), 2 + 644);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 8, NULL, 0), 256);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_after_end) +
+                     sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_unknown_request), 2 + 644);
     play_release(&g);
 }
 
@@ -169,9 +169,9 @@ static void the_end_comes_last_of_its_instant(void **state)
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1,
                                                 .time_ns = MS(1100) + 1, .tokens.count = 50 });
     play_until(&g, 2000);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 0);
-    assert_int_equal(sonde_infer_done(g.x, 0)->tokens_out, 50);
-    assert_true(fabs(sonde_infer_done(g.x, 0)->total_s - 0.1) < 2e-9);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_after_end), 0);
+    assert_int_equal(sonde_infer_done(g.tracker, 0)->tokens_out, 50);
+    assert_true(fabs(sonde_infer_done(g.tracker, 0)->total_s - 0.1) < 2e-9);
     play_release(&g);
 }
 
@@ -202,7 +202,7 @@ static void only_from_then_on(void **state)
     play_tokens(&g, 4, 12000, 1);
     play_end(&g, 4, 13000, SONDE_OK, "");
     play_until(&g, 14000);
-    assert_int_equal(sonde_infer_done_count(g.x), 3);
+    assert_int_equal(sonde_infer_done_count(g.tracker), 3);
     assert_null(play_done(&g, 1));
     NEAR(need(&g, 2)->total_s, 3);
     NEAR(need(&g, 2)->ttft_s, 0.5);
@@ -213,7 +213,7 @@ static void only_from_then_on(void **state)
     assert_int_equal(play_series(&g, "gen_ai_server_time_to_first_token_seconds", "tiny")->hist->count,
                      1);
     assert_null(play_series(&g, "sonde_infer_computed_tokens_total", "phase=\"prefill\""));
-    sonde_infer_totals(g.x, (double)T0 + 14, &t);
+    sonde_infer_totals(g.tracker, (double)T0 + 14, &t);
     assert_int_equal(t.requests[SONDE_OK], 3);
     assert_int_equal(t.tokens_out, 3);
     assert_int_equal(t.tokens_in, 0);
@@ -309,8 +309,8 @@ static void batched(void **state)
     assert_int_equal(a->items[2].batch, 2);
 
     struct sonde_infer_model_view v;
-    assert_int_equal(sonde_infer_model_count(g.x), 1);
-    sonde_infer_model_at(g.x, 0, &v);
+    assert_int_equal(sonde_infer_model_count(g.tracker), 1);
+    sonde_infer_model_at(g.tracker, 0, &v);
     assert_int_equal(v.facts.batches, 3);
     assert_int_equal(v.facts.batch_requests, 5);
     assert_int_equal(v.facts.phase_tokens[SONDE_PHASE_PREFILL], 19);
@@ -361,7 +361,7 @@ static void never_ends(void **state)
     play_tokens(&g, 1, 100, 1);
     play_until(&g, 50000);
     struct sonde_infer_request running[2];
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 50, running, 2), 1);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 50, running, 2), 1);
     assert_true(running[0].flags & SONDE_INFER_RUNNING);
     NEAR(running[0].ttft_s, 0.1);
     NEAR(running[0].total_s, 50);
@@ -372,12 +372,12 @@ static void never_ends(void **state)
     assert_int_equal(r->outcome, SONDE_INFER_LOST);
     assert_string_equal(r->error, "not_heard_of");
     NEAR(r->total_s, 0.1); /* as far as it was heard of */
-    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 70, running, 2), 0);
+    assert_int_equal(sonde_infer_running(g.tracker, (double)T0 + 70, running, 2), 0);
     NEAR(play_series(&g, "sonde_infer_requests_running", "tiny")->gauge, 0);
     assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"lost\""), 1);
     play_tokens(&g, 1, 70500, 1);
     play_until(&g, 71000);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 1);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_after_end), 1);
     play_release(&g);
 }
 
@@ -402,8 +402,8 @@ static void process_dies(void **state)
     play_request(&g, 3, 1450); /* still waits to be put in order */
     sonde_model_process_forget(g.m, g.p);
     assert_int_equal(play_done(&g, 3)->outcome, SONDE_INFER_LOST);
-    assert_int_equal(sonde_infer_group_count(g.x), 0);
-    assert_int_equal(sonde_infer_model_count(g.x), 0);
+    assert_int_equal(sonde_infer_group_count(g.tracker), 0);
+    assert_int_equal(sonde_infer_model_count(g.tracker), 0);
     assert_null(play_series(&g, "sonde_infer_requests_total", ""));
     assert_string_equal(play_done(&g, 2)->model, "tiny"); /* what ended is still known */
     play_release(&g);
@@ -429,7 +429,7 @@ static void any_order_within_a_drain(void **state)
     NEAR(r->ttft_s, 0.020);
     NEAR(r->itl_s, 0.010);
     for (int i = 0; i < SONDE_INFER_REASON_COUNT; i++) {
-        assert_int_equal(sonde_infer_invalid(g.x, (enum sonde_infer_reason)i), 0);
+        assert_int_equal(sonde_infer_invalid(g.tracker, (enum sonde_infer_reason)i), 0);
     }
     play_release(&g);
 }
@@ -441,12 +441,12 @@ static void waits_for_what_may_come(void **state)
     struct play g;
     play_init(&g, NULL);
     play_end(&g, 1, 90, SONDE_OK, "");
-    sonde_infer_drained(g.x, MS(100));
+    sonde_infer_drained(g.tracker, MS(100));
     play_request(&g, 1, 0);
     play_tokens(&g, 1, 80, 1);
-    sonde_infer_drained(g.x, MS(200));
+    sonde_infer_drained(g.tracker, MS(200));
     assert_null(play_done(&g, 1)); /* may still have tokens of another thread */
-    sonde_infer_drained(g.x, MS(300));
+    sonde_infer_drained(g.tracker, MS(300));
     assert_int_equal(need(&g, 1)->tokens_out, 1);
     play_request(&g, 2, 400);
     play_end(&g, 2, 410, SONDE_OK, "");
@@ -522,9 +522,9 @@ static void what_cannot_be_is_counted(void **state)
         play_tokens(&g, 1, 30, 1);
         play_end(&g, 1, 40, SONDE_OK, "");
         play_until(&g, 1000);
-        if (sonde_infer_invalid(g.x, c->reason) != 1) {
+        if (sonde_infer_invalid(g.tracker, c->reason) != 1) {
             fail_msg("%s: counted %llu times", c->what,
-                     (unsigned long long)sonde_infer_invalid(g.x, c->reason));
+                     (unsigned long long)sonde_infer_invalid(g.tracker, c->reason));
         }
         /* And the request is what it would be without. */
         const struct sonde_infer_request *r = need(&g, 1);
@@ -534,7 +534,7 @@ static void what_cannot_be_is_counted(void **state)
         assert_int_equal(r->phase_count[SONDE_PHASE_PREFILL], 0);
         uint64_t all = 0;
         for (int k = 0; k < SONDE_INFER_REASON_COUNT; k++) {
-            all += sonde_infer_invalid(g.x, (enum sonde_infer_reason)k);
+            all += sonde_infer_invalid(g.tracker, (enum sonde_infer_reason)k);
         }
         assert_int_equal(all, 1);
         play_release(&g);
@@ -548,11 +548,11 @@ static void no_time_at_all(void **state)
     struct play g;
     play_init(&g, NULL);
     struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 1, .model = "" };
-    sonde_infer_event(g.x, g.p, &e);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_bad_time), 1);
+    sonde_infer_event(g.tracker, g.p, &e);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_bad_time), 1);
     e.time_ns = e.begin_ns = MS(1);
     e.type = 999; /* of a newer source */
-    sonde_infer_event(g.x, g.p, &e);
+    sonde_infer_event(g.tracker, g.p, &e);
     play_until(&g, 10);
     play_release(&g);
 }
@@ -577,8 +577,8 @@ static void duplicates_and_repeated_ids(void **state)
     assert_int_equal(r->tokens_out, 2);
     assert_int_equal(r->phase_count[SONDE_PHASE_PREFILL], 1);
     NEAR(r->phase_s[SONDE_PHASE_PREFILL], 0.010);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_duplicate), 3);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 1);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_duplicate), 3);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_after_end), 1);
 
     play_request(&g, 1, 200); /* an id may be used again after its end … */
     play_tokens(&g, 1, 210, 1);
@@ -586,13 +586,13 @@ static void duplicates_and_repeated_ids(void **state)
     play_tokens(&g, 1, 305, 1);
     play_end(&g, 1, 310, SONDE_OK, "");
     play_until(&g, 1000);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_repeated_id), 1);
-    assert_int_equal(sonde_infer_done_count(g.x), 3);
-    r = sonde_infer_done(g.x, 0);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_repeated_id), 1);
+    assert_int_equal(sonde_infer_done_count(g.tracker), 3);
+    r = sonde_infer_done(g.tracker, 0);
     NEAR(r->total_s, 0.010);
     assert_int_equal(r->tokens_out, 1);
-    assert_int_equal(sonde_infer_done(g.x, 1)->outcome, SONDE_INFER_LOST);
-    assert_string_equal(sonde_infer_done(g.x, 1)->error, "repeated_id");
+    assert_int_equal(sonde_infer_done(g.tracker, 1)->outcome, SONDE_INFER_LOST);
+    assert_string_equal(sonde_infer_done(g.tracker, 1)->error, "repeated_id");
     play_release(&g);
 }
 
@@ -617,8 +617,8 @@ static void late_events(void **state)
     assert_int_equal(r->itl_count, 1);
     NEAR(r->itl_s, 0.020);
     NEAR(r->total_s, 0.030);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_out_of_order), 1);
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_before_arrival), 1);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_out_of_order), 1);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_before_arrival), 1);
     play_release(&g);
 }
 
@@ -658,8 +658,8 @@ static void end_overwritten(void **state)
     play_until(&g, 5000);
     assert_int_equal(counter(&g, "sonde_infer_requests_total", "\"ok\""), 1);
     assert_int_equal(counter(&g, "sonde_infer_requests_total", "\"lost\""), 1); /* the third */
-    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_overwritten), 1);
-    assert_int_equal(sonde_infer_running(g.x, 0, NULL, 0), 0);
+    assert_int_equal(sonde_infer_invalid(g.tracker, SONDE_INFER_BAD_overwritten), 1);
+    assert_int_equal(sonde_infer_running(g.tracker, 0, NULL, 0), 0);
     play_release(&g);
 }
 

@@ -149,7 +149,7 @@ static void bad_answers(void **state)
     (void)state;
     static const reader readers[] = { sonde_top_read_processes, sonde_top_read_host,
                                       sonde_top_read_series, sonde_top_read_spans,
-                                      sonde_top_read_trace, sonde_top_read_inference,
+                                      sonde_top_read_trace, sonde_top_read_infer,
                                       sonde_top_read_requests };
     static const char *const refused[] = { "", "<html>", "[]", "{}", "null", "{\"series\":",
                                            "{\"series\":3,\"spans\":{},\"processes\":null}" };
@@ -198,7 +198,7 @@ static void out_of_memory(void **state)
         if (!rc) rc = sonde_top_read_spans(&d, SAMPLE_SPANS, strlen(SAMPLE_SPANS), &err);
         if (!rc) rc = sonde_top_read_host(&d, SAMPLE_HOST, strlen(SAMPLE_HOST), &err);
         if (!rc) {
-            rc = sonde_top_read_inference(&d, SAMPLE_INFERENCE, strlen(SAMPLE_INFERENCE), &err);
+            rc = sonde_top_read_infer(&d, SAMPLE_INFERENCE, strlen(SAMPLE_INFERENCE), &err);
         }
         if (!rc) {
             rc = sonde_top_read_requests(&d, SAMPLE_REQUESTS, strlen(SAMPLE_REQUESTS), &err);

@@ -51,7 +51,7 @@ static void load_memory(struct sonde_top_data *d)
 static void load_inference(struct sonde_top_data *d)
 {
     struct sonde_err err;
-    assert_int_equal(sonde_top_read_inference(d, SAMPLE_INFERENCE, strlen(SAMPLE_INFERENCE), &err),
+    assert_int_equal(sonde_top_read_infer(d, SAMPLE_INFERENCE, strlen(SAMPLE_INFERENCE), &err),
                      0);
     assert_int_equal(sonde_top_read_requests(d, SAMPLE_REQUESTS, strlen(SAMPLE_REQUESTS), &err),
                      0);
@@ -414,7 +414,7 @@ static void hostile(void **state)
                          "\"%s\",\"requests_per_s\":1e308}],\"models\":[{\"model\":\"%s\","
                          "\"backend\":\"%s\",\"memory\":{\"%s\":{\"bytes\":1e308}},\"kv\":"
                          "{\"used\":1e308,\"total\":1}}]}", text, evil, text, evil, text);
-    assert_int_equal(sonde_top_read_inference(&d, b.data, b.len, &err), 0);
+    assert_int_equal(sonde_top_read_infer(&d, b.data, b.len, &err), 0);
     sonde_buf_reset(&b);
     sonde_buf_printf(&b, "{\"time\":5,\"requests\":[{\"id\":\"%s\",\"own_id\":\"%s\",\"model\":"
                          "\"%s\",\"route\":\"%s\",\"error\":\"%s\",\"total_s\":1e308,"

@@ -59,7 +59,7 @@ static void fill_inference(struct sonde_buf *out, const void *arg)
 {
     (void)arg;
     sonde_rdlock(&g.m->lock);
-    sonde_api_inference(g.m, 0, out);
+    sonde_api_infer(g.m, 0, out);
     sonde_rwunlock(&g.m->lock);
 }
 
@@ -136,8 +136,8 @@ static void test_inference(void **state)
     play_request(&g, 50, 3000);
     play_tokens(&g, 50, 3500, 1);
     play_end(&g, 50, 3600, SONDE_OK, "");
-    sonde_infer_drained(g.x, MS(5000));
-    sonde_infer_reset(g.x, g.m->now_s);
+    sonde_infer_drained(g.tracker, MS(5000));
+    sonde_infer_reset(g.tracker, g.m->now_s);
     root = ask(fill_inference, NULL);
     near(number(json_object_get(root, "totals"), "requests", "ok"), 0, 0);
     near(number(json_array_get(json_object_get(root, "groups"), 0), "ttft", "count"), 0, 0);
