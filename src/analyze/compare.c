@@ -215,15 +215,15 @@ static int resolve_basis(struct cmp *c)
         out->basis = bytes ? SONDE_BASIS_RUN : requests ? SONDE_BASIS_REQUEST : SONDE_BASIS_SHARE;
     }
     if (out->basis == SONDE_BASIS_REQUEST && !requests) {
-        return sonde_err_set(c->err, SONDE_EINVAL, "--per request: there are none in %s; record "
-                             "inference, or name spans that are requests with --span",
+        return sonde_err_set(c->err, SONDE_EINVAL, "requests cannot be counted: there are none in "
+                             "%s; record inference, or name spans that are requests",
                              out->requests[0] ? "what comes after" : "what was before");
     }
     for (int side = 0; side < 2 && out->basis == SONDE_BASIS_SECOND; side++) {
         for (size_t i = 0; i < c->side[side].n; i++) {
             if (c->side[side].seconds[i] > 0) continue;
-            return sonde_err_set(c->err, SONDE_EINVAL, "--per second: it is not known how long "
-                                 "these runs took");
+            return sonde_err_set(c->err, SONDE_EINVAL, "it is not known how long these runs "
+                                 "took");
         }
     }
     return 0;
@@ -406,7 +406,7 @@ int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
     struct sonde_err none = { "" };
     struct cmp c = { .o = o, .err = err ? err : &none };
     if (before_count > SONDE_COMPARE_RUNS_MAX || after_count > SONDE_COMPARE_RUNS_MAX) {
-        return sonde_err_set(err, SONDE_EINVAL, "more than %u runs on one side",
+        return sonde_err_set(err, SONDE_EFULL, "more than %u runs on one side",
                              SONDE_COMPARE_RUNS_MAX);
     }
     c.side[0] = (struct cmp_side){ .runs = before, .run_count = before_count };

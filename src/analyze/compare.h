@@ -119,7 +119,7 @@ struct sonde_comparison {
 };
 
 /* Both sides have at least one run; they are borrowed for the call. SONDE_EINVAL: a basis that these
- * runs do not have, a filter that contradicts itself, too many runs. SONDE_ENOENT and why: no
+ * runs do not have, or a filter that contradicts itself. SONDE_EFULL: too many runs. SONDE_ENOENT and why: no
  * sample passes. SONDE_ENOMEM. */
 int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
                   const struct sonde_compare_run *after, size_t after_count,

@@ -50,7 +50,7 @@ static const struct { const char *measure; enum named named; const char *kind; }
 
 static int compare_fail_bad(struct sonde_err *err, const char *text, const char *why)
 {
-    return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s' %s, for example 'p95>5%%', "
+    return sonde_err_set(err, SONDE_EINVAL, "'%.100s' %s, for example 'p95>5%%', "
                          "'cpu:handle>3%%', 'tokens<50' or 'rss>1GB'", text, why);
 }
 
@@ -63,7 +63,7 @@ static int unknown_measure(struct sonde_err *err, const char *text, const char *
                                measures[i].measure);
         if (at >= sizeof(all)) break;
     }
-    return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.60s': there is no figure '%s'; there "
+    return sonde_err_set(err, SONDE_EINVAL, "'%.60s': there is no figure '%s'; there "
                          "are %s", text, measure, all);
 }
 
@@ -77,24 +77,23 @@ static int unit_missing(const struct sonde_fail_on *f, const char *unit)
 static int no_unit(struct sonde_err *err, const struct sonde_fail_on *f, const char *unit)
 {
     const int time = *unit == 's';
-    return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s is a %s and its limit needs a unit, "
+    return sonde_err_set(err, SONDE_EINVAL, "'%.100s': %s is a %s and its limit needs a unit, "
                          "%s, or %% for a change", f->text, f->measure, time ? "time" : "size",
                          time ? "such as 200ms, 1.5s or 50us (ns us ms s min h)"
                               : "such as 1GB or 512MiB (B KB MB GB TB KiB MiB GiB TiB)");
 }
 
-/* What has to be recorded for a figure to be there. */
-static const char *how_to_record(const char *measure)
+/* Why a figure is not there. */
+static const char *compare_fail_lack(const char *measure)
 {
-    static const char heap[] = ": memory is known where every run was recorded with `sonde record "
-                               "--heap`";
-    static const struct { const char *measure, *how; } ways[] = {
+    static const char heap[] = ": memory is known where every run was recorded with its heap";
+    static const struct { const char *measure, *why; } lacks[] = {
         { "peak", heap }, { "live", heap }, { "alloc", heap }, { "rss", heap },
-        { "off-cpu", ": record them with `sonde record --off-cpu`" },
-        { "time", ": it takes several runs of each (--with)" },
+        { "off-cpu", ": they were recorded without the time that threads were blocked" },
+        { "time", ": it takes several runs of each" },
     };
-    for (size_t i = 0; i < SONDE_COUNT(ways); i++) {
-        if (!strcmp(ways[i].measure, measure)) return ways[i].how;
+    for (size_t i = 0; i < SONDE_COUNT(lacks); i++) {
+        if (!strcmp(lacks[i].measure, measure)) return lacks[i].why;
     }
     return "";
 }
@@ -103,8 +102,8 @@ static int no_figure(struct sonde_err *err, const struct sonde_fail_on *f, int o
 {
     char hint[200];
     if (of_spans) snprintf(hint, sizeof(hint), "; of spans say %s:NAME", f->measure);
-    else snprintf(hint, sizeof(hint), "%s", how_to_record(f->measure));
-    return sonde_err_set(err, SONDE_ENOENT, "--fail-on: '%.100s': these runs have no such figure%s",
+    else snprintf(hint, sizeof(hint), "%s", compare_fail_lack(f->measure));
+    return sonde_err_set(err, SONDE_ENOENT, "'%.100s': these runs have no such figure%s",
                          f->text, hint);
 }
 
@@ -179,11 +178,11 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
     while (i < MEASURES && strcmp(measures[i].measure, f.measure) != 0) i++;
     if (i == MEASURES) return unknown_measure(err, text, f.measure);
     if (measures[i].named == ALWAYS && !*f.glob) {
-        return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s of what? Say %s:NAME, or "
+        return sonde_err_set(err, SONDE_EINVAL, "'%.100s': %s of what? Say %s:NAME, or "
                              "%s:* for any", text, f.measure, f.measure, f.measure);
     }
     if (measures[i].named == NEVER && *f.glob) {
-        return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s has no name", text,
+        return sonde_err_set(err, SONDE_EINVAL, "'%.100s': %s has no name", text,
                              f.measure);
     }
     if (unit_missing(&f, measures[i].kind)) return no_unit(err, &f, measures[i].kind);
@@ -220,7 +219,7 @@ int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_compar
         named += *g->subject != '\0';
         if (*f->glob ? !*g->subject || fnmatch(f->glob, g->subject, 0) : *g->subject) continue;
         if (f->kind && strncmp(g->unit, f->kind, strlen(f->kind)) != 0) {
-            return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s is measured in %s, not "
+            return sonde_err_set(err, SONDE_EINVAL, "'%.100s': %s is measured in %s, not "
                                  "in %s", f->text, f->measure, g->unit, f->kind);
         }
         if (unit_missing(f, g->unit)) return no_unit(err, f, g->unit);

@@ -5,6 +5,7 @@
 #include "analyze/compare.h"
 #include "analyze/compare_fail.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
@@ -127,7 +128,7 @@ static int take_limits(const struct sonde_cli *cli, struct cmd_diff_state *d)
     if (!d->fail_on) return sonde_cli_fail(cli, "out of memory");
     for (size_t i = 0; i < l->count; i++) {
         if (sonde_fail_on_parse(l->item[i], &d->fail_on[i], &err)) {
-            return sonde_cli_usage(cli, "%s", err.text);
+            return sonde_cli_usage(cli, "--fail-on: %s", err.text);
         }
     }
     return SONDE_EXIT_OK;
@@ -231,7 +232,11 @@ static int cmd_diff_compare(const struct sonde_cli *cli, struct cmd_diff_state *
     struct sonde_err err = { "" };
     const int rc = sonde_compare(d->side[0].runs, d->side[0].count, d->side[1].runs,
                                  d->side[1].count, &o, &d->comparison, &err);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
+    if (rc == SONDE_EINVAL && per != SONDE_BASIS_AUTO) {
+        return sonde_cli_usage(cli, "--per %s: %s%s", v->per, err.text,
+                               per == SONDE_BASIS_REQUEST ? " with --span" : "");
+    }
+    if (rc == SONDE_EINVAL || rc == SONDE_EFULL) return sonde_cli_usage(cli, "%s", err.text);
     return rc ? sonde_cli_fail(cli, "%s", err.text) : SONDE_EXIT_OK;
 }
 
@@ -255,6 +260,7 @@ static int cmd_diff_show(const struct sonde_cli *cli, const struct cmd_diff_stat
     } else {
         const struct sonde_compare_view view = {
             .before = d->side[0].label, .after = d->side[1].label,
+            .more_runs = "sonde diff A1 A2 --with B1 B2", .all_figures = "--format json",
             .style = d->style, .limit = (size_t)v->limit,
             .width = v->output ? 0 : sonde_cli_width(), .ascii = sonde_text_locale_ascii() };
         rc = sonde_compare_report(d->comparison, &view, &out, &err);
@@ -265,6 +271,20 @@ static int cmd_diff_show(const struct sonde_cli *cli, const struct cmd_diff_stat
     return status;
 }
 
+/* How runs are recorded that have a figure. */
+static const char *cmd_diff_how_to_record(const char *measure)
+{
+    static const char heap[] = ": use `sonde record --heap`";
+    static const struct { const char *measure, *how; } ways[] = {
+        { "peak", heap }, { "live", heap }, { "alloc", heap }, { "rss", heap },
+        { "off-cpu", ": use `sonde record --off-cpu`" }, { "time", ": use --with" },
+    };
+    for (size_t i = 0; i < SONDE_COUNT(ways); i++) {
+        if (!strcmp(ways[i].measure, measure)) return ways[i].how;
+    }
+    return "";
+}
+
 static int check_limits(const struct sonde_cli *cli, const struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
@@ -273,7 +293,11 @@ static int check_limits(const struct sonde_cli *cli, const struct cmd_diff_state
         const struct sonde_compare_measure *f;
         struct sonde_err err = { "" };
         const int rc = sonde_fail_on_check(&d->fail_on[i], d->comparison, v->unknown_ok, &f, &err);
-        if (rc < 0) return sonde_cli_usage(cli, "%s", err.text);
+        if (rc < 0) {
+            return sonde_cli_usage(
+                cli, "--fail-on: %s%s", err.text,
+                rc == SONDE_ENOENT ? cmd_diff_how_to_record(d->fail_on[i].measure) : "");
+        }
         if (!rc) continue;
         status = SONDE_EXIT_LIMIT;
         if (!d->fail_on[i].absolute && f->verdict == SONDE_VERDICT_UNKNOWN) {

@@ -167,7 +167,12 @@ static int apply_select(const struct sonde_cli *cli, const char *target,
     if (status || !v || !sonde_select_asks(&s)) return status;
     const int rc = sonde_profile_select(p, &s, &found, &err);
     if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s: %s", target, err.text);
+    static const char *const hints[SONDE_SELECT_HINT_COUNT] = {
+        [SONDE_SELECT_HINT_NONE] = "",
+        [SONDE_SELECT_HINT_WORKERS] = " (--workers includes them)",
+        [SONDE_SELECT_HINT_SPANS] = "; --span takes spans of any name",
+    };
+    if (rc) return sonde_cli_fail(cli, "%s: %s%s", target, err.text, hints[found.hint]);
     const int kind = kind_shown(v, &found);
     if (!found.own[kind] && found.untimed[kind]) {
         return sonde_cli_fail(cli, "%s: samples of %s are totals without times, so of no phase or "

@@ -83,6 +83,7 @@ has "another unit" 'self is measured in ratio, not in bytes' err
 for bad in 'p95' 'p95>5 furlongs' 'p95>x%' 'what>5%' 'self>5%' 'peak:x>5%' 'p95>200' 'rss>1e9' ''; do
     status 2 "$sonde" diff a1.folded b1.folded --fail-on "$bad"
     has "names it" "'$bad'" err
+    has "and the option" '^sonde diff: --fail-on: ' err
     same "'$bad': before anything is done" "" "$(cat out)"
 done
 status 2 "$sonde" diff a?.folded --with b?.folded --fail-on 'p95>5%'
@@ -90,7 +91,7 @@ has "no such figure" "'p95>5%': these runs have no such figure" err
 status 2 "$sonde" diff a1.folded b1.folded --fail-on 'rss>1GB'
 has "what to record with" "no such figure: memory .* \`sonde record --heap\`" err
 status 2 "$sonde" diff a?.folded --with b?.folded --per request
-has "no requests" 'there are none in what was before' err
+has "no requests" '^sonde diff: --per request: .* there are none in what was before.* --span' err
 status 2 "$sonde" diff a?.folded --with b?.folded --per second
 status 0 "$sonde" diff a?.folded --with b?.folded --per run
 finish

@@ -208,7 +208,8 @@ static void put_unchanged(const struct sonde_comparison *c, const struct sonde_c
         sonde_buf_puts(out, c->by_runs || c->timed
                                 ? ": there is too little in them"
                                 : ": they do not know when samples were taken. Compare two or more "
-                                  "runs of each: sonde diff A1 A2 --with B1 B2");
+                                  "runs of each");
+        if (!c->by_runs && !c->timed && v->more_runs) sonde_buf_printf(out, ": %s", v->more_runs);
     } else {
         compare_text_put_name(v, out, v->after);
         sonde_buf_puts(out, " is not different from ");
@@ -260,6 +261,7 @@ static void compare_text_put_method(const struct sonde_comparison *c, struct son
 /* ---- Figures --------------------------------------------------------------------------------- */
 
 static void compare_text_put_figures(const struct sonde_comparison *c,
+                                     const struct sonde_compare_view *v,
                                      const struct sonde_report_options *o, struct sonde_buf *out)
 {
     static const struct sonde_column columns[] = {
@@ -300,8 +302,10 @@ static void compare_text_put_figures(const struct sonde_comparison *c,
         sonde_table_release(&t);
     }
     if (left_out) {
-        sonde_buf_printf(out, "\n%zu figures of phases and spans that have not changed are left out; "
-                         "--format json has all\n", left_out);
+        sonde_buf_printf(out, "\n%zu figures of phases and spans that have not changed are left out",
+                         left_out);
+        if (v->all_figures) sonde_buf_printf(out, "; %s has all", v->all_figures);
+        sonde_buf_putc(out, '\n');
     }
 }
 
@@ -342,7 +346,7 @@ int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_co
         sonde_compare_headline(c, v, out);
         if (v->style == SONDE_REPORT_MARKDOWN) sonde_buf_putc(out, '\n');
         compare_text_put_method(c, out);
-        compare_text_put_figures(c, &o, out);
+        compare_text_put_figures(c, v, &o, out);
         put_unbounded(c, v, out);
         sonde_buf_putc(out, '\n');
         rc = report_put_functions(c, &o, out);

@@ -9,6 +9,8 @@
 
 struct sonde_compare_view {
     const char *before, *after;   /* what they are called */
+    const char *more_runs;        /* how several runs of each are compared; NULL = it is not said */
+    const char *all_figures;      /* what shows all figures, "--format json"; NULL = alike */
     enum sonde_report_style style;
     size_t limit;                 /* functions shown; 0 = 30 */
     int width, ascii;

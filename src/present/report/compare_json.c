@@ -51,6 +51,7 @@ void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_com
                         struct sonde_buf *out)
 {
     const struct sonde_compare_view plain = { .before = v->before, .after = v->after,
+                                              .more_runs = v->more_runs,
                                               .style = SONDE_REPORT_JSON };
     struct sonde_buf sentence;
     sonde_buf_init(&sentence, 1 << 16);

@@ -25,6 +25,7 @@ struct select_id { uint64_t id; uint32_t index; };
 struct select_work {
     struct sonde_profile *p;
     const struct sonde_select *s;
+    enum sonde_select_hint hint; /* with SONDE_ENOENT */
     struct sonde_err *err;
     /* Requests. Indexes are those of p->infer. */
     unsigned char *chosen;       /* NULL = all of them */

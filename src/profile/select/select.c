@@ -110,19 +110,20 @@ static void keep_requests(struct select_work *w)
 
 /* ---- The call ---------------------------------------------------------------------------------- */
 
-static int select_nothing(const struct select_work *w, const struct sonde_selected *found)
+static int select_nothing(struct select_work *w, const struct sonde_selected *found)
 {
     int outside = 0, untimed = 0;
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) {
         outside |= found->workers[k] != 0;
         untimed |= found->untimed[k] != 0;
     }
+    if (outside) w->hint = SONDE_SELECT_HINT_WORKERS;
     return sonde_err_set(w->err, SONDE_ENOENT, "no sample was taken inside%s%.60s%s%s",
                          w->s->phase ? " the phase '" : w->s->request ? " that request"
                                                                       : " those requests",
                          w->s->phase ? w->s->phase : "", w->s->phase ? "'" : "",
                          outside ? "; only threads without a span of their own were sampled in "
-                                   "that time (workers includes them)"
+                                   "that time"
                          : untimed ? "; samples of this kind have no time" : "");
 }
 
@@ -151,8 +152,9 @@ int sonde_profile_select(struct sonde_profile *p, const struct sonde_select *s,
         keep_spans(&w);
         keep_requests(&w);
         sonde_profile_drop_heap(p);
-        if (out) *out = found;
     }
+    if (rc) found = (struct sonde_selected){ .hint = w.hint };
+    if (out) *out = found;
     sonde__free(w.chosen);
     sonde__free(w.by_id);
     sonde__free(w.by_trace);

@@ -42,6 +42,14 @@ struct sonde_select {
     int workers;           /* with threads that have no span of their own at that time */
 };
 
+/* What else could be asked for where nothing was found; how to ask is the caller's to say. */
+enum sonde_select_hint {
+    SONDE_SELECT_HINT_NONE,
+    SONDE_SELECT_HINT_WORKERS, /* threads without a span of their own: workers */
+    SONDE_SELECT_HINT_SPANS,   /* there are no phases, but spans can be filtered by any name */
+    SONDE_SELECT_HINT_COUNT
+};
+
 /* What was found, by kind of sample, in its unit. */
 struct sonde_selected {
     uint64_t requests, requests_all;               /* chosen, and of how many; 0 0 = not asked for */
@@ -49,6 +57,7 @@ struct sonde_selected {
     uint64_t workers[SONDE_SAMPLE_KIND_COUNT];     /* on threads outside; in p only if asked for */
     uint64_t ambiguous[SONDE_SAMPLE_KIND_COUNT];   /* there too, but others ran as well: left out */
     uint64_t untimed[SONDE_SAMPLE_KIND_COUNT];     /* without a time or thread: left out */
+    enum sonde_select_hint hint;                   /* with SONDE_ENOENT, and then only this */
 };
 
 /* "5" or "1%" into s. SONDE_EINVAL: it is neither, or nothing. */
@@ -60,8 +69,8 @@ int sonde_select_asks(const struct sonde_select *s);
 /* p becomes what s asks for: samples as above; no spans and requests (p->infer, which has to hold
  * those that are asked for) that are of others; no facts of a heap, which are of all. *out may be
  * NULL. SONDE_EINVAL: s contradicts itself, or its request is several. SONDE_ENOENT: there is no
- * such phase or request, or no sample is in it; err names what is near. SONDE_ENOMEM. After an
- * error p is as it was. */
+ * such phase or request, or no sample is in it; err names what is near, and out->hint what else there
+ * is. SONDE_ENOMEM. After an error p is as it was. */
 int sonde_profile_select(struct sonde_profile *p, const struct sonde_select *s,
                          struct sonde_selected *out, struct sonde_err *err);
 

@@ -183,8 +183,9 @@ static int unknown_phase(struct select_work *w)
         }
     }
     if (!list[0]) {
-        return sonde_err_set(w->err, SONDE_ENOENT, "no phases are known of it: the program tells "
-                             "none (sonde/inference.h); --span takes spans of any name");
+        w->hint = SONDE_SELECT_HINT_SPANS;
+        return sonde_err_set(w->err, SONDE_ENOENT, "no phases are known of it: the program reports "
+                             "none (sonde/inference.h)");
     }
     return sonde_err_set(w->err, SONDE_ENOENT, "no phase is named '%.60s'%s%.60s%s; there are: %s",
                          w->s->phase, near ? "; did you mean '" : "", near ? near : "",

@@ -313,6 +313,11 @@ static int api_flame_choice_choose(const struct sonde_api_flame_side *side,
                                    const struct api_flame_choice_known *known, struct sonde_api_flame_source *out,
                                    struct sonde_err *err)
 {
+    static const char *const hints[SONDE_SELECT_HINT_COUNT] = {
+        [SONDE_SELECT_HINT_NONE] = "",
+        [SONDE_SELECT_HINT_WORKERS] = " (workers=1 includes them)",
+        [SONDE_SELECT_HINT_SPANS] = "; span=NAME takes spans of any name",
+    };
     struct sonde_select s = { .phase = side->phase, .request = side->request, .rest = side->rest,
                               .workers = side->workers };
     struct chosen chosen = { 0 };
@@ -331,6 +336,7 @@ static int api_flame_choice_choose(const struct sonde_api_flame_side *side,
         s.among = chosen.among;
         s.given = chosen.given;
         rc = sonde_profile_select(out->profile, &s, &out->found, err);
+        if (rc) sonde_err_set(err, rc, "%s%s", err->text, hints[out->found.hint]);
     }
     sonde__free(chosen.among);
     sonde__free(chosen.given);

@@ -160,7 +160,7 @@ static int put_comparison(struct comparing *c, const struct sonde_session_side *
     const struct sonde_compare_options o = { .kind = c->kind };
     struct sonde_comparison *comparison;
     const struct sonde_compare_view view = {
-        .before = side[0]->label, .after = side[1]->label,
+        .before = side[0]->label, .after = side[1]->label, .all_figures = "format=json",
         .style = !strcmp(format, "text")       ? SONDE_REPORT_TEXT
                  : !strcmp(format, "markdown") ? SONDE_REPORT_MARKDOWN
                                                : SONDE_REPORT_JSON };

@@ -41,6 +41,7 @@ static char *report(const struct sonde_comparison *c, enum sonde_report_style st
     struct sonde_buf b;
     struct sonde_err err = { "" };
     const struct sonde_compare_view v = { .before = "a.run", .after = "b.run", .style = style,
+                                          .more_runs = "sonde diff A1 A2 --with B1 B2",
                                           .ascii = ascii };
     sonde_buf_init(&b, 1 << 20);
     if (sonde_compare_report(c, &v, &b, &err)) fail_msg("%s", err.text);

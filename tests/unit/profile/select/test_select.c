@@ -342,10 +342,29 @@ static void test_nothing_known(void **state)
     assert_int_equal(sonde_profile_select(empty, &(struct sonde_select){ .slowest = 1 }, NULL,
                                           &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, "no inference requests are known"));
-    assert_int_equal(sonde_profile_select(empty, &(struct sonde_select){ .phase = "prefill" }, NULL,
-                                          &err), SONDE_ENOENT);
+    struct sonde_selected found;
+    assert_int_equal(sonde_profile_select(empty, &(struct sonde_select){ .phase = "prefill" },
+                                          &found, &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, "no phases are known"));
+    assert_int_equal(found.hint, SONDE_SELECT_HINT_SPANS);
     sonde_profile_destroy(empty);
+}
+
+/* What else could be asked for is a fact; the flag or parameter for it is the caller's to name. */
+static void test_hints(void **state)
+{
+    (void)state;
+    struct sonde_err err = { "" };
+    struct sonde_selected found;
+    add_span(sonde_profile_thread(p, PID, 13, "third"), "embed", 550, 570, 80, A);
+    const struct sonde_select embed = { .phase = "embed" };
+    assert_int_equal(sonde_profile_select(p, &embed, &found, &err), SONDE_ENOENT);
+    assert_int_equal(found.hint, SONDE_SELECT_HINT_WORKERS);
+    assert_non_null(strstr(err.text, "only threads without a span of their own were sampled"));
+    assert_null(strstr(err.text, "--"));
+    const struct sonde_select wrong_name = { .phase = "prefil" };
+    assert_int_equal(sonde_profile_select(p, &wrong_name, &found, &err), SONDE_ENOENT);
+    assert_int_equal(found.hint, SONDE_SELECT_HINT_NONE);
 }
 
 /* Requests without a trace have no twins to look for: among fifty thousand that took a minute. */
@@ -418,6 +437,7 @@ int main(void)
         TEST(test_cases),        TEST(test_what_is_told),    TEST(test_spans),
         TEST(test_parts_add_up), TEST(test_by_trace),        TEST(test_circle),
         TEST(test_wrong),        TEST(test_ids_that_repeat), TEST(test_nothing_known),
+        TEST(test_hints),
         TEST(test_heap),         TEST(test_slowest_text), TEST(test_many_without_trace),    TEST(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
