@@ -13,6 +13,7 @@
 #include "base/visible.h"
 #include "cli/heap.h"
 #include "cli/progress.h"
+#include "present/units.h"
 #include "present/report/profile.h"
 #include "present/text.h"
 #include "profile/format.h"

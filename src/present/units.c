@@ -124,3 +124,15 @@ const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde
     snprintf(out, SONDE_VALUE_BYTES, "%s%s", number, ascii ? p[i].plain : p[i].text);
     return out;
 }
+
+const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
+                                enum sonde_sample_kind kind, int ascii)
+{
+    if (sonde_sample_kind_is_time(kind)) {
+        return sonde_value_format(out, (double)weight * 1e-9, SONDE_UNIT_SECONDS, ascii);
+    }
+    return sonde_value_format(out, (double)weight,
+                              sonde_sample_kind_is_bytes(kind) ? SONDE_UNIT_BYTES
+                                                               : SONDE_UNIT_COUNT,
+                              ascii);
+}

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "profile/profile.h"
+
 enum sonde_unit {
     SONDE_UNIT_COUNT,    /* 950, 12.3k, 4.56M */
     SONDE_UNIT_SECONDS,  /* 1.20 ns, 340 µs, 5.00 ms, 1.50 s, 12.5 min, 3.20 h, 2.10 d */
@@ -31,5 +33,10 @@ enum sonde_unit sonde_unit_rate(enum sonde_unit u);
  * Returns out, so that it can be used as an argument. */
 const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde_unit u,
                                int ascii);
+
+/* A weight of samples as people read it: 1.23 s, 4.56 MiB, 789. */
+#define SONDE_WEIGHT_BYTES 24
+const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
+                                enum sonde_sample_kind kind, int ascii);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "present/flamegraph/private.h"
-#include "present/report/profile.h"
 #include "present/text.h"
 #include "present/units.h"
 #include "sonde/sonde.h"

@@ -14,18 +14,6 @@
 enum { LIMIT_DEFAULT = 20 };
 #define SHARE_MIN_DEFAULT 0.01
 
-const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
-                                enum sonde_sample_kind kind, int ascii)
-{
-    if (sonde_sample_kind_is_time(kind)) {
-        return sonde_value_format(out, (double)weight * 1e-9, SONDE_UNIT_SECONDS, ascii);
-    }
-    return sonde_value_format(out, (double)weight,
-                              sonde_sample_kind_is_bytes(kind) ? SONDE_UNIT_BYTES
-                                                               : SONDE_UNIT_COUNT,
-                              ascii);
-}
-
 const char *report_module_advice(uint32_t flags)
 {
     if (flags & SONDE_MODULE_VDSO) return "";

@@ -33,9 +33,4 @@ void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, stru
 void sonde_heap_summary(const struct sonde_profile *p, size_t leaks, int ascii,
                         struct sonde_buf *out);
 
-/* A weight as people read it: 1.23 s, 4.56 MiB, 789. */
-#define SONDE_WEIGHT_BYTES 24
-const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
-                                enum sonde_sample_kind kind, int ascii);
-
 #endif

@@ -11,6 +11,7 @@
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "present/units.h"
 #include "present/report/profile.h"
 #include "profile/thin.h"
 #include "serve/api/flame_private.h"
