@@ -10,6 +10,8 @@
 #include "analyze/heap_site.h"
 #include "analyze/span_own.h"
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "profile/tree/tree.h"
@@ -37,31 +39,18 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k)
 
 /* ---- The list --------------------------------------------------------------------------------- */
 
-static char *bottleneck_copy_text(const char *s)
-{
-    const size_t n = strlen(s) + 1;
-    char *copy = sonde__alloc(n);
-    return copy ? memcpy(copy, s, n) : NULL;
-}
-
 /* Copies the texts of f, and says what was measured. sure: the share that it has at least. */
 __attribute__((format(printf, 4, 5))) static int
 bottleneck_add(struct looking *l, struct sonde_finding f, double sure, const char *format, ...)
 {
     struct sonde_findings *all = l->out;
     va_list args;
-    if (all->count == all->cap) {
-        const size_t cap = all->cap ? all->cap * 2 : 16;
-        struct sonde_finding *grown = sonde__realloc(all->rows, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        all->rows = grown;
-        all->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(all->rows, all->count, all->cap)) return SONDE_ENOMEM;
     va_start(args, format);
     vsnprintf(f.text, sizeof(f.text), format, args);
     va_end(args);
-    f.subject = bottleneck_copy_text(f.subject);
-    f.file = bottleneck_copy_text(f.file);
+    f.subject = sonde__strdup(f.subject);
+    f.file = sonde__strdup(f.file);
     if (!f.subject || !f.file) {
         sonde__free(f.subject);
         sonde__free(f.file);
@@ -79,9 +68,9 @@ bottleneck_add(struct looking *l, struct sonde_finding f, double sure, const cha
 static int worst_first(const void *x, const void *y)
 {
     const struct sonde_finding *a = x, *b = y;
-    if (a->severity != b->severity) return a->severity > b->severity ? -1 : 1;
-    if (a->share != b->share) return a->share > b->share ? -1 : 1;
-    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->severity != b->severity) return SONDE_CMP(b->severity, a->severity);
+    if (a->share != b->share) return SONDE_CMP(b->share, a->share);
+    if (a->kind != b->kind) return SONDE_CMP(a->kind, b->kind);
     return strcmp(a->subject, b->subject);
 }
 
@@ -171,7 +160,7 @@ struct by_name {
 static int most_own_first(const void *x, const void *y)
 {
     const struct by_name *a = x, *b = y;
-    return a->own_ns > b->own_ns ? -1 : a->own_ns < b->own_ns;
+    return SONDE_CMP(b->own_ns, a->own_ns);
 }
 
 /* Spans of no thread are requests, whose phases are spans themselves. */

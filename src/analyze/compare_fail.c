@@ -1,6 +1,7 @@
 /* compare_fail.c - see compare_fail.h. */
 #include "analyze/compare_fail.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <fnmatch.h>
@@ -150,6 +151,7 @@ static int parse_limit(const char *text, struct sonde_fail_on *out)
 
 int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sonde_err *err)
 {
+    assert(text && out);
     struct sonde_fail_on f = { .text = text };
     /* The last one: names of functions hold them too ("operator<", "Map<int>"). */
     const char *op = NULL;
@@ -211,6 +213,7 @@ static double compare_fail_excess(const struct sonde_fail_on *f,
 int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_comparison *c,
                         int unknown_ok, const struct sonde_compare_measure **out, struct sonde_err *err)
 {
+    assert(f->text && *f->measure && out);
     const struct sonde_compare_measure *worst = NULL;
     size_t seen = 0, named = 0;
     for (size_t i = 0; i < c->count; i++) {

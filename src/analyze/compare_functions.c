@@ -9,6 +9,7 @@
 
 #include "analyze/compare_private.h"
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/tree/frame.h"
 #include "profile/heap.h"
 #include "profile/tree/tree.h"
@@ -227,7 +228,7 @@ static int compare_function_add(struct cmp *c, const struct function_work *w, ui
 static int by_weight(const void *a, const void *b)
 {
     const struct sonde_compare_measure *x = a, *y = b;
-    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    if (x->weight != y->weight) return SONDE_CMP(y->weight, x->weight);
     const int order = strcmp(x->subject, y->subject);
     return order ? order : strcmp(x->measure, y->measure);
 }
@@ -278,6 +279,7 @@ static int compare_function_table(struct cmp *c, struct function_work *w)
 
 void cmp_functions_link(struct sonde_comparison *out)
 {
+    assert(!out->function_count || out->functions);
     for (size_t i = 0; i < out->count; i++) {
         const struct sonde_compare_measure *f = &out->figures[i];
         if (f->group != SONDE_MEASURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;

@@ -1,10 +1,12 @@
 /* compare_measures.c - how figures are added, and those of requests, of the run as a whole and of
  * its memory. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "analyze/compare_private.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/heap.h"
 #include "sonde/sonde.h"
 
@@ -17,13 +19,7 @@ int cmp_add(struct cmp *c, const struct cmp_measure *m, const char *subject, dou
 {
     struct sonde_comparison *out = c->out;
     if (isnan(e[0].value) || isnan(e[1].value)) return 0;
-    if (out->count == out->cap) {
-        const size_t cap = out->cap ? out->cap * 2 : 64;
-        struct sonde_compare_measure *grown = sonde__realloc(out->figures, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        out->figures = grown;
-        out->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(out->figures, out->count, out->cap)) return SONDE_ENOMEM;
     struct sonde_strings *pool = &out->texts->pool;
     const uint32_t text = subject ? sonde_strings_add(pool, subject, strlen(subject), &c->budget)
                                   : 0;
@@ -51,13 +47,8 @@ int cmp_add_ratio(struct cmp *c, const struct cmp_measure *m, const char *subjec
 
 int cmp_list_add(struct cmp_list *l, double value, uint32_t part)
 {
-    if (l->count == l->cap) {
-        const size_t cap = l->cap ? l->cap * 2 : 256;
-        struct sonde_observed *grown = sonde__realloc(l->v, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        l->v = grown;
-        l->cap = cap;
-    }
+    assert(l->count <= l->cap);
+    if (SONDE_ARRAY_ROOM(l->v, l->count, l->cap)) return SONDE_ENOMEM;
     l->v[l->count++] = (struct sonde_observed){ value, part };
     return 0;
 }

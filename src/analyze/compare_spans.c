@@ -4,6 +4,8 @@
 
 #include "analyze/compare_private.h"
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 static const struct cmp_measure span_times[3] = {
@@ -57,13 +59,7 @@ static struct span_name *compare_span_name_of(struct cmp *c, struct span_work *w
         w->index_cap = cap;
     }
     if (w->index[text]) return &w->names[w->index[text] - 1];
-    if (w->count == w->cap) {
-        const size_t cap = w->cap ? w->cap * 2 : 32;
-        struct span_name *grown = sonde__realloc(w->names, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        w->names = grown;
-        w->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(w->names, w->count, w->cap)) return NULL;
     w->names[w->count] = (struct span_name){ .text = text };
     w->index[text] = (uint32_t)++w->count;
     return &w->names[w->count - 1];
@@ -124,7 +120,7 @@ static int compare_span_by_time(const void *a, const void *b, void *pool)
     const struct span_name *x = a, *y = b;
     const int both_x = x->count[0] && x->count[1], both_y = y->count[0] && y->count[1];
     if (both_x != both_y) return both_y - both_x;
-    if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+    if (x->seconds != y->seconds) return SONDE_CMP(y->seconds, x->seconds);
     char **strings = ((struct sonde_strings *)pool)->strings;
     return strcmp(strings[x->text], strings[y->text]);
 }

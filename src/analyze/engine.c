@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "segment/segment.h"
 
 #define NANOSECONDS 1e-9 /* what times of sonde/engine.h are recorded in */
@@ -145,21 +146,21 @@ static int on_device_memory(struct sonde_engine *e, const struct sonde_engine_se
 static int by_op_time(const void *a, const void *b)
 {
     const struct sonde_engine_op *x = a, *y = b;
-    if (x->time.sum_s != y->time.sum_s) return x->time.sum_s > y->time.sum_s ? -1 : 1;
+    if (x->time.sum_s != y->time.sum_s) return SONDE_CMP(y->time.sum_s, x->time.sum_s);
     return strcmp(x->operation, y->operation);
 }
 
 static int by_fallback_count(const void *a, const void *b)
 {
     const struct sonde_engine_fallback *x = a, *y = b;
-    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    if (x->count != y->count) return SONDE_CMP(y->count, x->count);
     return strcmp(x->reason, y->reason);
 }
 
 static int by_device_time(const void *a, const void *b)
 {
     const struct sonde_engine_device *x = a, *y = b;
-    if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+    if (x->seconds != y->seconds) return SONDE_CMP(y->seconds, x->seconds);
     const int name = strcmp(x->device, y->device);
     return name ? name : x->who.pid < y->who.pid ? -1 : 1;
 }
@@ -263,7 +264,7 @@ static double engine_build_plus(double sum, double v)
 static int by_pool_bytes(const void *a, const void *b)
 {
     const struct sonde_engine_pool *x = a, *y = b;
-    if (x->used_bytes != y->used_bytes) return x->used_bytes > y->used_bytes ? -1 : 1;
+    if (x->used_bytes != y->used_bytes) return SONDE_CMP(y->used_bytes, x->used_bytes);
     const int name = strcmp(x->pool, y->pool);
     return name ? name : x->who.pid < y->who.pid ? -1 : 1;
 }
@@ -357,7 +358,7 @@ static double engine_build_ratio(uint64_t part, uint64_t whole)
 static int by_tokenizer_time(const void *a, const void *b)
 {
     const struct sonde_engine_tokenizer *x = a, *y = b;
-    if (x->encode.sum_s != y->encode.sum_s) return x->encode.sum_s > y->encode.sum_s ? -1 : 1;
+    if (x->encode.sum_s != y->encode.sum_s) return SONDE_CMP(y->encode.sum_s, x->encode.sum_s);
     const int name = strcmp(x->tokenizer, y->tokenizer);
     return name ? name : x->who.pid < y->who.pid ? -1 : 1;
 }

@@ -124,13 +124,7 @@ static int engine_model_gather(struct sonde_engine_series *s, void *arg)
 {
     struct gathered *g = arg;
     if (g->count == SONDE_ENGINE_SERIES_MAX) return 0;
-    if (g->count == g->cap) {
-        const size_t cap = g->cap ? g->cap * 2 : 64;
-        struct sonde_engine_series *grown = sonde__realloc(g->series, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        g->series = grown;
-        g->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(g->series, g->count, g->cap)) return SONDE_ENOMEM;
     g->series[g->count++] = *s;
     s->buckets = NULL;
     return 0;
@@ -138,6 +132,7 @@ static int engine_model_gather(struct sonde_engine_series *s, void *arg)
 
 int sonde_engine_of_model(const struct sonde_model *m, struct sonde_engine **out)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     struct gathered g = { 0 };
     int rc = model_each(m, engine_model_gather, &g);
     if (!rc) rc = sonde_engine_build(g.series, g.count, out);
@@ -155,5 +150,6 @@ static int engine_model_keep(struct sonde_engine_series *s, void *arg)
 
 int sonde_engine_complete_run(const struct sonde_model *m, struct sonde_profile *p)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     return model_each(m, engine_model_keep, p);
 }

@@ -137,6 +137,7 @@ static double health_gauge_of(const struct sonde_model *m, const char *name, int
 
 int sonde_health_measure(const struct sonde_model *m, double window_s, struct sonde_health *out)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     static const struct { const char *family, *source; } sources[] = {
         { REQUEST_SECONDS, "inference" }, { SPAN_SECONDS, "spans" },
     };

@@ -29,7 +29,7 @@ struct sonde_health {
 
 #define SONDE_HEALTH_MIN 5      /* with fewer in the window nothing is made of errors and latency */
 
-/* Read lock held. 0 or SONDE_ENOMEM. */
+/* With the read lock (asserted). 0 or SONDE_ENOMEM. */
 int sonde_health_measure(const struct sonde_model *m, double window_s, struct sonde_health *out);
 
 #endif

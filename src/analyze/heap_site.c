@@ -7,17 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
-
-static const char *heap_site_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
-static int starts_with(const char *text, const char *prefix)
-{
-    return strncmp(text, prefix, strlen(prefix)) == 0;
-}
+#include "base/path.h"
 
 /* Gets memory for whoever calls it. */
 static int passes_on(const char *name)
@@ -37,13 +27,13 @@ static int passes_on(const char *name)
         if (!strcmp(name, names[i])) return 1;
     }
     for (size_t i = 0; i < SONDE_COUNT(prefixes); i++) {
-        if (starts_with(name, prefixes[i])) return 1;
+        if (sonde_has_prefix(name, prefixes[i])) return 1;
     }
     /* A template's name begins with what it returns. */
     const char *space = strchr(name, ' ');
     const size_t word = strcspn(name, "<(");
     return space && (size_t)(space - name) < word &&
-           (starts_with(space + 1, "std::") || starts_with(space + 1, "__gnu_cxx::"));
+           (sonde_has_prefix(space + 1, "std::") || sonde_has_prefix(space + 1, "__gnu_cxx::"));
 }
 
 static void unknown_frame(const struct sonde_profile *p, const struct sonde_profile_location *l,
@@ -67,7 +57,7 @@ static void set_frame(const struct sonde_profile *p, const struct sonde_profile_
 {
     f->file = "";
     f->line = 0;
-    f->module = heap_site_base_name(sonde_profile_str(p, p->modules[l->module].path));
+    f->module = sonde_path_base(sonde_profile_str(p, p->modules[l->module].path));
     if (!l->line_count) {
         unknown_frame(p, l, f);
         return;

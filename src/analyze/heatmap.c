@@ -66,18 +66,12 @@ void sonde_heatmap_release(struct sonde_heatmap *h)
 
 static int room_for_one(struct sonde_heatmap *h)
 {
-    if (h->count < h->cap) return 1;
-    const size_t cap = h->cap ? h->cap * 2 : 1024;
-    struct sonde_heatmap_point *grown =
-        h->count < h->points_max ? sonde__realloc(h->points, cap * sizeof(*grown)) : NULL;
-    if (!grown) return 0;
-    h->points = grown;
-    h->cap = cap;
-    return 1;
+    return SONDE_ARRAY_ROOM_MAX(h->points, h->count, h->cap, h->points_max) == 0;
 }
 
 int sonde_heatmap_add(struct sonde_heatmap *h, uint64_t time_ns, double value, int failed)
 {
+    assert(h->step_ms > 0 && h->columns > 0);
     const int64_t at_ms = (int64_t)(time_ns / 1000000) - h->from_ms;
     if (at_ms < 0 || at_ms / h->step_ms >= h->columns) return 0;
     if (!(value >= 0 && value < HUGE_VALUE)) return 0;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 
 static uint64_t request_end_ns(const struct sonde_infer_request *r)
 {
@@ -81,13 +83,7 @@ static struct sonde_shared_wait *wait_of(struct sonde_shared *out, size_t from,
 /* Room for one more phase of o each time; 0 or SONDE_ENOMEM. */
 static int waits_grow(struct sonde_shared *out, size_t *cap)
 {
-    if (out->wait_count < *cap) return 0;
-    const size_t more = *cap ? *cap * 2 : 32;
-    struct sonde_shared_wait *waits = sonde__realloc(out->waits, more * sizeof(*waits));
-    if (!waits) return SONDE_ENOMEM;
-    out->waits = waits;
-    *cap = more;
-    return 0;
+    return SONDE_ARRAY_ROOM(out->waits, out->wait_count, *cap);
 }
 
 static int waits_add(const struct sonde_infer_request *r, uint64_t until_ns,
@@ -113,13 +109,13 @@ static int waits_add(const struct sonde_infer_request *r, uint64_t until_ns,
 static int longest_shared_first(const void *a, const void *b)
 {
     const struct sonde_shared_request *x = a, *y = b;
-    return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
+    return SONDE_CMP(y->seconds, x->seconds);
 }
 
 static int longest_wait_first(const void *a, const void *b)
 {
     const struct sonde_shared_wait *x = a, *y = b;
-    return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
+    return SONDE_CMP(y->seconds, x->seconds);
 }
 
 static void own_batches(const struct sonde_infer_request *r, struct sonde_shared *out)

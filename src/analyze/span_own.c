@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 struct span_own_by_id { uint64_t id; uint32_t span; };
@@ -22,15 +24,15 @@ struct nesting {
 static int by_id_order(const void *x, const void *y)
 {
     const struct span_own_by_id *a = x, *b = y;
-    if (a->id != b->id) return a->id < b->id ? -1 : 1;
-    return a->span < b->span ? -1 : a->span > b->span;
+    if (a->id != b->id) return SONDE_CMP(a->id, b->id);
+    return SONDE_CMP(a->span, b->span);
 }
 
 static int by_outer(const void *x, const void *y)
 {
     const struct inside *a = x, *b = y;
-    if (a->outer != b->outer) return a->outer < b->outer ? -1 : 1;
-    return a->from < b->from ? -1 : a->from > b->from;
+    if (a->outer != b->outer) return SONDE_CMP(a->outer, b->outer);
+    return SONDE_CMP(a->from, b->from);
 }
 
 /* The part of a span that is in the time of the profile. */
@@ -95,13 +97,7 @@ static int span_own_note(struct nesting *n, uint32_t outer, uint32_t inner)
     if (row.from < from) row.from = from;
     if (row.to > to) row.to = to;
     if (row.to <= row.from) return 0;
-    if (n->count == n->cap) {
-        const size_t cap = n->cap ? n->cap * 2 : 256;
-        struct inside *grown = sonde__realloc(n->rows, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        n->rows = grown;
-        n->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(n->rows, n->count, n->cap)) return SONDE_ENOMEM;
     n->rows[n->count++] = row;
     return 0;
 }

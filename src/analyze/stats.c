@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 /* ---- Student's t ----------------------------------------------------------------------------- */
@@ -96,12 +97,13 @@ struct ranked { double p; size_t at; };
 static int by_p(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    if (x->p != y->p) return x->p < y->p ? -1 : 1;
-    return x->at < y->at ? -1 : x->at > y->at;
+    if (x->p != y->p) return SONDE_CMP(x->p, y->p);
+    return SONDE_CMP(x->at, y->at);
 }
 
 int sonde_stats_adjust(double *p, size_t count)
 {
+    assert(p || !count);
     struct ranked *v = sonde__calloc(count ? count : 1, sizeof(*v));
     if (!v) return SONDE_ENOMEM;
     size_t n = 0;
@@ -173,8 +175,8 @@ struct sonde_estimate sonde_estimate_ratio(const double *y, const double *x, con
 static int stats_by_value(const void *a, const void *b)
 {
     const struct sonde_observed *x = a, *y = b;
-    if (x->value != y->value) return x->value < y->value ? -1 : 1;
-    return x->part < y->part ? -1 : x->part > y->part;
+    if (x->value != y->value) return SONDE_CMP(x->value, y->value);
+    return SONDE_CMP(x->part, y->part);
 }
 
 void sonde_observed_sort(struct sonde_observed *v, size_t count)

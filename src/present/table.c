@@ -25,6 +25,7 @@ void sonde_table_release(struct sonde_table *t)
 
 void sonde_table_row(struct sonde_table *t)
 {
+    assert(t->row_count <= t->row_cap);
     if (t->error) return;
     if (t->row_count == SONDE_TABLE_ROWS_MAX) {
         t->error = SONDE_EFULL;

@@ -214,6 +214,7 @@ static int compact_facts(struct compacting *a)
 int sonde_compact_add(struct sonde_profile *p, const struct sonde_profile *from,
                       const struct sonde_compact_part *part)
 {
+    assert(part && (!part->to_ns || part->from_ns <= part->to_ns));
     struct compacting a = { .part = part };
     a.from_ns = from->start_ns > part->from_ns ? from->start_ns : part->from_ns;
     a.spans = sonde__calloc(from->spans_count + 1u, 1);

@@ -126,6 +126,7 @@ static int copy_stack(struct sonde_profile_copy *c, uint32_t id)
 
 int sonde_profile_copy_tables(struct sonde_profile_copy *c)
 {
+    assert(!c->complete && !c->failed);
     const struct sonde_profile *p = c->from;
     int rc = 0;
     for (uint32_t i = 1; i < p->strings_count && !c->failed; i++) sonde_profile_copy_string(c, i);
@@ -165,6 +166,7 @@ static int copy_sample_stacks(struct sonde_profile_copy *c, sonde_profile_copy_w
 int sonde_profile_copy_samples(struct sonde_profile_copy *c, sonde_profile_copy_wanted *wanted,
                                void *arg)
 {
+    assert(!c->failed);
     int rc = c->complete ? 0 : copy_sample_stacks(c, wanted, arg);
     for (uint32_t i = 0; i < c->from->samples_count && !rc; i++) {
         if (wanted && !wanted(arg, i)) continue;

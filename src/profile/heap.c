@@ -1,5 +1,6 @@
 #include "profile/heap.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -76,6 +77,7 @@ static int heap_profile_copy_rows(void **rows, uint32_t count, size_t size)
 
 struct sonde_heap *sonde_heap_copy(const struct sonde_heap *h)
 {
+    assert(h);
     struct sonde_heap *copy = sonde__alloc(sizeof(*copy));
     if (!copy) return NULL;
     *copy = *h;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "sonde/sonde.h"
 
 #define OWN_LIBRARY "libsonde_preload.so"
@@ -13,8 +14,7 @@ enum module_kind { PROGRAM, SYSTEM, OWN };
 static enum module_kind profile_own_kind_of(const struct sonde_profile *p, uint32_t module)
 {
     const char *path = sonde_profile_str(p, p->modules[module].path);
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = sonde_path_base(path);
     if (!strcmp(name, OWN_LIBRARY)) return OWN;
     if (p->modules[module].flags & (SONDE_MODULE_KERNEL | SONDE_MODULE_VDSO) ||
         !strncmp(name, "libc.so", 7) || !strncmp(name, "libc-", 5) || !strncmp(name, "ld-", 3)) {

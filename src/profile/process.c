@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 struct thread_sum {
@@ -15,14 +16,14 @@ struct by_pid { uint32_t pid, thread; };
 static int compare_pid(const void *a, const void *b)
 {
     const struct by_pid *x = a, *y = b;
-    if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
+    if (x->pid != y->pid) return SONDE_CMP(x->pid, y->pid);
     return (x->thread > y->thread) - (x->thread < y->thread);
 }
 
 static int compare_weight(const void *a, const void *b)
 {
     const struct sonde_profile_process *x = a, *y = b;
-    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    if (x->weight != y->weight) return SONDE_CMP(y->weight, x->weight);
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 

@@ -216,6 +216,7 @@ size_t sonde_profile_rows_bytes(const struct sonde_profile *p)
 
 void sonde_profile_forget(struct sonde_profile *p)
 {
+    assert(!p->heap && !p->infer); /* they would refer to rows that are gone */
     struct sonde_profile_index *x = p->index;
     struct sonde_map *indexes[] = { &x->modules, &x->functions, &x->stacks,
                                        &x->threads, &x->places,    &x->contents };
@@ -230,6 +231,7 @@ void sonde_profile_forget(struct sonde_profile *p)
 
 int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h)
 {
+    assert(h && h != p->heap);
     const size_t had = p->heap ? sonde_heap_bytes(p->heap) : 0, bytes = sonde_heap_bytes(h);
     if (p->bytes - had > p->bytes_max || bytes > p->bytes_max - (p->bytes - had)) {
         return SONDE_ENOMEM;
@@ -291,6 +293,7 @@ uint32_t sonde_profile_find_string(const struct sonde_profile *p, const char *s)
 
 uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m)
 {
+    assert(m->path < p->strings_count && m->build_id < p->strings_count);
     uint64_t h = sonde_hash_mix(m->start, m->offset);
     h = sonde_hash_mix(h, m->end);
     const uint32_t hash = sonde_hash_end(sonde_hash_mix(h, (uint64_t)m->path << 32 | m->build_id));
@@ -307,6 +310,7 @@ uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profil
 
 uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_profile_function *f)
 {
+    assert(f->name < p->strings_count && f->module < p->modules_count);
     uint64_t h = sonde_hash_mix((uint64_t)f->name << 32 | f->file, 1);
     h = sonde_hash_mix(h, (uint64_t)f->start_line << 32 | f->module);
     const uint32_t hash = sonde_hash_end(h);
@@ -323,6 +327,7 @@ uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_prof
 
 uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64_t address)
 {
+    assert(module < p->modules_count);
     const uint32_t hash = sonde_hash_end(sonde_hash_mix(address, module));
     uint32_t at = hash, id;
     while ((id = sonde_map_next(&p->index->places, hash, &at))) {
@@ -380,6 +385,7 @@ static uint32_t deepest_stack(struct sonde_profile *p, uint32_t parent)
 
 uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t location)
 {
+    assert(parent < p->stacks_count && location < p->locations_count);
     if (!location) return 0;
     if (__builtin_expect(parent && p->index->depths[parent] >= SONDE_PROFILE_DEPTH_MAX - 1, 0)) {
         return deepest_stack(p, parent);
@@ -476,6 +482,7 @@ static uint32_t content_location(struct sonde_profile *p, uint32_t module, uint6
 uint32_t sonde_profile_lines_location(struct sonde_profile *p, uint32_t module, uint64_t address,
                                       const struct sonde_profile_line *lines, uint32_t count)
 {
+    assert(module < p->modules_count && (lines || !count));
     if (!address) return content_location(p, module, 0, lines, count);
     const uint32_t id = sonde_profile_location(p, module, address);
     if (!id || !count) return id;

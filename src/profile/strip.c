@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "base/strip.h"
 #include "profile/engine.h"
 #include "profile/heap.h"
@@ -36,7 +37,7 @@ static void profile_strip_mark(struct marks *m, uint32_t string, enum role role)
 static int profile_strip_by_place(const void *a, const void *b)
 {
     const struct profile_strip_place *x = a, *y = b;
-    return x->text < y->text ? -1 : x->text > y->text;
+    return SONDE_CMP(x->text, y->text);
 }
 
 /* text: one of the profile's strings. By its place, since those that were stripped before are not

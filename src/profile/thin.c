@@ -1,9 +1,11 @@
 /* thin.c - see thin.h. */
 #include "profile/thin.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "base/intern.h"
 
 /* Blocked time has a length; what stands for several does not say of which. */
@@ -29,6 +31,7 @@ static int profile_thin_cut_one(struct sonde_profile_sample *s, uint64_t from_ns
 uint32_t sonde_samples_cut(struct sonde_profile_sample *samples, uint32_t count, uint64_t from_ns,
                            uint64_t to_ns)
 {
+    assert(samples || !count);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct sonde_profile_sample s = samples[i];
@@ -55,11 +58,11 @@ void sonde_profile_cut(struct sonde_profile *p, uint64_t from_ns, uint64_t to_ns
 static int profile_thin_by_place(const void *x, const void *y)
 {
     const struct sonde_profile_sample *a = x, *b = y;
-    if (a->stack != b->stack) return a->stack < b->stack ? -1 : 1;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
-    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
-    if (a->flags != b->flags) return a->flags < b->flags ? -1 : 1;
-    return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
+    if (a->stack != b->stack) return SONDE_CMP(a->stack, b->stack);
+    if (a->thread != b->thread) return SONDE_CMP(a->thread, b->thread);
+    if (a->kind != b->kind) return SONDE_CMP(a->kind, b->kind);
+    if (a->flags != b->flags) return SONDE_CMP(a->flags, b->flags);
+    return SONDE_CMP(a->time_ns, b->time_ns);
 }
 
 static int same_place(const struct sonde_profile_sample *a, const struct sonde_profile_sample *b,
@@ -71,6 +74,7 @@ static int same_place(const struct sonde_profile_sample *a, const struct sonde_p
 
 void sonde_profile_thin(struct sonde_profile *p, uint64_t slice_ns)
 {
+    assert(slice_ns);
     uint32_t kept = 0;
     if (!p->samples_count) return;
     qsort(p->samples, p->samples_count, sizeof(*p->samples), profile_thin_by_place);
@@ -92,10 +96,10 @@ void sonde_profile_thin(struct sonde_profile *p, uint64_t slice_ns)
 static int by_thread(const void *a, const void *b)
 {
     const struct sonde_profile_sample *x = a, *y = b;
-    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
-    return x->stack < y->stack ? -1 : x->stack > y->stack;
+    if (x->thread != y->thread) return SONDE_CMP(x->thread, y->thread);
+    if (x->kind != y->kind) return SONDE_CMP(x->kind, y->kind);
+    if (x->time_ns != y->time_ns) return SONDE_CMP(x->time_ns, y->time_ns);
+    return SONDE_CMP(x->stack, y->stack);
 }
 
 /* Chance that comes out alike for the same samples. */

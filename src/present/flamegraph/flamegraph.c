@@ -68,6 +68,7 @@ uint32_t sonde_flame_intern(struct sonde_flame *f, const char *s)
 
 const char *sonde_flame_text(const struct sonde_flame *f, uint32_t string)
 {
+    assert(string < f->string_count);
     return f->texts.data + f->strings[string].at;
 }
 

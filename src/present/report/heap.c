@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 /* Who is first: leaks, the fastest first; then what is in use. */
@@ -17,7 +18,7 @@ static int by_need(const void *a, const void *b, void *sites)
     const double v = leak_x ? x->slope : x->live_bytes.value;
     const double w = leak_x ? y->slope : y->live_bytes.value;
     if (v > w || v < w) return v > w ? -1 : 1;
-    return x < y ? -1 : x > y;
+    return SONDE_CMP(x, y);
 }
 
 static double seconds_of(const struct sonde_profile *p)

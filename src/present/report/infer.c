@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "present/report/requests.h"
 #include "sonde/sonde.h"
 
@@ -48,7 +50,7 @@ static double infer_report_measure(const struct sonde_infer_request *r, enum inf
 static int infer_report_upwards(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+    return SONDE_CMP(x, y);
 }
 
 /* The smallest value that at least q of all do not exceed. */
@@ -107,7 +109,7 @@ static void sum_part(const struct infer_report *r, struct infer_part *part, doub
 static int infer_report_by_count(const void *a, const void *b)
 {
     const struct infer_part *x = a, *y = b;
-    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    if (x->count != y->count) return SONDE_CMP(y->count, x->count);
     const int order = strcmp(x->model, y->model);
     return order ? order : strcmp(x->route, y->route);
 }
@@ -120,12 +122,7 @@ static int infer_report_find_parts(struct infer_report *r)
         size_t k = 0;
         while (k < r->part_count && !infer_report_is_of(&r->parts[k], q)) k++;
         if (k < r->part_count || r->part_count == PARTS_MAX) continue;
-        if (r->part_count == cap) {
-            cap = cap ? cap * 2 : 16;
-            struct infer_part *grown = sonde__realloc(r->parts, cap * sizeof(*grown));
-            if (!grown) return SONDE_ENOMEM;
-            r->parts = grown;
-        }
+        if (SONDE_ARRAY_ROOM(r->parts, r->part_count, cap)) return SONDE_ENOMEM;
         r->parts[r->part_count++] = (struct infer_part){ .model = q->model, .route = q->route };
     }
     return 0;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "present/debug_package.h"
 #include "present/report/profile_private.h"
 #include "present/units.h"
@@ -61,15 +63,15 @@ void report_module_advise(const struct report *r, const struct report_module *m,
 static int by_thread_weight(const void *a, const void *b)
 {
     const struct report_thread *x = a, *y = b;
-    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
-    return x->thread < y->thread ? -1 : x->thread > y->thread;
+    if (x->weight != y->weight) return SONDE_CMP(y->weight, x->weight);
+    return SONDE_CMP(x->thread, y->thread);
 }
 
 static int by_module_weight(const void *a, const void *b)
 {
     const struct report_module *x = a, *y = b;
-    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
-    return x->path < y->path ? -1 : x->path > y->path;
+    if (x->weight != y->weight) return SONDE_CMP(y->weight, x->weight);
+    return SONDE_CMP(x->path, y->path);
 }
 
 /* A module is mapped in several places: one row for each file. */
@@ -139,7 +141,7 @@ static int by_span_duration(const void *a, const void *b)
     if (x->duration_ns_sum != y->duration_ns_sum) {
         return x->duration_ns_sum > y->duration_ns_sum ? -1 : 1;
     }
-    return x->name < y->name ? -1 : x->name > y->name;
+    return SONDE_CMP(x->name, y->name);
 }
 
 /* What is special in a glob, taken literally. */
@@ -189,15 +191,8 @@ static int profile_report_sum_spans(struct report *r)
             continue;
         }
         if (!row_of[s->name]) {
-            if (r->span_count == cap) {
-                cap = cap ? cap * 2 : 64;
-                struct report_span *grown = sonde__realloc(r->spans, cap * sizeof(*grown));
-                if (!grown) {
-                    rc = SONDE_ENOMEM;
-                    break;
-                }
-                r->spans = grown;
-            }
+            rc = SONDE_ARRAY_ROOM(r->spans, r->span_count, cap);
+            if (rc) break;
             r->spans[r->span_count++] = (struct report_span){ .name = s->name };
             row_of[s->name] = (uint32_t)r->span_count;
         }

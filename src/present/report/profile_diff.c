@@ -2,6 +2,7 @@
  *
  * Of time, shares are compared, since a longer recording is not a slower program. Of memory, bytes
  * are: twice as much in use is twice as much. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,6 +251,7 @@ static void write_members(const struct sonde_comparison *compared, const struct 
 int report_put_functions(const struct sonde_comparison *compared,
                          const struct sonde_report_options *o, struct sonde_buf *out)
 {
+    assert(compared->kind >= 0 && compared->kind < SONDE_SAMPLE_KIND_COUNT);
     if (!compared->functions) return 0;
     struct change *c = changes_create(compared);
     if (!c) return SONDE_ENOMEM;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "present/report/profile_private.h"
 #include "present/table.h"
 #include "present/units.h"
@@ -141,7 +142,7 @@ static int profile_report_text_by_total(const void *a, const void *b, void *tree
     const struct sonde_tree *t = tree;
     const struct sonde_tree_node *x = &t->nodes[((const struct profile_report_text_row *)a)->node];
     const struct sonde_tree_node *y = &t->nodes[((const struct profile_report_text_row *)b)->node];
-    if (x->total != y->total) return x->total < y->total ? -1 : 1;
+    if (x->total != y->total) return SONDE_CMP(x->total, y->total);
     return -strcmp(x->name, y->name);
 }
 
@@ -151,13 +152,7 @@ static int push_children(struct profile_report_text_walk *w, uint32_t node, uint
     const size_t first = w->count;
     for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
         if (w->tree->nodes[c].total < w->least) continue;
-        if (w->count == w->cap) {
-            const size_t cap = w->cap ? w->cap * 2 : 256;
-            struct profile_report_text_row *grown = sonde__realloc(w->todo, cap * sizeof(*grown));
-            if (!grown) return SONDE_ENOMEM;
-            w->todo = grown;
-            w->cap = cap;
-        }
+        if (SONDE_ARRAY_ROOM(w->todo, w->count, w->cap)) return SONDE_ENOMEM;
         w->todo[w->count++] = (struct profile_report_text_row){ c, indent };
     }
     if (w->count > first) {

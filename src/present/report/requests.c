@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "base/trace_id.h"
 
 enum { LIMIT_DEFAULT = 100 };
@@ -139,11 +140,11 @@ int sonde_requests_compare(enum sonde_requests_sort by, const struct sonde_infer
                            const struct sonde_infer_request *y)
 {
     const double v = requests_key_of(by, x), w = requests_key_of(by, y);
-    if (v != w) return v > w ? -1 : 1;
+    if (v != w) return SONDE_CMP(w, v);
     if (x->arrived_ns != y->arrived_ns) {
         return (x->arrived_ns > y->arrived_ns) == (by != SONDE_REQUESTS_OLDEST) ? -1 : 1;
     }
-    return x->id < y->id ? -1 : x->id > y->id;
+    return SONDE_CMP(x->id, y->id);
 }
 
 static int requests_by_key(const void *a, const void *b, void *sort)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "present/top/json.h"
 #include "present/top/spans.h"
 #include "sonde/sonde.h"
@@ -58,7 +59,7 @@ int sonde_top_read_processes(struct sonde_top_data *d, const char *text, size_t 
     if (rc) return rc;
     const size_t n = top_at_most(array, SONDE_TOP_PROCESSES_MAX);
     d->processes = sonde__calloc(n + 1, sizeof(*d->processes));
-    if (!d->processes) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!d->processes) return sonde_err_memory(err);
 
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(array, i);
@@ -170,7 +171,7 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
     if (rc) return rc;
     const size_t n = top_at_most(array, SONDE_TOP_SERIES_MAX);
     d->series = sonde__calloc(n + 1, sizeof(*d->series));
-    if (!d->series) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!d->series) return sonde_err_memory(err);
 
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(array, i);
@@ -186,7 +187,7 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
         };
         if (!s->labels || read_history(json_object_get(o, "history"), &s->history,
                                        &s->history_count)) {
-            return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+            return sonde_err_memory(err);
         }
     }
     const double total = top_number(d->json[d->json_count - 1], "total");
@@ -240,7 +241,7 @@ int sonde_top_read_host(struct sonde_top_data *d, const char *text, size_t len,
     int rc = top_open(d, "the host", "series", text, len, &array, err);
     for (size_t i = 0; !rc && i < top_at_most(array, SONDE_TOP_SERIES_MAX); i++) {
         if (read_host_series(&d->host, json_array_get(array, i))) {
-            rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+            rc = sonde_err_memory(err);
         }
     }
     return rc;
@@ -272,7 +273,7 @@ static int read_span_list(const json_t *array, struct sonde_top_span **out, size
 {
     const size_t n = top_at_most(array, SONDE_TOP_SPANS_MAX);
     *out = sonde__calloc(n + 1, sizeof(**out));
-    if (!*out) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!*out) return sonde_err_memory(err);
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(array, i);
         struct sonde_top_span *s = &(*out)[(*out_count)++];
@@ -284,7 +285,7 @@ static int read_span_list(const json_t *array, struct sonde_top_span **out, size
             .pid = top_id(o, "pid"), .tid = top_id(o, "tid"),
             .start = top_number(o, "start"), .duration_s = top_number(o, "duration_s"),
         };
-        if (!s->attributes) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        if (!s->attributes) return sonde_err_memory(err);
         if (!(s->duration_s >= 0)) s->duration_s = 0;
         if (!isfinite(s->start)) s->start = 0;
     }
@@ -297,14 +298,14 @@ int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
     json_t *array;
     int rc = top_open(d, "spans", "spans", text, len, &array, err);
     if (!rc) rc = read_span_list(array, &d->spans, &d->span_count, err);
-    if (!rc && sonde_top_group_spans(d)) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!rc && sonde_top_group_spans(d)) rc = sonde_err_memory(err);
     return rc;
 }
 
 static int top_data_by_start(const void *a, const void *b)
 {
     const struct sonde_top_span *x = a, *y = b;
-    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->start != y->start) return SONDE_CMP(x->start, y->start);
     return (x->duration_s < y->duration_s) - (x->duration_s > y->duration_s);
 }
 

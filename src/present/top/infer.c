@@ -77,7 +77,7 @@ int sonde_top_read_infer(struct sonde_top_data *d, const char *text, size_t len,
     out->invalid = top_sum(json_object_get(root, "invalid_events"));
     out->routes = sonde__calloc(routes_n + 1, sizeof(*out->routes));
     out->models = sonde__calloc(models_n + 1, sizeof(*out->models));
-    if (!out->routes || !out->models) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!out->routes || !out->models) return sonde_err_memory(err);
     for (size_t i = 0; i < routes_n; i++) {
         read_route(json_array_get(groups, i), &out->routes[out->route_count++]);
     }

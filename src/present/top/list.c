@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "present/top/pages.h"
 
 int sonde_top_compare(double a, double b, int reverse)
@@ -14,10 +15,9 @@ int sonde_top_compare(double a, double b, int reverse)
 
 uint64_t sonde_top_row_id(const char *a, const char *b, uint64_t n)
 {
-    uint64_t h = 14695981039346656037u ^ n;
-    for (; *a; a++) h = (h ^ (unsigned char)*a) * 1099511628211u;
-    h = (h ^ 0xff) * 1099511628211u; /* so that "ab","c" and "a","bc" differ */
-    for (; *b; b++) h = (h ^ (unsigned char)*b) * 1099511628211u;
+    static const unsigned char border = 0xff; /* so that "ab","c" and "a","bc" differ */
+    uint64_t h = sonde_fnv64_text(SONDE_FNV64_SEED ^ n, a);
+    h = sonde_fnv64_text(sonde_fnv64(h, &border, 1), b);
     return h ? h : 1;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 #define RATE_S 60.0
@@ -30,7 +31,7 @@ static int top_spans_by_name(const void *a, const void *b)
 static int top_spans_by_count(const void *a, const void *b)
 {
     const struct sonde_top_group *x = a, *y = b;
-    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    if (x->count != y->count) return SONDE_CMP(y->count, x->count);
     return strcmp(x->name, y->name);
 }
 

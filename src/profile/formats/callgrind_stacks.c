@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/formats/callgrind.h"
 #include "profile/formats/import.h"
 #include "sonde/sonde.h"
@@ -199,8 +200,8 @@ static int most_expensive_first(const void *a, const void *b, void *nodes)
     const struct sonde_callgrind_node *x = (struct sonde_callgrind_node *)nodes + i;
     const struct sonde_callgrind_node *y = (struct sonde_callgrind_node *)nodes + k;
     const uint64_t left = x->self + x->calls, right = y->self + y->calls;
-    if (left != right) return left > right ? -1 : 1;
-    return i < k ? -1 : i > k;
+    if (left != right) return SONDE_CMP(right, left);
+    return SONDE_CMP(i, k);
 }
 
 /* Functions below those where the walk ended: each below the first caller that has a stack. */

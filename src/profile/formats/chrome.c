@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "profile/format.h"
 #include "profile/formats/chrome_read.h"
 #include "profile/formats/chrome_requests.h"
@@ -116,9 +117,9 @@ static int chrome_by_start(const void *a, const void *b, void *spans)
         (const struct sonde_profile_span *)spans + *(const uint32_t *)a;
     const struct sonde_profile_span *y =
         (const struct sonde_profile_span *)spans + *(const uint32_t *)b;
-    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns) return x->end_ns > y->end_ns ? -1 : 1;
+    if (x->thread != y->thread) return SONDE_CMP(x->thread, y->thread);
+    if (x->start_ns != y->start_ns) return SONDE_CMP(x->start_ns, y->start_ns);
+    if (x->end_ns != y->end_ns) return SONDE_CMP(y->end_ns, x->end_ns);
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 
@@ -155,13 +156,7 @@ static void chrome_put_span(struct chrome_writer *w, const struct sonde_profile_
 
 static int chrome_push_open(struct chrome_writer *w, struct chrome_open o)
 {
-    if (w->open_count == w->open_cap) {
-        const uint32_t cap = w->open_cap ? w->open_cap * 2 : 256;
-        struct chrome_open *grown = sonde__realloc(w->open, cap * sizeof(*grown));
-        if (!grown) return w->out->error = SONDE_ENOMEM;
-        w->open = grown;
-        w->open_cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(w->open, w->open_count, w->open_cap)) return w->out->error = SONDE_ENOMEM;
     w->open[w->open_count++] = o;
     return 0;
 }

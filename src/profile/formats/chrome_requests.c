@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "sonde/sonde.h"
 
@@ -50,14 +51,14 @@ static int by_arrival(const void *a, const void *b)
 {
     const struct sonde_infer_request *x = *(const struct sonde_infer_request *const *)a;
     const struct sonde_infer_request *y = *(const struct sonde_infer_request *const *)b;
-    if (x->arrived_ns != y->arrived_ns) return x->arrived_ns < y->arrived_ns ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+    if (x->arrived_ns != y->arrived_ns) return SONDE_CMP(x->arrived_ns, y->arrived_ns);
+    return SONDE_CMP(x->id, y->id);
 }
 
 static int chrome_requests_by_number(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return SONDE_CMP(x, y);
 }
 
 int sonde_chrome_requests_find(struct sonde_chrome_requests *r, const struct sonde_profile *p,
@@ -190,8 +191,8 @@ static int chrome_requests_by_start(const void *a, const void *b, void *items)
 {
     const struct sonde_infer_item *all = items;
     const struct sonde_infer_item *x = &all[*(const uint32_t *)a], *y = &all[*(const uint32_t *)b];
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-    if (x->end_ns != y->end_ns) return x->end_ns > y->end_ns ? -1 : 1;
+    if (x->start_ns != y->start_ns) return SONDE_CMP(x->start_ns, y->start_ns);
+    if (x->end_ns != y->end_ns) return SONDE_CMP(y->end_ns, x->end_ns);
     return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
 }
 

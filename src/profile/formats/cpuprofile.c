@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
@@ -121,7 +122,7 @@ static int cpuprofile_by_id(const void *a, const void *b, void *nodes)
 {
     const struct node *x = (struct node *)nodes + *(const uint32_t *)a;
     const struct node *y = (struct node *)nodes + *(const uint32_t *)b;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return SONDE_CMP(x->id, y->id);
 }
 
 /* Index of the node with this id; NO_PARENT = there is none. */

@@ -8,11 +8,12 @@
 #include "profile/formats/folded.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "profile/formats/folded_scan.h"
 #include "sonde/sonde.h"
 
@@ -68,13 +69,7 @@ static int add_names(struct folded_reader *r, const struct sonde_folded_batch *b
     const size_t suffix = strlen(KERNEL_SUFFIX);
     for (uint32_t i = 0; i < b->name_count; i++) {
         const struct sonde_folded_name *n = &b->names[i];
-        if (r->location_count == r->location_cap) {
-            const uint32_t cap = r->location_cap ? r->location_cap * 2 : 256;
-            uint32_t *grown = sonde__realloc(r->locations, cap * sizeof(*grown));
-            if (!grown) return SONDE_ENOMEM;
-            r->locations = grown;
-            r->location_cap = cap;
-        }
+        if (SONDE_ARRAY_ROOM(r->locations, r->location_count, r->location_cap)) return SONDE_ENOMEM;
         const int kernel =
             n->len > suffix && !memcmp(n->text + n->len - suffix, KERNEL_SUFFIX, suffix);
         const uint32_t location = kernel ? kernel_location(r, n->text, n->len - suffix)
@@ -89,13 +84,7 @@ static int add_names(struct folded_reader *r, const struct sonde_folded_batch *b
 
 static int push_frame(struct folded_reader *r, uint32_t word)
 {
-    if (r->count == r->cap) {
-        const uint32_t cap = r->cap ? r->cap * 2 : 256;
-        uint32_t *grown = sonde__realloc(r->path, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        r->path = grown;
-        r->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(r->path, r->count, r->cap)) return SONDE_ENOMEM;
     uint32_t stack = r->count ? r->path[r->count - 1] : 0;
     if (word >= SONDE_FOLDED_NAMES) {
         stack = sonde_profile_stack(r->p, stack, r->locations[word - SONDE_FOLDED_NAMES]);
@@ -182,28 +171,15 @@ static int use_ring(struct folded_reader *r)
     return rc;
 }
 
-/* Signals are for the program's own threads, but for the one of a file that is cut while it is
- * read: that is for the thread that reads it. */
-static int folded_read_start_thread(struct folded_reader *r, pthread_t *thread)
-{
-    sigset_t most, before;
-    sigfillset(&most);
-    sigdelset(&most, SIGBUS);
-    pthread_sigmask(SIG_BLOCK, &most, &before);
-    const int failed = pthread_create(thread, NULL, fill_ring, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 static int folded_read_all(struct folded_reader *r, size_t len)
 {
     const int threads = len >= THREAD_FROM;
-    pthread_t thread;
+    struct sonde_thread thread = { 0 };
     r->ring = sonde__alloc((threads ? RING : 1) * sizeof(*r->ring));
     if (!r->ring) return folded_read_no_room(r);
-    if (threads && !folded_read_start_thread(r, &thread)) {
+    if (threads && !sonde_thread_start(&thread, "sonde-folded", fill_ring, r, NULL)) {
         const int rc = use_ring(r);
-        pthread_join(thread, NULL);
+        sonde_thread_join(&thread);
         return rc;
     }
     int rc;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/formats/folded.h"
 #include "profile/tree/frame.h"
 #include "sonde/sonde.h"
@@ -256,13 +257,7 @@ static void end_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
 
 static int push_mark(struct sonde_folded_scan *s, struct sonde_folded_mark mark)
 {
-    if (s->count == s->cap) {
-        const uint32_t cap = s->cap ? s->cap * 2 : 256;
-        struct sonde_folded_mark *grown = sonde__realloc(s->marks, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        s->marks = grown;
-        s->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(s->marks, s->count, s->cap)) return SONDE_ENOMEM;
     s->marks[s->count++] = mark;
     return 0;
 }

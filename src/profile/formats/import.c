@@ -8,7 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "base/intern.h"
+#include "base/path.h"
 #include "sonde/sonde.h"
 
 int sonde_import_no_room(const struct sonde_profile *p, struct sonde_err *err)
@@ -106,7 +108,7 @@ int sonde_import_sample(struct sonde_profile *p, const struct sonde_profile_samp
 static int import_by_start(const void *a, const void *b)
 {
     const struct sonde_import_map *x = a, *y = b;
-    return x->start < y->start ? -1 : x->start > y->start;
+    return SONDE_CMP(x->start, y->start);
 }
 
 /* "start-end perms offset dev inode path"; gperftools may leave out dev and inode. */
@@ -135,8 +137,7 @@ static int read_map(struct sonde_import_maps *m, const char *line, struct sonde_
     if (rows) m->rows = rows;
     if (!id) return SONDE_ENOMEM;
     m->rows[m->count++] = (struct sonde_import_map){ start, end, id };
-    const char *base = strrchr(path, '/');
-    if (!p->program && path[0] == '/') p->program = sonde_profile_cstring(p, base + 1);
+    if (!p->program && path[0] == '/') p->program = sonde_profile_cstring(p, sonde_path_base(path));
     return 0;
 }
 

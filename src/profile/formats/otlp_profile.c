@@ -12,6 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
+#include "base/path.h"
 #include "base/pb.h"
 #include "base/utf8.h"
 #include "profile/formats/pprof.h"
@@ -206,10 +208,10 @@ static void otlp_profile_put_attributes(struct otlp_profile_writer *w)
 static int otlp_profile_by_key(const void *a, const void *b)
 {
     const struct otlp_profile_row *x = a, *y = b;
-    if (x->stack != y->stack) return x->stack < y->stack ? -1 : 1;
-    if (x->truncated != y->truncated) return x->truncated < y->truncated ? -1 : 1;
-    if (x->link != y->link) return x->link < y->link ? -1 : 1;
-    return x->thread < y->thread ? -1 : x->thread > y->thread;
+    if (x->stack != y->stack) return SONDE_CMP(x->stack, y->stack);
+    if (x->truncated != y->truncated) return SONDE_CMP(x->truncated, y->truncated);
+    if (x->link != y->link) return SONDE_CMP(x->link, y->link);
+    return SONDE_CMP(x->thread, y->thread);
 }
 
 /* Those that pass, sorted, of the same key added up. */
@@ -400,8 +402,8 @@ int sonde_otlp_profile_write(const struct sonde_profile *p, const struct sonde_p
 static int write_file(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                       struct sonde_buf *out, struct sonde_err *err)
 {
-    const char *program = clean_name(p, p->program), *slash = strrchr(program, '/');
-    const char *name = slash ? slash + 1 : *program ? program : "unknown_service";
+    const char *program = clean_name(p, p->program);
+    const char *name = *program ? sonde_path_base(program) : "unknown_service";
     struct sonde_buf resource, pair, value;
     sonde_buf_init(&resource, 1 << 20);
     sonde_buf_init(&pair, 1 << 20);

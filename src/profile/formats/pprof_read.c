@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "base/gz.h"
 #include "base/intern.h"
 #include "profile/formats/pprof_reader.h"
@@ -39,7 +40,7 @@ static int add_id(struct pprof_reader *r, struct pprof_ids *ids, const char *wha
 static int pprof_read_by_id(const void *a, const void *b)
 {
     const struct pprof_id *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return SONDE_CMP(x->id, y->id);
 }
 
 /* After the last add_id. */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/gz.h"
+#include "base/path.h"
 #include "base/pb.h"
 #include "base/utf8.h"
 #include "profile/formats/pprof.h"
@@ -302,18 +303,12 @@ static void put_value_type(struct pprof_writer *w, uint32_t field, const char *t
     pprof_write_put_message(w, field);
 }
 
-static const char *pprof_write_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The first mapping is the one pprof takes for the program's. */
 static void put_main_mapping(struct pprof_writer *w)
 {
-    const char *program = pprof_write_base_name(sonde_profile_str(w->p, w->p->program));
+    const char *program = sonde_path_base(sonde_profile_str(w->p, w->p->program));
     for (uint32_t i = 1; *program && i < w->p->modules_count; i++) {
-        if (!strcmp(pprof_write_base_name(sonde_profile_str(w->p, w->p->modules[i].path)),
+        if (!strcmp(sonde_path_base(sonde_profile_str(w->p, w->p->modules[i].path)),
                     program)) {
             pprof_write_mapping(w, i);
             return;

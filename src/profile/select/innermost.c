@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 
@@ -19,11 +20,11 @@ struct innermost_event {
 static int innermost_in_order(const void *a, const void *b)
 {
     const struct innermost_event *x = a, *y = b;
-    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
-    if (x->is_sample != y->is_sample) return x->is_sample < y->is_sample ? -1 : 1;
-    if (x->length_ns != y->length_ns) return x->length_ns > y->length_ns ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
+    if (x->thread != y->thread) return SONDE_CMP(x->thread, y->thread);
+    if (x->time_ns != y->time_ns) return SONDE_CMP(x->time_ns, y->time_ns);
+    if (x->is_sample != y->is_sample) return SONDE_CMP(x->is_sample, y->is_sample);
+    if (x->length_ns != y->length_ns) return SONDE_CMP(y->length_ns, x->length_ns);
+    return SONDE_CMP(x->index, y->index);
 }
 
 static size_t innermost_collect(const struct sonde_profile *p, struct innermost_event *events)

@@ -74,8 +74,8 @@ static int span_passes(const struct sonde_profile *p, const struct sonde_profile
 static int by_thread_and_start(const void *a, const void *b)
 {
     const struct interval *x = a, *y = b;
-    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->thread != y->thread) return SONDE_CMP(x->thread, y->thread);
+    if (x->start_ns != y->start_ns) return SONDE_CMP(x->start_ns, y->start_ns);
     return 0;
 }
 
@@ -199,6 +199,7 @@ int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample)
 
 int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t span)
 {
+    assert(m->spans);
     return (int)(m->spans[span / 64] >> (span % 64) & 1);
 }
 

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "base/nearest.h"
 #include "base/trace_id.h"
 #include "profile/select/private.h"
@@ -48,14 +49,14 @@ static int has_trace(const struct sonde_infer_request *r) { return (r->trace_hi 
 
 static int compare_trace(const struct sonde_infer_request *r, uint64_t hi, uint64_t lo)
 {
-    if (r->trace_hi != hi) return r->trace_hi < hi ? -1 : 1;
-    return r->trace_lo < lo ? -1 : r->trace_lo > lo;
+    if (r->trace_hi != hi) return SONDE_CMP(r->trace_hi, hi);
+    return SONDE_CMP(r->trace_lo, lo);
 }
 
 static int compare_id(const struct sonde_infer_request *r, uint32_t pid, uint64_t id)
 {
-    if (r->id != id) return r->id < id ? -1 : 1;
-    return r->pid < pid ? -1 : r->pid > pid;
+    if (r->id != id) return SONDE_CMP(r->id, id);
+    return SONDE_CMP(r->pid, pid);
 }
 
 static int in_order_of_id(const void *a, const void *b, void *arg)
@@ -74,8 +75,8 @@ static int select_request_slowest_first(const void *a, const void *b, void *arg)
 {
     const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
     const struct sonde_infer_request *x = select_request_at(arg, i), *y = select_request_at(arg, k);
-    if (x->total_s != y->total_s) return x->total_s > y->total_s ? -1 : 1;
-    return i < k ? -1 : i > k;
+    if (x->total_s != y->total_s) return SONDE_CMP(y->total_s, x->total_s);
+    return SONDE_CMP(i, k);
 }
 
 int64_t select_request_find(const struct select_work *w, uint32_t pid, uint64_t id)

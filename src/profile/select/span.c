@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "base/nearest.h"
 #include "profile/select/private.h"
 
@@ -48,8 +49,8 @@ int select_is_phase(const struct select_work *w, uint32_t span)
 static int select_span_by_id(const void *a, const void *b)
 {
     const struct select_id *x = a, *y = b;
-    if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
+    if (x->id != y->id) return SONDE_CMP(x->id, y->id);
+    return SONDE_CMP(x->index, y->index);
 }
 
 static int index_spans(struct select_work *w)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/select/private.h"
 
 enum { ENDS, BEGINS, SAMPLED }; /* in this order at the same time */
@@ -24,11 +25,11 @@ struct select_worker_running {
 static int select_worker_in_order(const void *a, const void *b)
 {
     const struct select_worker_event *x = a, *y = b;
-    if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
-    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
-    if (x->type != y->type) return x->type < y->type ? -1 : 1;
-    if (x->length_ns != y->length_ns) return x->length_ns > y->length_ns ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
+    if (x->pid != y->pid) return SONDE_CMP(x->pid, y->pid);
+    if (x->time_ns != y->time_ns) return SONDE_CMP(x->time_ns, y->time_ns);
+    if (x->type != y->type) return SONDE_CMP(x->type, y->type);
+    if (x->length_ns != y->length_ns) return SONDE_CMP(y->length_ns, x->length_ns);
+    return SONDE_CMP(x->index, y->index);
 }
 
 static int select_worker_computes(const struct select_work *w, uint32_t span)

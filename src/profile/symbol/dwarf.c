@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/symbol/die.h"
 #include "profile/symbol/elf.h"
 #include "sonde/sonde.h"
@@ -183,8 +184,8 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
 static int by_unit(const void *a, const void *b)
 {
     const struct task *x = a, *y = b;
-    if (x->unit != y->unit) return x->unit < y->unit ? -1 : 1;
-    return x->addr < y->addr ? -1 : x->addr > y->addr;
+    if (x->unit != y->unit) return SONDE_CMP(x->unit, y->unit);
+    return SONDE_CMP(x->addr, y->addr);
 }
 
 static int find_unit(struct context *c, Dwarf_Off off, struct unit *u)

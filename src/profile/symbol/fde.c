@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "profile/symbol/elf.h"
 #include "sonde/sonde.h"
 
@@ -224,7 +225,6 @@ const char *sonde_symbol_fde_find(struct sonde_symbol_elf *e, uint64_t vaddr)
                                      sonde_symbol_table_reach(&e->symbols, vaddr)));
         if (start > vaddr) start = vaddr; /* ranges that overlap: alone, then */
     }
-    const char *slash = strrchr(e->name, '/');
-    snprintf(n->text, sizeof(n->text), "%s+0x%" PRIx64, slash ? slash + 1 : e->name, start);
+    snprintf(n->text, sizeof(n->text), "%s+0x%" PRIx64, sonde_path_base(e->name), start);
     return n->text;
 }

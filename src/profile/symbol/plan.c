@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "sonde/sonde.h"
 
 enum sonde_symbol_kind sonde__plan_kind(const struct sonde_profile_module *m)
@@ -44,7 +45,7 @@ static int by_file(const void *a, const void *b)
     const struct module *x = a, *y = b;
     const struct sonde_profile_module *m = &x->p->modules[x->id], *n = &y->p->modules[y->id];
     const enum sonde_symbol_kind kind = sonde__plan_kind(m), other = sonde__plan_kind(n);
-    if (kind != other) return kind < other ? -1 : 1;
+    if (kind != other) return SONDE_CMP(kind, other);
     if (kind == SONDE_SYMBOL_KERNEL) return 0;
     if (kind == SONDE_SYMBOL_JIT && x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
     int order = strcmp(symbol_plan_text(x, m->build_id), symbol_plan_text(y, n->build_id));
@@ -96,9 +97,9 @@ static int live_here(const struct sonde_profile *p)
 static int by_job_and_at(const void *a, const void *b)
 {
     const struct sonde__plan_item *x = a, *y = b;
-    if (x->job != y->job) return x->job < y->job ? -1 : 1;
-    if (x->at != y->at) return x->at < y->at ? -1 : 1;
-    return x->location < y->location ? -1 : x->location > y->location;
+    if (x->job != y->job) return SONDE_CMP(x->job, y->job);
+    if (x->at != y->at) return SONDE_CMP(x->at, y->at);
+    return SONDE_CMP(x->location, y->location);
 }
 
 static void make_places(struct sonde__plan *plan, const struct sonde_profile *p,

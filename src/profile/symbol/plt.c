@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "profile/symbol/elf.h"
 #include "sonde/sonde.h"
 
@@ -20,19 +22,13 @@ struct sonde_symbol_got {
 static int by_slot(const void *a, const void *b)
 {
     const struct sonde_symbol_got *x = a, *y = b;
-    return x->slot < y->slot ? -1 : x->slot > y->slot;
+    return SONDE_CMP(x->slot, y->slot);
 }
 
 static int add_slot(struct sonde_symbol_plt *p, const struct sonde_symbol_got *g)
 {
-    if (p->count == p->cap) {
-        const size_t cap = p->cap ? p->cap * 2 : 256;
-        if (cap > SLOTS_MAX) return SONDE_EFULL;
-        void *slots = sonde__realloc(p->slots, cap * sizeof(*p->slots));
-        if (!slots) return SONDE_ENOMEM;
-        p->slots = slots;
-        p->cap = cap;
-    }
+    const int rc = SONDE_ARRAY_ROOM_MAX(p->slots, p->count, p->cap, SLOTS_MAX);
+    if (rc) return rc;
     p->slots[p->count++] = *g;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/profile.h"
 #include "profile/symbol/elf.h"
 #include "sonde/sonde.h"
@@ -47,7 +48,7 @@ static int open_elf(const struct sonde_symbol_job *job, struct sonde__demangler 
 static int by_vaddr(const void *a, const void *b)
 {
     const struct sonde_symbol_addr *x = a, *y = b;
-    return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+    return SONDE_CMP(x->vaddr, y->vaddr);
 }
 
 /* The job's addresses as linked, ascending. */

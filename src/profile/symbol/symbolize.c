@@ -5,6 +5,7 @@
  * A job during which the child ended unasked is tried once more without debug information, then
  * left alone, and the jobs after it get a new child. The symbolizer remembers such files. */
 #include "profile/own.h"
+#include "base/hash.h"
 #include "profile/symbol/symbolize.h"
 
 #include <assert.h>
@@ -75,14 +76,8 @@ const char *sonde_demangle(struct sonde_symbolizer *s, const char *name)
 
 static uint64_t job_key(const struct sonde_symbol_job *job)
 {
-    uint64_t hash = 0xcbf29ce484222325ull + (uint64_t)job->kind;
-    const char *texts[] = { job->build_id, job->build_id[0] ? "" : job->places[0].path };
-    for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
-        for (const char *p = texts[i]; *p; p++) {
-            hash = (hash ^ (unsigned char)*p) * 0x100000001b3ull;
-        }
-    }
-    return hash;
+    const char *text = job->build_id[0] ? job->build_id : job->places[0].path;
+    return sonde_fnv64_text(SONDE_FNV64_SEED + (uint64_t)job->kind, text);
 }
 
 static struct bad_file *find_bad(struct sonde_symbolizer *s, uint64_t key)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
+#include "base/cmp.h"
 #include "profile/symbol/symbol.h"
 #include "sonde/sonde.h"
 
@@ -14,15 +16,10 @@
 
 int sonde_symbol_table_add(struct sonde_symbol_table *t, const struct sonde_symbol_range *r)
 {
+    assert(t->count <= t->cap);
     if (r->end <= r->start) return 0;
-    if (t->count == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 256;
-        if (cap > RANGES_MAX) return SONDE_EFULL;
-        void *ranges = sonde__realloc(t->ranges, cap * sizeof(*t->ranges));
-        if (!ranges) return SONDE_ENOMEM;
-        t->ranges = ranges;
-        t->cap = cap;
-    }
+    const int rc = SONDE_ARRAY_ROOM_MAX(t->ranges, t->count, t->cap, RANGES_MAX);
+    if (rc) return rc;
     t->ranges[t->count++] = *r;
     return 0;
 }
@@ -30,10 +27,10 @@ int sonde_symbol_table_add(struct sonde_symbol_table *t, const struct sonde_symb
 static int symbol_table_by_start(const void *a, const void *b)
 {
     const struct sonde_symbol_range *x = a, *y = b;
-    if (x->start != y->start) return x->start < y->start ? -1 : 1;
-    if (x->rank != y->rank) return x->rank > y->rank ? -1 : 1;
-    if (x->end != y->end) return x->end > y->end ? -1 : 1;
-    return x->value < y->value ? -1 : x->value > y->value;
+    if (x->start != y->start) return SONDE_CMP(x->start, y->start);
+    if (x->rank != y->rank) return SONDE_CMP(y->rank, x->rank);
+    if (x->end != y->end) return SONDE_CMP(y->end, x->end);
+    return SONDE_CMP(x->value, y->value);
 }
 
 static void set_reach(struct sonde_symbol_table *t)

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/path.h"
 #include "profile/profile.h"
 #include "profile/symbol/symbol.h"
 #include "sonde/sonde.h"
@@ -126,19 +127,13 @@ static int open_owned(const char *path, uint32_t pid)
     return -1;
 }
 
-static int symbol_text_ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
 static int open_map(const struct sonde_symbol_place *place)
 {
     char path[128];
     int fd = -1;
     const uint32_t pid = place->pid;
-    if (symbol_text_ends_with(place->open_path, ".map")) fd = open_owned(place->open_path, pid);
-    if (fd < 0 && symbol_text_ends_with(place->path, ".map")) fd = open_owned(place->path, pid);
+    if (sonde_has_suffix(place->open_path, ".map")) fd = open_owned(place->open_path, pid);
+    if (fd < 0 && sonde_has_suffix(place->path, ".map")) fd = open_owned(place->path, pid);
     if (fd >= 0 || pid == 0) return fd;
     snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", pid, own_pid(pid));
     fd = open_owned(path, pid);

@@ -4,17 +4,13 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/buf.h"
+#include "base/path.h"
 #include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 enum { NAME_MAX_TEXT = 4096 };
-
-static const char *frame_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
 
 /* sonde_strings_add of text that is never empty; 0 or SONDE_ENOMEM. */
 static int frame_add_name(struct sonde_strings *pool, const char *s, size_t len, uint32_t *out,
@@ -39,7 +35,7 @@ static int add_unknown_name(const struct sonde_profile *p, const struct sonde_pr
 {
     char text[NAME_MAX_TEXT];
     const struct sonde_profile_module *m = &p->modules[l->module];
-    const char *module = frame_base_name(sonde_profile_str(p, m->path));
+    const char *module = sonde_path_base(sonde_profile_str(p, m->path));
     int n;
     if (!l->address) {
         n = snprintf(text, sizeof(text), "%.4000s", *module ? module : "[unknown]");
@@ -68,7 +64,7 @@ static int frame_add_location(const struct sonde_profile *p, const struct sonde_
         const struct sonde_profile_module *m = &p->modules[l->module ? l->module : f->module];
         const int kernel = (m->flags & SONDE_MODULE_KERNEL) != 0;
         const char *name = sonde_profile_str(p, f->name);
-        const char *module = frame_base_name(sonde_profile_str(p, m->path));
+        const char *module = sonde_path_base(sonde_profile_str(p, m->path));
         const char *file = sonde_profile_str(p, f->file);
         struct sonde_frame *row = &rows[i];
         *row = (struct sonde_frame){ .line = f->start_line ? f->start_line : line.line };
@@ -144,13 +140,7 @@ void sonde_frames_release(struct sonde_frames *f)
 
 static int path_push(struct sonde_frame_path *path, uint32_t row)
 {
-    if (path->count == path->cap) {
-        const uint32_t cap = path->cap ? path->cap * 2 : 256;
-        uint32_t *grown = sonde__realloc(path->rows, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        path->rows = grown;
-        path->cap = cap;
-    }
+    if (SONDE_ARRAY_ROOM(path->rows, path->count, path->cap)) return SONDE_ENOMEM;
     path->rows[path->count++] = row;
     return 0;
 }

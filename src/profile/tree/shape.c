@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/tree/private.h"
 #include "sonde/sonde.h"
 
@@ -243,8 +244,8 @@ static struct tree_shape_piece tree_shape_heap_pop(struct inverting *v)
 static int by_next(const void *a, const void *b)
 {
     const struct tree_shape_stack *x = a, *y = b;
-    if (x->next != y->next) return x->next < y->next ? -1 : 1;
-    return x->at < y->at ? -1 : x->at > y->at;
+    if (x->next != y->next) return SONDE_CMP(x->next, y->next);
+    return SONDE_CMP(x->at, y->at);
 }
 
 static void sort_stacks(struct inverting *v, const struct tree_shape_piece *p)

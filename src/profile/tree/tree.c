@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "profile/tree/private.h"
 #include "sonde/sonde.h"
 
@@ -151,7 +152,7 @@ static int by_text(const void *a, const void *b, void *pool)
 static int tree_by_value(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return SONDE_CMP(x, y);
 }
 
 /* String id -> its place in the order of all texts, so that names are compared once, not once a
@@ -342,13 +343,14 @@ static void flat_walk(struct flat_work *w)
 static int by_self(const void *a, const void *b)
 {
     const struct sonde_flat *x = a, *y = b;
-    if (x->self != y->self) return x->self > y->self ? -1 : 1;
-    if (x->total != y->total) return x->total > y->total ? -1 : 1;
+    if (x->self != y->self) return SONDE_CMP(y->self, x->self);
+    if (x->total != y->total) return SONDE_CMP(y->total, x->total);
     return strcmp(x->name, y->name);
 }
 
 int sonde_tree_flat(const struct sonde_tree *t, struct sonde_flat **out, size_t *count)
 {
+    assert(t && out && count);
     const uint32_t names = t->names->pool.count;
     struct flat_work w = { .t = t };
     w.rows = sonde__calloc(names, sizeof(*w.rows));
