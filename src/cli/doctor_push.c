@@ -70,7 +70,7 @@ void sonde_doctor_push(struct sonde_doctor *d)
         sonde_doctor_add(d, SONDE_DOCTOR_FAIL, "correct it; `sonde help config` lists the settings",
                          "%s", err.text);
     } else if (!count) {
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "nothing is sent on: no --otlp, --remote-write, "
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "push is disabled: no --otlp, --remote-write, "
                          "--pyroscope");
     }
     check_spool(d);

@@ -65,7 +65,7 @@ static int watch_on_missing(enum sonde_agent_part part, int rc, const struct son
         }
         what = "nothing is collected";
         break;
-    case SONDE_AGENT_OTLP: what = "OTLP is not taken"; break;
+    case SONDE_AGENT_OTLP: what = "OTLP input is disabled"; break;
     case SONDE_AGENT_CPU:
         if (s->o->cpu != SONDE_WATCH_MUST) what = "the CPU is not sampled";
         break;
@@ -81,10 +81,10 @@ static int watch_on_missing(enum sonde_agent_part part, int rc, const struct son
         return 0;
     case SONDE_AGENT_PROBES: what = "what llama.cpp does is not seen"; break;
     case SONDE_AGENT_CONTINUOUS:
-        if (rc != SONDE_EOFF && rc != SONDE_EINVAL) what = "profiles are not taken all the time";
+        if (rc != SONDE_EOFF && rc != SONDE_EINVAL) what = "continuous profiling is disabled";
         break;
     case SONDE_AGENT_SCRAPE: what = "nothing is scraped"; break;
-    case SONDE_AGENT_SENDING: what = "nothing is sent on"; break;
+    case SONDE_AGENT_SENDING: what = "push is disabled"; break;
     case SONDE_AGENT_READING: what = "readings are taken at the end only"; break;
     case SONDE_AGENT_STORE:
     case SONDE_AGENT_TEMPORARY:

@@ -4,20 +4,15 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "store/history.h"
-
-/* What took the most in parts that were looked at: reading one means reading its profile. 0 or
- * SONDE_ENOMEM. Any thread. */
-struct sonde_summaries;
-int sonde_summaries_create(struct sonde_summaries **out);
-void sonde_summaries_destroy(struct sonde_summaries *s); /* NULL is fine */
+#include "store/history_summary.h"
 
 /* {"from","to","parts":[{"id","tier","process","start","end","step_s","samples","cpu_seconds",
  *  "allocated_bytes","in_use_bytes","top":{"function","ratio"},"bytes"}, …],"total","truncated"}
  * Parts ascend; of more than limit the newest are there. top: what took most of the CPU itself, of
  * heaps most of what is in use; null = nothing. summaries NULL: all are looked at anew. */
 int sonde_api_history(const struct sonde_store_ops *ops, struct sonde_store *s,
-                      struct sonde_summaries *summaries, const struct sonde_history_query *q,
-                      size_t limit, struct sonde_buf *out, struct sonde_err *err);
+                      struct sonde_history_summaries *summaries,
+                      const struct sonde_history_query *q, size_t limit, struct sonde_buf *out,
+                      struct sonde_err *err);
 
 #endif

@@ -58,6 +58,16 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
     return 0;
 }
 
+void sonde_api_put_notes(struct sonde_buf *out, const char (*notes)[256], size_t count)
+{
+    sonde_json_key_open(out, "notes", '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i) sonde_buf_putc(out, ',');
+        sonde_buf_json_str(out, notes[i], strlen(notes[i]));
+    }
+    sonde_json_close(out, ']');
+}
+
 void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const char *kind,
                                const struct sonde_profile *p, struct sonde_response *answer)
 {

@@ -11,6 +11,9 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
                          struct sonde_buf *out,
                          struct sonde_err *err);
 
+/* "notes":[…]: what is not in a profile, and why. */
+void sonde_api_put_notes(struct sonde_buf *out, const char (*notes)[256], size_t count);
+
 /* A profile on demand that a has the answer of is kept as well. An answer in JSON gets "id" and
  * "name", or why it could not be kept. */
 void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const char *kind,

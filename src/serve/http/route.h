@@ -16,7 +16,7 @@
 #include "serve/http/stream.h"
 
 struct sonde_recent;
-struct sonde_summaries;
+struct sonde_history_summaries;
 struct sonde_server_file;
 
 #define SONDE_TIME_MAX_S 1e11 /* Unix time in parameters: up to the year 5138 */
@@ -37,7 +37,7 @@ struct sonde_http_request {
     const char *last_event_id;
     const struct sonde_agent *agent; /* what is asked about; its parts have locks of their own */
     struct sonde_recent *recent;     /* what was worked out a moment ago */
-    struct sonde_summaries *summaries; /* of the history of profiles (api/history.h) */
+    struct sonde_history_summaries *summaries; /* store/history_summary.h */
     const struct sonde_profile *shown; /* what ?profile= is of, whatever it says: a file is looked at,
                                         by something that is no agent. NULL = those that are kept */
     const struct sonde_server_file *files; /* profiles of files (server.h) */

@@ -92,7 +92,7 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
 static void server_release(struct sonde_server *s)
 {
     sonde_recent_destroy(s->recent);
-    sonde_summaries_destroy(s->summaries);
+    sonde_history_summaries_destroy(s->summaries);
     sonde_auth_destroy(s->guard);
     sonde_rate_destroy(s->rate);
     sonde_conns_destroy(s->conns);
@@ -125,7 +125,7 @@ static int server_prepare(struct sonde_server *s, const struct sonde_server_opti
     if (l->rate_per_s > 0) s->rate = sonde_rate_create(l->rate_per_s, l->rate_burst);
     if (!s->conns || (l->rate_per_s > 0 && !s->rate) ||
         sonde_recent_create(RECENT_BYTES_MAX, RECENT_S, &s->recent) != 0 ||
-        sonde_summaries_create(&s->summaries) != 0 ||
+        sonde_history_summaries_create(&s->summaries) != 0 ||
         sonde_streams_create(o->agent->collector, l->streams, &s->streams) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
     }

@@ -13,11 +13,11 @@
 #include "base/recent.h"
 #include "serve/http/connections.h"
 #include "serve/http/rate.h"
-#include "serve/api/history.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"
 #include "serve/http/stream.h"
 #include "serve/http/tls.h"
+#include "store/history_summary.h"
 
 enum { SONDE_ANSWER_MIB_MAX = 1024 };
 
@@ -28,7 +28,7 @@ struct sonde_server {
     const struct sonde_server_file *files;
     size_t file_count;
     struct sonde_recent *recent; /* what routes worked out a moment ago */
-    struct sonde_summaries *summaries; /* of the history of profiles */
+    struct sonde_history_summaries *summaries; /* of the history of profiles */
     int adopts;              /* all connections are adopted ones */
     struct sonde_lock lock;    /* of the two below */
     struct sonde_cond idle;     /* workers became 0 */

@@ -62,12 +62,7 @@ static int route_request_profile_put_json(const struct sonde_request_profile *r,
     const struct sonde_profile *p = r->profile;
     sonde_json_open(out, '{');
     route_request_profile_put_head(out, &r->request, r->ended_ns);
-    sonde_json_key_open(out, "notes", '[');
-    for (size_t i = 0; i < r->note_count; i++) {
-        if (i) sonde_buf_putc(out, ',');
-        sonde_buf_json_str(out, r->notes[i], strlen(r->notes[i]));
-    }
-    sonde_json_close(out, ']');
+    sonde_api_put_notes(out, r->notes, r->note_count);
     sonde_json_key_open(out, "requests", '[');
     for (size_t i = 0; p->infer && i < p->infer->request_count; i++) {
         sonde_request_json(out, &p->infer->requests[i]);

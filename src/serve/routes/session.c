@@ -103,12 +103,7 @@ static void put_done(const struct sonde_http_request *r, const struct sonde_sess
     sonde_json_str(out, "status", "stopped");
     sonde_json_u64(out, "spans", d->profile->spans_count);
     sonde_json_u64(out, "requests", d->profile->infer ? d->profile->infer->request_count : 0);
-    sonde_json_key_open(out, "notes", '[');
-    for (size_t i = 0; i < d->note_count; i++) {
-        if (i) sonde_buf_putc(out, ',');
-        sonde_buf_json_str(out, d->notes[i], strlen(d->notes[i]));
-    }
-    sonde_json_close(out, ']');
+    sonde_api_put_notes(out, d->notes, d->note_count);
     sonde_json_close(out, '}');
     sonde_buf_putc(out, '\n');
 }

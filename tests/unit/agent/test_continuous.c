@@ -274,9 +274,9 @@ static void test_minutes(void **state)
     assert_int_equal(c->parts.count, 0);
 
     struct sonde_buf out, again;
-    struct sonde_summaries *summaries;
+    struct sonde_history_summaries *summaries;
     sonde_buf_init(&out, 1 << 20);
-    assert_int_equal(sonde_summaries_create(&summaries), 0);
+    assert_int_equal(sonde_history_summaries_create(&summaries), 0);
     assert_int_equal(sonde_api_history(OPS, store, summaries, &second, 10, &out, NULL), 0);
     for (int i = 0; i < 2; i++) { /* the same from what is remembered, and without */
         sonde_buf_init(&again, 1 << 20);
@@ -285,7 +285,7 @@ static void test_minutes(void **state)
         assert_string_equal(again.data, out.data);
         sonde_buf_release(&again);
     }
-    sonde_summaries_destroy(summaries);
+    sonde_history_summaries_destroy(summaries);
     json_t *root = json_loadb(out.data, out.len, 0, NULL);
     json_t *part = json_array_get(json_object_get(root, "parts"), 0);
     assert_int_equal(json_integer_value(json_object_get(root, "total")), 1);

@@ -22,7 +22,7 @@
 
 static struct sonde_agent full; /* that has a profiler, sessions and a store */
 static struct sonde_recent *recent;
-static struct sonde_summaries *summaries;
+static struct sonde_history_summaries *summaries;
 
 static struct sonde_profile *minute(void)
 {
@@ -49,7 +49,7 @@ static int setup(void **state)
                                  .store_ops = &sonde_store_memory };
     if (full.store_ops->open(&(struct sonde_store_options){ 0 }, &full.store, &err) ||
         sonde_sessions_create(profiler, full.store_ops, full.store, &full.sessions) ||
-        sonde_recent_create(64 << 20, 60, &recent) || sonde_summaries_create(&summaries)) {
+        sonde_recent_create(64 << 20, 60, &recent) || sonde_history_summaries_create(&summaries)) {
         return -1;
     }
     struct sonde_history h = { .ops = full.store_ops, .store = full.store };
@@ -67,7 +67,7 @@ static int teardown(void **state)
     (void)state;
     answer_release();
     sonde_recent_destroy(recent);
-    sonde_summaries_destroy(summaries);
+    sonde_history_summaries_destroy(summaries);
     sonde_sessions_destroy(full.sessions);
     full.store_ops->close(full.store);
     profiler_end();
