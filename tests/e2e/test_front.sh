@@ -19,6 +19,7 @@ started+=("$upstream")
 until_true test -s "$scratch/port"
 # Without figures of host and processes: what grows is then the front's.
 serve() {
+    : >"$scratch/stderr" # here, not only by the one below, which may come after the first look
     "$SONDE_BUILD/sonde" serve --upstream "http://127.0.0.1:$(cat "$scratch/port")" --no-host \
         --no-processes --listen 127.0.0.1:0 2>"$scratch/stderr" &
     sonde=$!
