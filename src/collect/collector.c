@@ -163,9 +163,14 @@ void sonde_collector_destroy(struct sonde_collector *c)
     sonde_collector_stop(c);
     c->model->shared = 0; /* whoever knew it is gone */
     for (size_t i = 0; i < c->probe_count; i++) c->probes[i].ops->close(c->probes[i].state);
+    /* Nobody else wants the locks; what is called relies on them. */
+    sonde_lock(&c->lock);
     collector_state_save(c, 1);
     sonde_buf_release(&c->state.bytes);
+    sonde_wrlock(&c->model->lock);
     collector_entries_free(c);
+    sonde_rwunlock(&c->model->lock);
+    sonde_unlock(&c->lock);
     sonde_infer_detach(c->model);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
