@@ -84,7 +84,7 @@ static int add_names(struct folded_reader *r, const struct sonde_folded_batch *b
 
 static int push_frame(struct folded_reader *r, uint32_t word)
 {
-    if (SONDE_ARRAY_ROOM(r->path, r->count, r->cap)) return SONDE_ENOMEM;
+    if (r->count == r->cap && SONDE_ARRAY_ROOM(r->path, r->count, r->cap)) return SONDE_ENOMEM;
     uint32_t stack = r->count ? r->path[r->count - 1] : 0;
     if (word >= SONDE_FOLDED_NAMES) {
         stack = sonde_profile_stack(r->p, stack, r->locations[word - SONDE_FOLDED_NAMES]);

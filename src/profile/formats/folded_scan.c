@@ -255,9 +255,15 @@ static void end_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
     s->in_line = 0;
 }
 
+/* Out of line: inside the loop over names it would cost registers. */
+__attribute__((noinline)) static int folded_scan_make_room(struct sonde_folded_scan *s)
+{
+    return SONDE_ARRAY_ROOM(s->marks, s->count, s->cap);
+}
+
 static int push_mark(struct sonde_folded_scan *s, struct sonde_folded_mark mark)
 {
-    if (SONDE_ARRAY_ROOM(s->marks, s->count, s->cap)) return SONDE_ENOMEM;
+    if (s->count == s->cap && folded_scan_make_room(s)) return SONDE_ENOMEM;
     s->marks[s->count++] = mark;
     return 0;
 }
