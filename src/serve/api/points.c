@@ -21,8 +21,9 @@ static int point_of(const struct sonde_model *m, const struct sonde_model_series
         .max = w.max, .last = w.last, .p50 = w.p50, .p90 = w.p90, .p95 = w.p95, .p99 = w.p99,
     };
     if (s->family->type != SONDE_COUNTER) return 1;
-    /* What came after the step is in the total already. */
-    out->last = sonde_model_series_total(s);
+    /* As of the last tick: what was recorded since then is of the next. Less what came after the
+     * step. */
+    out->last = s->real ? s->real_prev : sonde_family_value(s->family, s->counter_prev);
     for (uint32_t age = 0; age < s->history_count && sonde_model_tick_end(m, age) >= to_s; age++) {
         out->last -= s->history[(m->tick - 1 - age) % SONDE_HISTORY];
     }
