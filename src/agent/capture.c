@@ -2,6 +2,7 @@
  * profile. Samples come from profiler_pool.c. */
 #include "agent/capture.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +57,8 @@ static void listen_end(struct sonde_profiler *p, struct sonde_capture *t)
     struct sonde_capture **at = &p->pool.told;
     sonde_wrlock(&m->lock);
     sonde_model_unlisten(m, &t->listener);
-    while (*at != t) at = &(*at)->next_told;
+    while (*at && *at != t) at = &(*at)->next_told;
+    assert(*at); /* listen_begin put it there */
     *at = t->next_told;
     sonde_rwunlock(&m->lock);
 }

@@ -1,6 +1,7 @@
 /* continuous.c - see continuous.h: settings, and the thread. */
 #include "agent/continuous.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -356,6 +357,7 @@ struct sonde_store *sonde_continuous_store(struct sonde_continuous *c,
 int sonde_continuous_create(const struct sonde_continuous_options *o, struct sonde_continuous **out,
                             struct sonde_err *err)
 {
+    assert(o->collector && out && (!o->store || o->store_ops));
     struct sonde_continuous *c = sonde__calloc(1, sizeof(*c));
     if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory for continuous profiling");
     c->o = *o;

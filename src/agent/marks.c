@@ -25,6 +25,7 @@ struct sonde_marks {
 int sonde_marks_create(const struct sonde_store_ops *ops, struct sonde_store *store,
                        struct sonde_marks **out)
 {
+    assert(out && (!store || ops));
     struct sonde_marks *m = sonde__calloc(1, sizeof(*m));
     if (!m) return SONDE_ENOMEM;
     m->ops = ops;

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "agent/profiler_private.h"
 
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,6 +15,7 @@
 int sonde_profiler_create(const struct sonde_profiler_options *options,
                           struct sonde_profiler **out)
 {
+    assert(options->collector && out);
     struct sonde_profiler *p = sonde__calloc(1, sizeof(*p));
     if (!p) return SONDE_ENOMEM;
     p->o = *options;

@@ -43,6 +43,7 @@ void profiler_requests_init(struct profiler_requests *q)
 /* refs counts the list and who looks at it. */
 static void profiler_request_drop(struct profiler_request *e)
 {
+    assert(e->r.refs > 0);
     if (--e->r.refs > 0) return;
     sonde_profile_destroy(e->r.profile);
     sonde__free(e);
@@ -51,8 +52,10 @@ static void profiler_request_drop(struct profiler_request *e)
 static void profiler_request_remove_at(struct profiler_requests *q, size_t i)
 {
     sonde_assert_held(&q->lock);
+    assert(i < q->count);
     struct profiler_request *e = q->list[i];
     if (e->state == DONE) {
+        assert(q->done > 0);
         q->done--;
         if (e->r.profile) q->bytes -= e->r.profile->bytes;
     }

@@ -141,7 +141,8 @@ static void sessions_take_out(struct sonde_sessions *s, const struct session *x)
 {
     sonde_assert_held(&s->lock);
     size_t i = 0;
-    while (s->list[i] != x) i++;
+    while (i < s->count && s->list[i] != x) i++;
+    assert(i < s->count); /* whoever takes it out has found it there */
     memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(s->list[0]));
 }
 
@@ -172,6 +173,7 @@ static struct session *sessions_look_at(struct sonde_sessions *s, const char *te
 static void sessions_let_go(struct sonde_sessions *s, struct session *x)
 {
     sonde_lock(&s->lock);
+    assert(x->users > 0);
     x->users--;
     sonde_cond_broadcast(&s->wake);
     sonde_unlock(&s->lock);
@@ -483,6 +485,7 @@ size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row
 int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_store_ops *ops,
                           struct sonde_store *store, struct sonde_sessions **out)
 {
+    assert(profiler && out && (!store || ops));
     struct sonde_sessions *s = sonde__calloc(1, sizeof(*s));
     if (!s) return SONDE_ENOMEM;
     s->profiler = profiler;

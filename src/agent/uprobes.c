@@ -5,6 +5,7 @@
  * here until the lock happens to be free. */
 #include "agent/uprobes.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,7 @@ int sonde_uprobes_start(struct sonde_collector *c, uint32_t pid, const char *pro
                        struct sonde_uprobe_returns *returns, struct sonde_uprobes **out,
                        struct sonde_err *err)
 {
+    assert(c && pid && out);
     struct sonde_uprobes *p = sonde__calloc(1, sizeof(*p));
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
     p->model = sonde_collector_model(c);

@@ -111,6 +111,7 @@ static void child_main(const struct sonde_child *c, const struct sigaction *foun
 
 int sonde_child_fork(struct sonde_child *c, char **argv, const char *dir, struct sonde_err *err)
 {
+    assert(argv && argv[0]);
     int go[2], status[2];
     if (pipe2(go, O_CLOEXEC) != 0) {
         return sonde_err_set(err, SONDE_EIO, "cannot make a pipe: %s", strerror(errno));

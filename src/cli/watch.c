@@ -6,6 +6,7 @@
  * child, and what is reported of it. */
 #include "cli/watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -497,6 +498,7 @@ static int watch_attach(struct watch *s)
 
 int sonde_watch_run(struct sonde_cli *cli, const struct sonde_watch_options *options)
 {
+    assert(options->argv || options->pid); /* a command, or a process that runs */
     struct watch s = { .cli = cli, .o = options };
     struct sonde_err err = { "" };
     if (options->record && sonde_run_check(options->record, &err) != 0) {

@@ -5,6 +5,7 @@
  * is there. */
 #include "serve/http/server_private.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <string.h>
 
@@ -131,6 +132,7 @@ static void *server_call_work(void *arg)
     p->route->handle(&p->request, &p->answer);
     MHD_resume_connection(p->connection); /* p may be gone from here on */
     sonde_lock(&s->lock);
+    assert(s->workers > 0);
     if (--s->workers == 0) sonde_cond_broadcast(&s->idle);
     sonde_unlock(&s->lock);
     return NULL;
