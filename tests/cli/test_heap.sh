@@ -124,7 +124,7 @@ has "no heap" 'status 404: no heap is profiled' err
 status 1 "$sonde" mark --pid 1 "$url"
 has "of one" 'the heap of process 1 is not profiled' err
 same "status" 400 "$(curl -s -o out -w '%{http_code}' -X POST "$url/admin/profile/memory?type=cpu")"
-has "type" 'none of live, peak' out
+has "type" 'not one of live, peak' out
 same "method" 405 "$(curl -s -o out -w '%{http_code}' "$url/admin/profile/mark")"
 kill -TERM "$agent"
 wait "$agent"
