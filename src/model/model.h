@@ -88,7 +88,7 @@ struct sonde_model_series {
     uint32_t stored;                     /* for who keeps ticks (store/sqlite/model.c); 0 at first */
     double stored_scale;                 /* alike, of `real` ones */
 
-    /* Of series that came from elsewhere (foreign.h). */
+    /* Of series that came from elsewhere (collect/ingest/ingest.h). */
     struct sonde_ingest *foreign;       /* whose it is; NULL = our own */
     uint32_t ingest_at;                 /* where it is there */
     uint32_t real;                       /* a counter's total, or a histogram's sum, is the double in
@@ -233,7 +233,7 @@ struct sonde_model {
     void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
     void *on_span_arg;
     struct sonde_model_listener *listeners;
-    struct sonde_ingest *foreign; /* where series come from besides (foreign.h): a list */
+    struct sonde_ingest *foreign; /* where series come from besides (collect/ingest/ingest.h): a list */
     struct sonde_infer_tracker *tracker; /* for those who have the model only (sonde_infer_of in
                                      infer/tracker.h); the model itself never looks at it */
     struct sonde_model_index *index; /* private to model.c */
@@ -374,7 +374,7 @@ struct sonde_filter {
     const char *process;    /* glob on the program's name */
     const char *type;       /* counter, gauge, histogram, or a kind: time, throughput, memory, … */
     uint32_t pid;           /* 0 = any */
-    int own;                /* 1 = without what came from elsewhere (foreign.h) */
+    int own;                /* 1 = without what came from elsewhere (collect/ingest/ingest.h) */
     struct sonde_label label[4]; /* value is a glob */
     size_t label_count;
 };

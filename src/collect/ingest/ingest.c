@@ -1,4 +1,4 @@
-/* ingest.c - see foreign.h.
+/* ingest.c - see ingest.h.
  *
  * A source keeps an array of its series, each of which knows its place there, so that one is
  * forgotten in one step (the last takes its place). They are found through the model's own table. */

@@ -1,5 +1,5 @@
 /* otlp.h - what OpenTelemetry's SDKs and collectors send over HTTP: metrics become series of the model
- * (foreign.h), traces become spans.
+ * (ingest.h), traces become spans.
  *
  * There is one decoder, of protobuf; JSON is made protobuf first (otlp_json.c). A request is looked at
  * twice: once to see that it is well-formed, then into the model, so that garbage changes nothing.
@@ -9,7 +9,7 @@
  *   labels    attributes; job and instance from service.name, .namespace and .instance.id; the
  *             scope's name as otel_scope_name. Other attributes of the resource are in target_info
  *   sums      cumulative or delta; monotonic ones are counters, others gauges
- *   histograms with bounds stay counters (foreign.h); exponential ones become ours exactly, if their
+ *   histograms with bounds stay counters (ingest.h); exponential ones become ours exactly, if their
  *             scale is 6 or more, and counters at their own bounds below that
  *   traces    spans of the model, with trace, parent, status and the first few attributes
  *

@@ -4,7 +4,7 @@
  *  "families":[{"name","type","kind","unit","help","source","scale","series":[{
  *     "labels":{},"process","pid","created","value",
  *     counter    "raw"                      the recorded integer; value = raw * scale. Not there
- *                                           where others count (foreign.h)
+ *                                           where others count (collect/ingest/ingest.h)
  *     histogram  "sum","zero","buckets":[[upper bound,count],…],
  *                "exemplars":[{"value","trace_id","time"}]
  *     "window":{"count","total","avg",…}}]}]}

@@ -1,5 +1,5 @@
-// The data inside a flame graph, as written by src/present/flamegraph_data.c. Its format is
-// described in src/present/flamegraph_private.h.
+// The data inside a flame graph, as written by src/present/flamegraph/data.c. Its format is
+// described in src/present/flamegraph/private.h.
 
 import { FlameAbout } from '../core/types';
 
