@@ -431,9 +431,10 @@ static void tell_unsampled(const struct watch *s, const struct sonde_profile *p,
         watch_tell(s, "no samples: it used %s of CPU time, too little for one every %s of it", a,
                      sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
     } else if (is_short(s, sampled_s, used_s, p->rate_hz)) {
-        /* Its own time is sampled whatever happens; that of children as they last long enough. */
+        /* Its own time is sampled whatever happens, but for what a program that forks all the time
+         * loses at each; that of children as they last long enough. */
         const int brief = !s->refused[0] && !s->unseen.count && s->o->children &&
-                          used_s - sampled_s < children_s;
+                          used_s - sampled_s < children_s + own_s / 2;
         const int timer = !strcmp(sonde_profile_str(p, p->engine), "timer");
         watch_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
                      sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
