@@ -260,7 +260,7 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
 
 void *sonde_recent_get(const struct sonde_recent_thing *t)
 {
-    assert(t->users > 0);
+    assert(t); /* of its users only the owner's lock may tell */
     return t->thing;
 }
 
