@@ -1,4 +1,4 @@
-/* env.c - what the environment asks for, and capture that out of it.
+/* env.c - what the environment asks for, and taking that out of it.
  *
  * Entries are changed where they are and removed by closing the gap: setenv and unsetenv would
  * allocate, and this runs before the program's own constructors. The gap is closed from below, and

@@ -1,5 +1,5 @@
 /* round.c - what the heap profiler does over and over: looking for processes, draining events,
- * capture ticks, putting away what has ended.
+ * counting ticks, putting away what has ended.
  *
  * Ticks begin sixteen times a second and become twice as long whenever there are 64 of them, until
  * they take a second: so a program that ran for three seconds has as many points of growth to be

@@ -6,7 +6,7 @@
  * access: an address space that is reserved is no memory yet.
  *
  * The kernel is asked first and the list changed after that: by then another thread may have been
- * given the addresses and be in the list with them. So a mapping in the list is numbered; capture
+ * given the addresses and be in the list with them. So a mapping in the list is numbered; taking
  * away spares those that are newer than the call, and what is covered by a new one is gone,
  * whoever has not come to say so yet.
  *
