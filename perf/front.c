@@ -261,7 +261,7 @@ static uint64_t request_cpu(uint64_t n, unsigned thread)
     clockid_t clock;
     struct timespec before, after;
     (void)thread;
-    if (pthread_getcpuclockid(front->thread, &clock)) bench_die("the front's clock is not known");
+    if (pthread_getcpuclockid(front->thread.id, &clock)) bench_die("the front's clock is not known");
     clock_gettime(clock, &before);
     for (uint64_t i = 0; i < n; i++) send_request(&through);
     clock_gettime(clock, &after);

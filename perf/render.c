@@ -122,7 +122,7 @@ static void fill(size_t counters, size_t histograms)
                                                   .type = SONDE_HISTOGRAM, .scale = 1e-9 };
     const uint64_t *v = bench_latencies_ns();
     if (sonde_model_create(&limits, &model)) bench_die("no memory for a model");
-    pthread_rwlock_wrlock(&model->lock);
+    sonde_wrlock(&model->lock);
     struct sonde_model_family *f = sonde_model_family(model, counters ? &counter : &hist);
     if (!f) bench_die("no memory for a family");
     for (size_t i = 0; i < counters; i++) add_series(f, i)->counter = i * 7919;
@@ -134,8 +134,8 @@ static void fill(size_t counters, size_t histograms)
         }
     }
     sonde_model_tick(model, 1);
-    pthread_rwlock_unlock(&model->lock);
-    pthread_rwlock_rdlock(&model->lock);
+    sonde_rwunlock(&model->lock);
+    sonde_rdlock(&model->lock);
 
     format = sonde_export_find("prometheus");
     if (!format) bench_die("no format named prometheus");
@@ -148,7 +148,7 @@ static void fill(size_t counters, size_t histograms)
 
 static void drop(void)
 {
-    pthread_rwlock_unlock(&model->lock);
+    sonde_rwunlock(&model->lock);
     sonde_model_destroy(model);
     sonde_buf_release(&answer);
     sonde_buf_release(&kept);
