@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "collect/cpu/perf_cost.h"
 #include "agent/continuous_private.h"
 #include "sonde/sonde.h"
@@ -40,20 +41,11 @@ void continuous_cost_try(struct sonde_continuous *c)
 
 /* ---- The agent's --------------------------------------------------------------------------------- */
 
-static int continuous_cost_read_file(const char *path, char *out, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
-    if (fd >= 0) close(fd);
-    out[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
 static int continuous_cost_is_ours(const char *tid)
 {
     char path[64], name[32];
     snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", tid);
-    if (!continuous_cost_read_file(path, name, sizeof(name))) return 0;
+    if (sonde_file_read_small(AT_FDCWD, path, name, sizeof(name)) <= 0) return 0;
     name[strcspn(name, "\n")] = '\0';
     for (size_t i = 0; i < SONDE_COUNT(thread_names); i++) {
         if (!strcmp(name, thread_names[i])) return 1;
@@ -69,7 +61,9 @@ static uint64_t used_by(const char *tid, const struct continuous_cost *before,
     char path[64], text[96];
     snprintf(path, sizeof(path), "/proc/self/task/%.16s/schedstat", tid);
     *out = (struct continuous_thread){ .tid = atoi(tid) };
-    if (continuous_cost_read_file(path, text, sizeof(text))) out->cpu_ns = strtoull(text, NULL, 10);
+    if (sonde_file_read_small(AT_FDCWD, path, text, sizeof(text)) > 0) {
+        out->cpu_ns = strtoull(text, NULL, 10);
+    }
     for (size_t i = 0; i < before->thread_count; i++) {
         const struct continuous_thread *old = &before->threads[i];
         if (old->tid != out->tid || old->cpu_ns > out->cpu_ns) continue;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cmp.h"
 #include "agent/sessions.h"
 #include "sonde/sonde.h"
 #include "store/history.h"
@@ -58,8 +59,8 @@ static void session_range_look(const struct sonde_store_profile *p, void *arg)
 static int oldest_first(const void *x, const void *y)
 {
     const struct session_range_row *a = x, *b = y;
-    if (a->start_s != b->start_s) return a->start_s < b->start_s ? -1 : 1;
-    return a->end_s > b->end_s ? -1 : a->end_s < b->end_s;
+    if (a->start_s != b->start_s) return SONDE_CMP(a->start_s, b->start_s);
+    return SONDE_CMP(b->end_s, a->end_s);
 }
 
 /* Those that follow each other may overlap a little: the next is begun before one ends. */

@@ -162,7 +162,7 @@ static int by_device_time(const void *a, const void *b)
     const struct sonde_engine_device *x = a, *y = b;
     if (x->seconds != y->seconds) return SONDE_CMP(y->seconds, x->seconds);
     const int name = strcmp(x->device, y->device);
-    return name ? name : x->who.pid < y->who.pid ? -1 : 1;
+    return name ? name : SONDE_CMP(x->who.pid, y->who.pid);
 }
 
 static void engine_build_sort(void *data, uint32_t count, size_t size,
@@ -266,7 +266,7 @@ static int by_pool_bytes(const void *a, const void *b)
     const struct sonde_engine_pool *x = a, *y = b;
     if (x->used_bytes != y->used_bytes) return SONDE_CMP(y->used_bytes, x->used_bytes);
     const int name = strcmp(x->pool, y->pool);
-    return name ? name : x->who.pid < y->who.pid ? -1 : 1;
+    return name ? name : SONDE_CMP(x->who.pid, y->who.pid);
 }
 
 /* Fragmentation in all is by bytes: of all that is free, of all that is used. Peaks are of different
@@ -360,7 +360,7 @@ static int by_tokenizer_time(const void *a, const void *b)
     const struct sonde_engine_tokenizer *x = a, *y = b;
     if (x->encode.sum_s != y->encode.sum_s) return SONDE_CMP(y->encode.sum_s, x->encode.sum_s);
     const int name = strcmp(x->tokenizer, y->tokenizer);
-    return name ? name : x->who.pid < y->who.pid ? -1 : 1;
+    return name ? name : SONDE_CMP(x->who.pid, y->who.pid);
 }
 
 static void tokenizers_finish(struct sonde_engine *e)

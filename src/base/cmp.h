@@ -22,6 +22,11 @@ static inline int sonde_cmp_u32(const void *a, const void *b)
     return SONDE_CMP(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
+static inline int sonde_cmp_i64(const void *a, const void *b)
+{
+    return SONDE_CMP(*(const int64_t *)a, *(const int64_t *)b);
+}
+
 static inline int sonde_cmp_int(const void *a, const void *b)
 {
     return SONDE_CMP(*(const int *)a, *(const int *)b);

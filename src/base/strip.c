@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "base/path.h"
 
 static int stripping;
 
@@ -18,8 +19,8 @@ void sonde_strip_path(char *path)
 {
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/') path[--len] = '\0';
-    const char *slash = strrchr(path, '/');
-    if (slash && slash[1]) memmove(path, slash + 1, strlen(slash + 1) + 1);
+    const char *base = sonde_path_base(path);
+    if (base != path) memmove(path, base, strlen(base) + 1);
 }
 
 /* What may stand in a path; blanks may, but end it here. */
@@ -79,8 +80,8 @@ void sonde_strip_gguf(char *name)
 {
     const size_t len = strlen(name);
     if (len <= 5 || strcasecmp(name + len - 5, ".gguf") != 0) return;
-    const char *slash = strrchr(name, '/');
-    if (slash && strlen(slash + 1) <= 5) return;
+    const char *base = sonde_path_base(name);
+    if (strlen(base) <= 5) return;
     name[len - 5] = '\0';
-    if (slash) memmove(name, slash + 1, strlen(slash + 1) + 1);
+    if (base != name) memmove(name, base, strlen(base) + 1);
 }

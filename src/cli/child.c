@@ -29,6 +29,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "collect/proc/tree.h"
 #include "sonde/sonde.h"
 
@@ -49,18 +50,6 @@ static int close_fd(int *fd)
     const int rc = *fd >= 0 ? close(*fd) : 0;
     *fd = -1;
     return rc;
-}
-
-static ssize_t child_read_all(int fd, void *data, size_t size)
-{
-    size_t done = 0;
-    while (done < size) {
-        const ssize_t n = read(fd, (char *)data + done, size - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
 }
 
 /* In the child: what sonde_child_exec sent. 0, or an errno. */
@@ -94,8 +83,8 @@ static void child_main(const struct sonde_child *c, const struct sigaction *foun
     sigprocmask(SIG_SETMASK, &c->found_mask, NULL);
     size_t size = 0;
     char env[SONDE_CHILD_ENV_MAX];
-    if (child_read_all(go_read, &size, sizeof(size)) != (ssize_t)sizeof(size) ||
-        size > sizeof(env) || child_read_all(go_read, env, size) != (ssize_t)size) {
+    if (sonde_file_read_full(go_read, &size, sizeof(size)) != (ssize_t)sizeof(size) ||
+        size > sizeof(env) || sonde_file_read_full(go_read, env, size) != (ssize_t)size) {
         _exit(0);
     }
     int error = take_environment(env, size);
@@ -175,7 +164,7 @@ int sonde_child_exec(struct sonde_child *c, const char *env, size_t env_size)
     while (write(c->go_fd, go, sizeof(env_size) + env_size) < 0 && errno == EINTR) continue;
     close_fd(&c->go_fd);
     int error = 0;
-    const ssize_t n = child_read_all(c->exec_fd, &error, sizeof(error));
+    const ssize_t n = sonde_file_read_full(c->exec_fd, &error, sizeof(error));
     close_fd(&c->exec_fd);
     if (n != (ssize_t)sizeof(error)) return 0;
     child_reap(c);

@@ -71,12 +71,6 @@ struct cmd_diff_state {
     enum sonde_report_style style;
 };
 
-static int cmd_diff_has_suffix(const char *path, const char *suffix)
-{
-    const size_t len = path ? strlen(path) : 0, n = strlen(suffix);
-    return len >= n && !strcmp(path + len - n, suffix);
-}
-
 /* ---- What was asked for ---------------------------------------------------------------------- */
 
 static int take_sides(const struct sonde_cli *cli, struct cmd_diff_state *d)
@@ -101,8 +95,8 @@ static int take_sides(const struct sonde_cli *cli, struct cmd_diff_state *d)
 static int take_style(const struct sonde_cli *cli, struct cmd_diff_state *d)
 {
     const struct diff_values *v = cli->values;
-    d->svg = cmd_diff_has_suffix(v->output, ".svg");
-    d->html = cmd_diff_has_suffix(v->output, ".html");
+    d->svg = sonde_has_suffix(v->output, ".svg");
+    d->html = sonde_has_suffix(v->output, ".html");
     const int graph = d->svg || d->html;
     if (v->json && v->format && strcmp(v->format, "json") != 0) {
         return sonde_cli_usage(cli, "--json or --format %s, not both", v->format);

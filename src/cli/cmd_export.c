@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
@@ -262,12 +263,6 @@ static int is_file(const char *target)
                       sonde_cli_in_store(target));
 }
 
-static int cmd_export_has_suffix(const char *path, const char *suffix)
-{
-    const size_t len = strlen(path), n = strlen(suffix);
-    return len >= n && !strcmp(path + len - n, suffix);
-}
-
 /* The format that FILE of -o looks like, else pprof. The longest suffix is the best. */
 static const struct sonde_format_ops *cmd_export_format_of(const char *path)
 {
@@ -275,7 +270,7 @@ static const struct sonde_format_ops *cmd_export_format_of(const char *path)
     size_t best_len = 0;
     for (size_t i = 0; path && sonde_formats[i]; i++) {
         const struct sonde_format_ops *f = sonde_formats[i];
-        if (!f->write || !cmd_export_has_suffix(path, f->suffix) || strlen(f->suffix) <= best_len) {
+        if (!f->write || !sonde_has_suffix(path, f->suffix) || strlen(f->suffix) <= best_len) {
             continue;
         }
         best = f;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "collect/discover.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/tree.h"
@@ -95,8 +96,8 @@ double sonde_unseen_look(struct sonde_unseen *u, double now_s)
 static int by_cpu(const void *a, const void *b)
 {
     const struct sonde_unseen_process *x = a, *y = b;
-    if (x->cpu_ns != y->cpu_ns) return x->cpu_ns < y->cpu_ns ? 1 : -1;
-    return (x->pid > y->pid) - (x->pid < y->pid);
+    if (x->cpu_ns != y->cpu_ns) return SONDE_CMP(y->cpu_ns, x->cpu_ns);
+    return SONDE_CMP(x->pid, y->pid);
 }
 
 void sonde_unseen_tell(struct sonde_unseen *u, int ascii, struct sonde_buf *out)

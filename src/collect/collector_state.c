@@ -34,6 +34,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "base/strip.h"
@@ -252,7 +253,7 @@ static int file_read(int dirfd, struct sonde_buf *out, struct sonde_err *err)
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
         (st.st_mode & 022)) {
         reason = "it is not a file of this user";
-    } else if (read(fd, &h, sizeof(h)) != (ssize_t)sizeof(h) ||
+    } else if (sonde_file_read_full(fd, &h, sizeof(h)) != (ssize_t)sizeof(h) ||
                memcmp(h.magic, MAGIC, sizeof(h.magic)) != 0 || h.bytes > BYTES_MAX) {
         reason = "it is damaged";
     } else if (h.version != VERSION) {
@@ -263,13 +264,9 @@ static int file_read(int dirfd, struct sonde_buf *out, struct sonde_err *err)
         reason = "it was made with another setting of --strip";
     } else {
         char *to = sonde_buf_reserve(out, (size_t)h.bytes);
-        size_t got = 0;
-        ssize_t n = 1;
-        for (; to && got < h.bytes && n > 0; got += n > 0 ? (size_t)n : 0) {
-            n = read(fd, to + got, (size_t)h.bytes - got);
-        }
-        out->len += to ? got : 0;
-        if (got != h.bytes || sonde_state_check(out->data, out->len) != h.check) {
+        const ssize_t n = to ? sonde_file_read_full(fd, to, (size_t)h.bytes) : -1;
+        out->len += n > 0 ? (size_t)n : 0;
+        if (n != (ssize_t)h.bytes || sonde_state_check(out->data, out->len) != h.check) {
             reason = "it is damaged";
         }
     }

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/path.h"
 #include "sonde/sonde.h"
 
 #define LIST_MAX (4u << 20) /* of a package; larger ones are documentation */
@@ -37,13 +39,10 @@ static int file_has(int dir, const char *name, const char *path, char *text)
     const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
     if (fd < 0) return 0;
-    size_t len = 0;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
-        ssize_t n;
-        while (len < LIST_MAX && (n = read(fd, text + len, LIST_MAX - len)) > 0) len += (size_t)n;
-    }
+    ssize_t n = 0;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode)) n = sonde_file_read_full(fd, text, LIST_MAX);
     close(fd);
-    return list_has(text, len, path);
+    return n > 0 && list_has(text, (size_t)n, path);
 }
 
 int sonde_debug_package(const char *dir, const char *path, char out[SONDE_DEBUG_PACKAGE_MAX])
@@ -55,7 +54,7 @@ int sonde_debug_package(const char *dir, const char *path, char out[SONDE_DEBUG_
     char *text = d ? sonde__alloc(LIST_MAX) : NULL;
     for (const struct dirent *e = NULL; rc && text && (e = readdir(d));) {
         const size_t len = strlen(e->d_name);
-        if (len < sizeof(tail) || strcmp(e->d_name + len - (sizeof(tail) - 1), tail) != 0) continue;
+        if (len < sizeof(tail) || !sonde_has_suffix_len(e->d_name, len, tail)) continue;
         if (!file_has(dirfd(d), e->d_name, path, text)) continue;
         /* "libc6:amd64.list"; of libc6 the package has another name. */
         const int name = (int)strcspn(e->d_name, ":");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 void sonde_table_init(struct sonde_table *t, const struct sonde_column *columns, size_t count)
@@ -25,23 +26,16 @@ void sonde_table_release(struct sonde_table *t)
 
 void sonde_table_row(struct sonde_table *t)
 {
-    assert(t->row_count <= t->row_cap);
+    const size_t used = t->row_count * t->column_count;
+    assert(used <= t->cell_cap);
     if (t->error) return;
     if (t->row_count == SONDE_TABLE_ROWS_MAX) {
         t->error = SONDE_EFULL;
         return;
     }
-    if (t->row_count == t->row_cap) {
-        const size_t cap = t->row_cap ? t->row_cap * 2 : 16;
-        char **cells = sonde__realloc(t->cells, cap * t->column_count * sizeof(*cells));
-        if (!cells) {
-            t->error = SONDE_ENOMEM;
-            return;
-        }
-        t->cells = cells;
-        t->row_cap = cap;
-    }
-    memset(&t->cells[t->row_count * t->column_count], 0, t->column_count * sizeof(*t->cells));
+    t->error = SONDE_ARRAY_RESERVE(t->cells, t->cell_cap, used + t->column_count);
+    if (t->error) return;
+    memset(&t->cells[used], 0, t->column_count * sizeof(*t->cells));
     t->row_count++;
 }
 

@@ -27,7 +27,7 @@ struct sonde_table {
     const struct sonde_column *columns;  /* borrowed */
     size_t column_count;
     char **cells;                        /* owned; row by row; NULL = empty */
-    size_t row_count, row_cap;
+    size_t row_count, cell_cap;
     int error;                           /* 0, SONDE_ENOMEM or SONDE_EFULL; adds then do nothing */
 };
 

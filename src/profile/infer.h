@@ -138,9 +138,9 @@ struct sonde_infer_run {
         invalid[SONDE_INFER_INVALID_MAX];  /* events that were not used, or not as they were */
     uint32_t invalid_count;
     struct sonde_infer_request *requests;  /* in the order they ended */
-    size_t request_count, request_cap;
+    uint32_t request_count, request_cap;
     struct sonde_infer_model *models;
-    size_t model_count, model_cap;
+    uint32_t model_count, model_cap;
     uint64_t dropped;                      /* requests that did not fit */
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "profile/infer.h"
 #include "profile/profile.h"
 
@@ -24,17 +25,13 @@ void sonde_infer_run_destroy(struct sonde_infer_run *r)
 }
 
 /* One more, within p's memory. */
-static int infer_run_grow(struct sonde_profile *p, void **array, size_t *cap, size_t count,
-                          size_t max, size_t item_bytes)
+static int infer_run_grow(struct sonde_profile *p, void **array, uint32_t *cap, uint32_t count,
+                          uint32_t max, size_t item_bytes)
 {
-    if (count < *cap) return 0;
-    const size_t next = *cap ? *cap * 2 : 64, more = (next - *cap) * item_bytes;
-    if (next > max || p->bytes + more > p->bytes_max) return SONDE_ENOMEM;
-    void *grown = sonde__realloc(*array, next * item_bytes);
+    const struct sonde_budget b = { .used = &p->bytes, .max = p->bytes_max };
+    void *grown = count < max ? sonde_table_grow(*array, count, cap, item_bytes, &b) : NULL;
     if (!grown) return SONDE_ENOMEM;
     *array = grown;
-    *cap = next;
-    p->bytes += more;
     return 0;
 }
 

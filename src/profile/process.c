@@ -17,14 +17,14 @@ static int compare_pid(const void *a, const void *b)
 {
     const struct by_pid *x = a, *y = b;
     if (x->pid != y->pid) return SONDE_CMP(x->pid, y->pid);
-    return (x->thread > y->thread) - (x->thread < y->thread);
+    return SONDE_CMP(x->thread, y->thread);
 }
 
 static int compare_weight(const void *a, const void *b)
 {
     const struct sonde_profile_process *x = a, *y = b;
     if (x->weight != y->weight) return SONDE_CMP(y->weight, x->weight);
-    return (x->pid > y->pid) - (x->pid < y->pid);
+    return SONDE_CMP(x->pid, y->pid);
 }
 
 static void profile_process_sum(const struct sonde_profile *p,

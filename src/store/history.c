@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "base/log.h"
 #include "profile/compact.h"
 #include "sonde/sonde.h"
@@ -91,9 +92,9 @@ static void add_part(const struct sonde_store_profile *p, void *arg)
 static int history_by_start(const void *a, const void *b)
 {
     const struct sonde_history_part *x = a, *y = b;
-    if (x->start_s != y->start_s) return x->start_s < y->start_s ? -1 : 1;
+    if (x->start_s != y->start_s) return SONDE_CMP(x->start_s, y->start_s);
     const int programs = strcmp(x->program, y->program);
-    return programs ? programs : x->id < y->id ? -1 : x->id > y->id;
+    return programs ? programs : SONDE_CMP(x->id, y->id);
 }
 
 static int history_find_parts(const struct sonde_store_ops *ops, struct sonde_store *s,

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/path.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
@@ -72,12 +73,6 @@ static struct sonde_mapping *cut_mapping(struct sonde_modules *all, const struct
     return part;
 }
 
-static int aspace_ends_with(const char *s, size_t len, const char *end)
-{
-    const size_t n = strlen(end);
-    return len >= n && !memcmp(s + len - n, end, n);
-}
-
 static struct sonde_mapping *make_mapping(struct sonde_modules *all,
                                           const struct sonde_aspace_event *e)
 {
@@ -85,7 +80,7 @@ static struct sonde_mapping *make_mapping(struct sonde_modules *all,
     const char *path = e->path ? e->path : "";
     size_t len = strlen(path);
     uint32_t flags = 0;
-    if (aspace_ends_with(path, len, deleted)) {
+    if (sonde_has_suffix_len(path, len, deleted)) {
         len -= sizeof(deleted) - 1;
         flags = SONDE_MODULE_DELETED;
     }

@@ -9,7 +9,6 @@
  * Paths come from other processes and may name anything by now, so they are opened without
  * touching (O_PATH) until it is certain that they are regular files. */
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 
@@ -61,25 +61,16 @@ static int aspace_open_memory(uint32_t pid)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static int aspace_open_read_all(int fd, uint64_t at, void *out, size_t len)
+static int aspace_open_read(int fd, uint64_t at, void *out, size_t len)
 {
-    uint8_t *to = out;
-    while (len) {
-        const ssize_t n = pread(fd, to, len, (off_t)at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return -1;
-        to += n;
-        at += (uint64_t)n;
-        len -= (size_t)n;
-    }
-    return 0;
+    return sonde_file_pread_full(fd, out, len, (off_t)at) == (ssize_t)len ? 0 : -1;
 }
 
 int sonde_module_bytes_read(void *bytes, uint64_t at, void *out, size_t len)
 {
     const struct sonde_module_bytes *b = bytes;
     if (at > INT64_MAX - len) return -1;
-    return aspace_open_read_all(b->fd, b->memory ? b->first + at : at, out, len);
+    return aspace_open_read(b->fd, b->memory ? b->first + at : at, out, len);
 }
 
 struct header_search {
@@ -193,14 +184,14 @@ int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr
     int rc = -1;
     if (m->module && !m->module->in_memory && !sonde_module_bytes_open(m, pid, &bytes)) {
         if (!bytes.memory) {
-            rc = aspace_open_read_all(bytes.fd, m->offset + (addr - m->start), out, len);
+            rc = aspace_open_read(bytes.fd, m->offset + (addr - m->start), out, len);
         }
         close(bytes.fd);
     }
     if (!rc) return 0;
     const int fd = aspace_open_memory(pid);
     if (fd < 0) return -1;
-    rc = aspace_open_read_all(fd, addr, out, len);
+    rc = aspace_open_read(fd, addr, out, len);
     close(fd);
     return rc;
 }

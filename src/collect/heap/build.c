@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "collect/heap/private.h"
 #include "sonde/sonde.h"
 
@@ -105,8 +106,8 @@ static int read_nodes(struct fold *f)
 static int heap_build_by_size(const void *a, const void *b)
 {
     const struct heap_build_place *x = a, *y = b;
-    if (x->magnitude != y->magnitude) return x->magnitude < y->magnitude ? 1 : -1;
-    return x->site < y->site ? -1 : 1;
+    if (x->magnitude != y->magnitude) return SONDE_CMP(y->magnitude, x->magnitude);
+    return SONDE_CMP(x->site, y->site);
 }
 
 static int heap_build_read_all(struct fold *f)
@@ -192,8 +193,8 @@ static void heap_build_add_row(const struct fold *f, uint32_t number,
 static int by_node(const void *a, const void *b)
 {
     const struct heap_event *x = a, *y = b;
-    if (x->node != y->node) return x->node < y->node ? -1 : 1;
-    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->node != y->node) return SONDE_CMP(x->node, y->node);
+    if (x->time_ns != y->time_ns) return SONDE_CMP(x->time_ns, y->time_ns);
     return 0;
 }
 

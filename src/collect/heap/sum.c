@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "collect/heap/private.h"
 #include "sonde/sonde.h"
 
@@ -224,19 +225,19 @@ static int heap_sum_by_size(const void *a, const void *b)
 {
     const struct sonde_heap_site *x = a, *y = b;
     if (x->live_bytes.value != y->live_bytes.value) {
-        return x->live_bytes.value < y->live_bytes.value ? 1 : -1;
+        return SONDE_CMP(y->live_bytes.value, x->live_bytes.value);
     }
     if (x->alloc_bytes.value != y->alloc_bytes.value) {
-        return x->alloc_bytes.value < y->alloc_bytes.value ? 1 : -1;
+        return SONDE_CMP(y->alloc_bytes.value, x->alloc_bytes.value);
     }
-    return x->stack < y->stack ? -1 : x->stack > y->stack;
+    return SONDE_CMP(x->stack, y->stack);
 }
 
 static int heap_sum_by_bytes(const void *a, const void *b)
 {
     const struct sonde_heap_thread *x = a, *y = b;
-    if (x->alloc_bytes != y->alloc_bytes) return x->alloc_bytes < y->alloc_bytes ? 1 : -1;
-    return x->thread < y->thread ? -1 : x->thread > y->thread;
+    if (x->alloc_bytes != y->alloc_bytes) return SONDE_CMP(y->alloc_bytes, x->alloc_bytes);
+    return SONDE_CMP(x->thread, y->thread);
 }
 
 static void finish_sites(struct heap_sum *s, int left)

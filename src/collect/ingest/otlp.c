@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "collect/ingest/otlp_private.h"
-#include "collect/proc/probe_series.h"
 #include "sonde/sonde.h"
 
 enum { TEXT_MAX = 1 << 20, AT_ONCE = 1000, RENAMES_MAX = 4 };
@@ -349,9 +348,9 @@ static void otlp_count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
         const struct sonde_label l[] = { { "signal", signal == SONDE_OTLP_METRICS ? "metrics" : "traces" },
                                          { "outcome", bad ? "rejected" : "accepted" } };
         o->total[signal][bad] += bad ? r->rejected : r->accepted;
-        sonde_probe_counter(o->model, &spec, NULL, l, 2, &o->counted[signal][bad],
-                            o->total[signal][bad]);
-        if (o->counted[signal][bad]) o->counted[signal][bad]->from_zero = 1;
+        struct sonde_model_series **s = &o->counted[signal][bad];
+        if (!*s) *s = sonde_model_own_series(o->model, &spec, NULL, l, 2);
+        if (*s) (*s)->counter = o->total[signal][bad];
     }
 }
 

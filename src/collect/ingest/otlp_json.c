@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/pb.h"
 #include "collect/ingest/otlp.h"
 #include "sonde/sonde.h"
@@ -25,7 +26,7 @@ struct message;
 struct field { const char *name; uint32_t number; int kind; const struct message *message; };
 struct message { const struct field *field; size_t count; };
 #define MESSAGE_OF(name)                                                                         \
-    static const struct message name = { name##_fields, sizeof(name##_fields) / sizeof(struct field) }
+    static const struct message name = { name##_fields, SONDE_COUNT(name##_fields) }
 
 static const struct message any_value, key_value;
 static const struct field list_fields[] = { { "values", 1, MESSAGE | LIST, &any_value } };

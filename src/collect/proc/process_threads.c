@@ -230,6 +230,7 @@ static struct sonde_process_thread *threads_find(struct sonde_process_threads *a
 static struct sonde_process_thread *threads_add(struct sonde_process_threads *all, uint32_t tid)
 {
     if (all->count == all->cap) {
+        /* By hand: there is one for each process, and most have one thread or two. */
         const size_t cap = all->cap ? all->cap * 2 : 2;
         struct sonde_process_thread *p = sonde__realloc(all->thread, cap * sizeof(*p));
         if (!p) return NULL;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
 
@@ -120,8 +121,8 @@ static int line_take(struct parser *p, struct sonde_procfs_text line)
 static int by_rss(const void *a, const void *b)
 {
     const struct sonde_smaps_row *x = a, *y = b;
-    if (x->rss_bytes != y->rss_bytes) return x->rss_bytes < y->rss_bytes ? 1 : -1;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    if (x->rss_bytes != y->rss_bytes) return SONDE_CMP(y->rss_bytes, x->rss_bytes);
+    if (x->bytes != y->bytes) return SONDE_CMP(y->bytes, x->bytes);
     return strcmp(x->name, y->name);
 }
 

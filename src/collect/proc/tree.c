@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "base/file.h"
 #include "collect/discover.h"
 #include "collect/proc/procfs.h"
@@ -19,8 +20,8 @@ struct kin { uint32_t pid, parent; };
 static int by_parent(const void *a, const void *b)
 {
     const struct kin *x = a, *y = b;
-    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
-    return (x->pid > y->pid) - (x->pid < y->pid);
+    if (x->parent != y->parent) return SONDE_CMP(x->parent, y->parent);
+    return SONDE_CMP(x->pid, y->pid);
 }
 
 /* Everybody and his parent. */

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/cmp.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -79,7 +80,7 @@ int sonde_uprobe_set_init(struct sonde_uprobe_set *s, struct sonde_err *err)
 static int by_fd(const void *a, const void *b)
 {
     const struct sonde_uprobe_event *x = a, *y = b;
-    return (x->fd > y->fd) - (x->fd < y->fd);
+    return SONDE_CMP(x->fd, y->fd);
 }
 
 /* In the child: only system calls. Nobody shall wait for what else it has inherited, as a terminal

@@ -47,12 +47,6 @@ static double infer_report_measure(const struct sonde_infer_request *r, enum inf
     }
 }
 
-static int infer_report_upwards(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return SONDE_CMP(x, y);
-}
-
 /* The smallest value that at least q of all do not exceed. */
 static double infer_report_rank(const double *sorted, size_t n, double q)
 {
@@ -66,7 +60,7 @@ static struct infer_dist dist_of(double *values, size_t n)
                             .max = NAN };
     if (!n) return d;
     double sum = 0;
-    qsort(values, n, sizeof(*values), infer_report_upwards);
+    qsort(values, n, sizeof(*values), sonde_cmp_double);
     for (size_t i = 0; i < n; i++) sum += values[i];
     d.mean = sum / (double)n;
     d.p50 = infer_report_rank(values, n, 0.5);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cmp.h"
 #include "base/json.h"
 #include "present/report/requests.h"
 
@@ -22,12 +23,6 @@ static int infer_answer_is_of(const struct sonde_infer_request *r,
 {
     return !g || (r->pid == g->pid && r->source == g->source && strcmp(r->model, g->model) == 0 &&
                   strcmp(r->route, g->route) == 0);
-}
-
-static int infer_answer_upwards(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double infer_answer_rank_of(const double *sorted, size_t n, double share)
@@ -81,7 +76,7 @@ static size_t infer_answer_collect(const struct infer_answer_run *run, const str
         run->values[n++] = v;
         *sum += v;
     }
-    qsort(run->values, n, sizeof(*run->values), infer_answer_upwards);
+    qsort(run->values, n, sizeof(*run->values), sonde_cmp_double);
     return n;
 }
 

@@ -55,12 +55,6 @@ static int by_arrival(const void *a, const void *b)
     return SONDE_CMP(x->id, y->id);
 }
 
-static int chrome_requests_by_number(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return SONDE_CMP(x, y);
-}
-
 int sonde_chrome_requests_find(struct sonde_chrome_requests *r, const struct sonde_profile *p,
                                const struct sonde_profile_filter *f)
 {
@@ -75,7 +69,7 @@ int sonde_chrome_requests_find(struct sonde_chrome_requests *r, const struct son
     }
     qsort(r->list, r->count, sizeof(*r->list), by_arrival);
     for (size_t i = 0; i < r->count; i++) r->ids[i] = r->list[i]->id;
-    qsort(r->ids, r->count, sizeof(*r->ids), chrome_requests_by_number);
+    qsort(r->ids, r->count, sizeof(*r->ids), sonde_cmp_u64);
     return 0;
 }
 
@@ -89,7 +83,7 @@ int sonde_chrome_requests_has(const struct sonde_chrome_requests *r,
                               const struct sonde_profile *p, const struct sonde_profile_span *s)
 {
     return r->count && !p->threads[s->thread].tid &&
-           bsearch(&s->id, r->ids, r->count, sizeof(*r->ids), chrome_requests_by_number) != NULL;
+           bsearch(&s->id, r->ids, r->count, sizeof(*r->ids), sonde_cmp_u64) != NULL;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

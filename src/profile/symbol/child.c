@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "sonde/sonde.h"
 
 /* Bytes of private memory this process has (the sixth number of statm, in pages). Relative to it,
@@ -23,9 +24,9 @@
 static rlim_t data_now(void)
 {
     unsigned long long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (!f || fscanf(f, "%*u %*u %*u %*u %*u %llu", &pages) != 1) pages = 0;
-    if (f) fclose(f);
+    char text[128];
+    sonde_file_read_small(AT_FDCWD, "/proc/self/statm", text, sizeof(text));
+    if (sscanf(text, "%*u %*u %*u %*u %*u %llu", &pages) != 1) pages = 0;
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 

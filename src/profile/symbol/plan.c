@@ -47,7 +47,7 @@ static int by_file(const void *a, const void *b)
     const enum sonde_symbol_kind kind = sonde__plan_kind(m), other = sonde__plan_kind(n);
     if (kind != other) return SONDE_CMP(kind, other);
     if (kind == SONDE_SYMBOL_KERNEL) return 0;
-    if (kind == SONDE_SYMBOL_JIT && x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
+    if (kind == SONDE_SYMBOL_JIT && x->pid != y->pid) return SONDE_CMP(x->pid, y->pid);
     int order = strcmp(symbol_plan_text(x, m->build_id), symbol_plan_text(y, n->build_id));
     /* Without a build id two files may have one path, in two containers. */
     if (order == 0 && m->build_id == 0) {
@@ -63,7 +63,7 @@ static int by_file_and_id(const void *a, const void *b)
 {
     const struct module *x = a, *y = b;
     const int order = by_file(a, b);
-    return order ? order : x->id < y->id ? -1 : x->id > y->id;
+    return order ? order : SONDE_CMP(x->id, y->id);
 }
 
 /* A process of each module, from the samples in it, for modules whose path does not say. Each stack

@@ -1,7 +1,6 @@
 /* text.c - tables of names as text: /proc/kallsyms, and the maps that runtimes with a
  * just-in-time compiler write for perf, /tmp/perf-PID.map: "START SIZE NAME", numbers in hex. A
  * runtime only appends, and uses memory again: where lines overlap the last one counts. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "profile/profile.h"
 #include "profile/symbol/symbol.h"
@@ -21,19 +21,11 @@
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-static int symbol_text_read_all(int fd, struct sonde_buf *out)
+static int symbol_text_read(int fd, struct sonde_buf *out)
 {
-    for (;;) {
-        char *room = sonde_buf_reserve(out, 1u << 16);
-        if (!room) return out->error;
-        const ssize_t n = read(fd, room, 1u << 16);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return SONDE_EIO;
-        if (n == 0) break;
-        out->len += (size_t)n;
-    }
+    const int rc = sonde_file_read_fd(fd, out);
     sonde_buf_putc(out, '\n'); /* so that every line ends */
-    return out->error;
+    return out->error ? out->error : rc ? SONDE_EIO : 0;
 }
 
 /* Hex digits at *p, then one blank. 0 if there are none or too many. */
@@ -82,7 +74,7 @@ static int symbol_text_parse(struct sonde_buf *text, struct sonde_symbol_table *
     int rc = 0;
     for (uint32_t number = 1; !rc && p < end && number < UINT32_MAX; number++) {
         char *newline = memchr(p, '\n', (size_t)(end - p));
-        *newline = '\0'; /* symbol_text_read_all() ended the last line */
+        *newline = '\0'; /* symbol_text_read() ended the last line */
         rc = take(t, p, number);
         p = newline + 1;
     }
@@ -173,7 +165,7 @@ int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emi
                           : open_map(&job->places[0]);
     sonde_buf_init(&text, TEXT_MAX);
     if (fd >= 0) {
-        rc = symbol_text_read_all(fd, &text);
+        rc = symbol_text_read(fd, &text);
         if (rc == 0) rc = symbol_text_parse(&text, &t, kernel ? take_kallsyms : take_perf_map);
         close(fd);
         if (rc == SONDE_EIO || rc == SONDE_EFULL) rc = 0; /* what there is of it */

@@ -149,12 +149,6 @@ static int by_text(const void *a, const void *b, void *pool)
     return strcmp(strings[*(const uint32_t *)a], strings[*(const uint32_t *)b]);
 }
 
-static int tree_by_value(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return SONDE_CMP(x, y);
-}
-
 /* String id -> its place in the order of all texts, so that names are compared once, not once a
  * node. */
 static uint32_t *rank_names(struct sonde_strings *pool)
@@ -188,7 +182,7 @@ static int sort_children(struct sonde_tree *t, uint32_t node, const uint32_t *ra
         }
         (*keys)[count++] = (uint64_t)rank[t->names->name_of[c]] << 32 | c;
     }
-    qsort(*keys, count, sizeof(**keys), tree_by_value);
+    qsort(*keys, count, sizeof(**keys), sonde_cmp_u64);
     uint32_t *link = &t->nodes[node].first_child;
     for (uint32_t i = 0; i < count; i++) {
         *link = (uint32_t)(*keys)[i];

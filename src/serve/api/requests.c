@@ -217,7 +217,7 @@ static int api_requests_sift(struct sifting *s)
         s->last = *list[n - 1];
     }
     for (size_t i = 0; i < n; i++) stays[list[i] - run->requests] = 1;
-    size_t kept = 0;
+    uint32_t kept = 0;
     for (size_t i = 0; i < count && !rc; i++) {
         struct sonde_infer_request *r = &run->requests[i];
         if (stays[i]) {

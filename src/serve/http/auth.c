@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "sonde/sonde.h"
 
@@ -67,7 +68,7 @@ static int auth_read_file(const char *path, char *out, size_t size, struct sonde
         rc = sonde_err_set(err, SONDE_EINVAL,
                            "the token's file '%s' can be read by others: chmod 600 it", path);
     } else {
-        n = read(fd, out, size - 1);
+        n = sonde_file_read_full(fd, out, size - 1);
         if (n < 0) rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
     }
     close(fd);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "sonde/sonde.h"
 
 enum { PEM_MAX = 1 << 20 };
@@ -33,7 +34,7 @@ static int read_pem(const char *path, const char *mark, int secret, char **out,
                            path);
     } else if (!(text = sonde__alloc((size_t)st.st_size + 1))) {
         rc = sonde_err_memory(err);
-    } else if ((n = read(fd, text, (size_t)st.st_size)) < 0) {
+    } else if ((n = sonde_file_read_full(fd, text, (size_t)st.st_size)) < 0) {
         rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
     } else {
         text[n] = '\0';

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cmp.h"
 #include "model/window.h"
 #include "base/alloc.h"
 #include "sonde/sonde.h"
@@ -291,7 +292,7 @@ static int store_query_by_time(const void *a, const void *b)
     const struct store_source *x = a, *y = b;
     const int64_t p = x->use_from_ms > x->from_ms ? x->use_from_ms : x->from_ms;
     const int64_t q = y->use_from_ms > y->from_ms ? y->use_from_ms : y->from_ms;
-    return (p > q) - (p < q);
+    return SONDE_CMP(p, q);
 }
 
 static int find_sources(struct asking *k)

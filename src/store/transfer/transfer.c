@@ -292,11 +292,6 @@ static int transfer_fits(const struct grid *g, const struct sonde_transfer_serie
     return gaps <= 1 + s->count / 8;
 }
 
-static int transfer_by_number(const void *a, const void *b)
-{
-    return SONDE_CMP(*(const int64_t *)a, *(const int64_t *)b);
-}
-
 static int transfer_join(struct grid *g, const struct sonde_transfer_series *s)
 {
     const size_t had = g->count;
@@ -307,7 +302,7 @@ static int transfer_join(struct grid *g, const struct sonde_transfer_series *s)
         if (!at) return SONDE_ENOMEM;
         *at = t;
     }
-    if (g->count != had) qsort(g->time_ms, g->count, sizeof(*g->time_ms), transfer_by_number);
+    if (g->count != had) qsort(g->time_ms, g->count, sizeof(*g->time_ms), sonde_cmp_i64);
     return 0;
 }
 
@@ -316,8 +311,8 @@ static int longest_first(const void *a, const void *b)
 {
     const struct sonde_transfer_series *x = *(const struct sonde_transfer_series *const *)a,
                                        *y = *(const struct sonde_transfer_series *const *)b;
-    if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    return (x > y) - (x < y);
+    if (x->count != y->count) return SONDE_CMP(y->count, x->count);
+    return SONDE_CMP(x, y);
 }
 
 struct importing {
