@@ -139,7 +139,8 @@ static void choose_edges(struct sonde_heatmap *h, double least, double greatest,
     h->edges[h->rows] = edge_at(n, end);
 }
 
-uint32_t sonde_heatmap_row(const struct sonde_heatmap *h, double value)
+/* The row that holds value, which is not below the first edge. */
+static uint32_t heatmap_row(const struct sonde_heatmap *h, double value)
 {
     uint32_t low = 0, high = h->rows;
     while (high - low > 1) {
@@ -173,7 +174,7 @@ int sonde_heatmap_finish(struct sonde_heatmap *h)
     for (size_t i = 0; i < h->count; i++) {
         const struct sonde_heatmap_point *p = &h->points[i];
         struct sonde_heatmap_cell *c =
-            &h->cells[(size_t)p->column * h->rows + sonde_heatmap_row(h, p->value)];
+            &h->cells[(size_t)p->column * h->rows + heatmap_row(h, p->value)];
         c->count++;
         c->failed += p->failed;
     }

@@ -48,7 +48,4 @@ int sonde_heatmap_add(struct sonde_heatmap *h, uint64_t time_ns, double value, i
 /* Rows and cells of what was added. 0 or SONDE_ENOMEM. */
 int sonde_heatmap_finish(struct sonde_heatmap *h);
 
-/* The row that holds value, which is not below the first edge. */
-uint32_t sonde_heatmap_row(const struct sonde_heatmap *h, double value);
-
 #endif

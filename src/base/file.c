@@ -72,16 +72,6 @@ int sonde_file_read(const char *path, struct sonde_buf *out, struct sonde_err *e
     return fd < 0 ? open_failed(path, errno, err) : read_open(fd, path, out, err);
 }
 
-int sonde_file_read_regular(const char *path, struct sonde_buf *out, struct sonde_err *err)
-{
-    struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) return open_failed(path, errno, err);
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) return read_open(fd, path, out, err);
-    close(fd);
-    return sonde_err_set(err, SONDE_EINVAL, "cannot read '%s': it is not a regular file", path);
-}
-
 ssize_t sonde_file_read_full(int fd, void *data, size_t len)
 {
     size_t done = 0;

@@ -23,10 +23,6 @@ int sonde_file_read_fd(int fd, struct sonde_buf *out);
  * 'PATH': …", "'PATH' is larger than … bytes". */
 int sonde_file_read(const char *path, struct sonde_buf *out, struct sonde_err *err);
 
-/* The same of regular files only; SONDE_EINVAL for what might keep us waiting, a FIFO or a terminal,
- * and for a directory. */
-int sonde_file_read_regular(const char *path, struct sonde_buf *out, struct sonde_err *err);
-
 /* A small file, as those of /proc and /sys, without allocating: at most size - 1 bytes, and a NUL.
  * What is longer is cut. How many bytes, or a negative SONDE_E… with out[0] = 0. dir_fd: AT_FDCWD, or
  * the folder of a path that does not begin with a slash. Does not wait for a FIFO's writer. */

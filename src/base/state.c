@@ -58,14 +58,6 @@ void sonde_state_u32(struct sonde_state *s, uint32_t *v)
     *v = (uint32_t)wide;
 }
 
-/* Small numbers of either sign are short: 0, -1, 1, -2 … */
-void sonde_state_i64(struct sonde_state *s, int64_t *v)
-{
-    uint64_t folded = (uint64_t)*v << 1 ^ (*v < 0 ? UINT64_MAX : 0);
-    sonde_state_u64(s, &folded);
-    *v = (int64_t)(folded >> 1 ^ (folded & 1 ? UINT64_MAX : 0));
-}
-
 void sonde_state_bytes(struct sonde_state *s, void *bytes, size_t n)
 {
     if (s->to) {

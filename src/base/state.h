@@ -21,7 +21,6 @@ static inline int sonde_state_loading(const struct sonde_state *s) { return !s->
 
 void sonde_state_u64(struct sonde_state *s, uint64_t *v);
 void sonde_state_u32(struct sonde_state *s, uint32_t *v);
-void sonde_state_i64(struct sonde_state *s, int64_t *v);
 void sonde_state_double(struct sonde_state *s, double *v);
 /* A count of at most max things. */
 void sonde_state_count(struct sonde_state *s, uint64_t *v, uint64_t max);

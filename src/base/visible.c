@@ -2,6 +2,7 @@
 #include "base/visible.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static void visible_write_all(int fd, const char *s, size_t len)
     }
 }
 
-void sonde_visible_vprintf(int fd, const char *format, va_list ap)
+static void __attribute__((format(printf, 2, 0)))
+visible_vprintf(int fd, const char *format, va_list ap)
 {
     char small[2048], *text = small;
     const int saved = errno;
@@ -71,6 +73,6 @@ void sonde_visible_printf(int fd, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    sonde_visible_vprintf(fd, format, ap);
+    visible_vprintf(fd, format, ap);
     va_end(ap);
 }

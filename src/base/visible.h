@@ -4,7 +4,6 @@
 #ifndef SONDE_BASE_VISIBLE_H
 #define SONDE_BASE_VISIBLE_H
 
-#include <stdarg.h>
 #include <stddef.h>
 
 /* In place; newlines stay. Returns the length, which may be less. */
@@ -13,7 +12,5 @@ size_t sonde_visible(char *s, size_t len);
 /* As printf to a descriptor, made visible and valid UTF-8, in one write: what a command started by us
  * prints to the same terminal does not come in between. */
 void sonde_visible_printf(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sonde_visible_vprintf(int fd, const char *format, va_list ap)
-    __attribute__((format(printf, 2, 0)));
 
 #endif

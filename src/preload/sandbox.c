@@ -33,7 +33,9 @@ static const struct { int number; uint64_t arg[4]; } calls[] = {
 #undef SONDE__X
 };
 
-int sonde__sandbox_kills(const struct sock_fprog *filter)
+/* Would the filter end the process, or the thread, for a call of ours? Reads no more than it says it
+ * has. */
+static int sandbox_kills(const struct sock_fprog *filter)
 {
 #ifdef ARCH
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -89,7 +91,7 @@ static void filter_enter(const struct sock_fprog *filter)
     if (!sonde__g.silent && is_readable(filter, sizeof(f))) {
         memcpy(&f, filter, sizeof(f));
         if (f.len && f.len <= FILTER_MAX && is_readable(f.filter, f.len * sizeof(*f.filter)) &&
-            sonde__sandbox_kills(&f)) {
+            sandbox_kills(&f)) {
             fall_silent();
         }
     }

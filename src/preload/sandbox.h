@@ -15,10 +15,6 @@ struct sock_fprog;
  * filter that may be NULL or nonsense. */
 void sonde__sandbox_look(unsigned long mode, const void *filter);
 
-/* Would the filter end the process, or the thread, for a call of ours? Reads no more than it says it
- * has. */
-int sonde__sandbox_kills(const struct sock_fprog *filter);
-
 /* Where our own syscall() goes on to, found with all others; and what it needs of C. */
 void sonde__sandbox_resolve(void);
 void sonde__syscall_look(long number, long a, long b, long c);

@@ -48,7 +48,7 @@ static inline uint32_t copy_note(struct sonde_profile_copy *c, uint32_t made)
     return made;
 }
 
-uint32_t sonde_profile_copy_string(struct sonde_profile_copy *c, uint32_t id)
+static uint32_t profile_copy_string(struct sonde_profile_copy *c, uint32_t id)
 {
     assert(id < c->from->strings_count);
     if (!id || c->strings[id]) return c->strings[id];
@@ -78,9 +78,9 @@ static uint32_t copy_module(struct sonde_profile_copy *c, uint32_t id)
     assert(id < c->from->modules_count);
     if (!id || c->modules[id]) return c->modules[id];
     struct sonde_profile_module row = c->from->modules[id];
-    row.path = sonde_profile_copy_string(c, row.path);
-    row.build_id = sonde_profile_copy_string(c, row.build_id);
-    row.open_path = c->rebase ? 0 : sonde_profile_copy_string(c, row.open_path); /* of one process */
+    row.path = profile_copy_string(c, row.path);
+    row.build_id = profile_copy_string(c, row.build_id);
+    row.open_path = c->rebase ? 0 : profile_copy_string(c, row.open_path); /* of one process */
     row.start += copy_rebase(c, id);
     row.end += copy_rebase(c, id);
     const uint32_t made = copy_note(c, sonde_profile_module(c->to, &row));
@@ -93,8 +93,8 @@ static uint32_t copy_function(struct sonde_profile_copy *c, uint32_t id)
     assert(id < c->from->functions_count);
     if (!id || c->functions[id]) return c->functions[id];
     struct sonde_profile_function row = c->from->functions[id];
-    row.name = sonde_profile_copy_string(c, row.name);
-    row.file = sonde_profile_copy_string(c, row.file);
+    row.name = profile_copy_string(c, row.name);
+    row.file = profile_copy_string(c, row.file);
     row.module = copy_module(c, row.module);
     return c->functions[id] = copy_note(c, sonde_profile_function(c->to, &row));
 }
@@ -129,7 +129,7 @@ int sonde_profile_copy_tables(struct sonde_profile_copy *c)
     assert(!c->complete && !c->failed);
     const struct sonde_profile *p = c->from;
     int rc = 0;
-    for (uint32_t i = 1; i < p->strings_count && !c->failed; i++) sonde_profile_copy_string(c, i);
+    for (uint32_t i = 1; i < p->strings_count && !c->failed; i++) profile_copy_string(c, i);
     for (uint32_t i = 1; i < p->modules_count && !c->failed; i++) copy_module(c, i);
     for (uint32_t i = 1; i < p->functions_count && !c->failed; i++) copy_function(c, i);
     for (uint32_t i = 1; i < p->threads_count && !c->failed; i++) sonde_profile_copy_thread(c, i);
@@ -190,7 +190,7 @@ int sonde_profile_copy_spans(struct sonde_profile_copy *c, sonde_profile_copy_wa
         if (wanted && !wanted(arg, i)) continue;
         struct sonde_profile_span row = p->spans[i];
         row.thread = sonde_profile_copy_thread(c, row.thread);
-        row.name = sonde_profile_copy_string(c, row.name);
+        row.name = profile_copy_string(c, row.name);
         rc = c->failed ? SONDE_ENOMEM : sonde_profile_add_span(c->to, &row);
         for (uint32_t k = first; k < part && parts && !rc; k++) {
             struct sonde_profile_part of = p->parts[k];
@@ -223,10 +223,10 @@ int sonde_profile_copy_facts(struct sonde_profile_copy *c, uint64_t start_ns, ui
     copy_rates(p, from, start_ns, end_ns);
     if (!p->start_ns || (start_ns && start_ns < p->start_ns)) p->start_ns = start_ns;
     if (end_ns > p->end_ns) p->end_ns = end_ns;
-    if (!p->program) p->program = sonde_profile_copy_string(c, from->program);
-    if (!p->command) p->command = sonde_profile_copy_string(c, from->command);
-    if (!p->engine) p->engine = sonde_profile_copy_string(c, from->engine);
-    if (!p->host) p->host = sonde_profile_copy_string(c, from->host);
+    if (!p->program) p->program = profile_copy_string(c, from->program);
+    if (!p->command) p->command = profile_copy_string(c, from->command);
+    if (!p->engine) p->engine = profile_copy_string(c, from->engine);
+    if (!p->host) p->host = profile_copy_string(c, from->host);
     return c->failed ? SONDE_ENOMEM : 0;
 }
 

@@ -36,7 +36,6 @@ int sonde_profile_copy_init(struct sonde_profile_copy *c, struct sonde_profile *
 void sonde_profile_copy_release(struct sonde_profile_copy *c);
 
 /* The new id of a row, which is made if need be. 0 for 0, and when out of memory. */
-uint32_t sonde_profile_copy_string(struct sonde_profile_copy *c, uint32_t id);
 uint32_t sonde_profile_copy_thread(struct sonde_profile_copy *c, uint32_t id);
 
 /* Every row of every table but samples and spans, needed or not: 0 or SONDE_ENOMEM. */

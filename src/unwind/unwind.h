@@ -154,7 +154,9 @@ enum sonde__step {
     SONDE__STEP_FAIL     /* no rule, or memory that cannot be read, or no progress */
 };
 
-/* The row for pc, or NULL before the first. */
+/* The row for pc, or NULL before the first. pc: an address relative to the module's first byte; of
+ * every frame but the innermost and those above a signal frame that of ip - 1, since a call may be
+ * the last instruction of a function. */
 const struct sonde__unwind_row *sonde__unwind_lookup(const struct sonde__unwind_table *t,
                                                      uint32_t pc);
 
@@ -162,13 +164,6 @@ const struct sonde__unwind_row *sonde__unwind_lookup(const struct sonde__unwind_
  * that the next ip is exact, and to 0 otherwise. */
 enum sonde__step sonde__unwind_apply(const struct sonde__unwind_row *row, struct sonde__regs *regs,
                                      sonde__read_word *word, void *arg, int *signal);
-
-/* Both. pc: regs->ip relative to the module's first byte; for every frame but the innermost and
- * those above a signal frame the caller looks up ip - 1 (a call may be the last instruction of a
- * function): pass that. */
-enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_t pc,
-                                    struct sonde__regs *regs, sonde__read_word *word, void *arg,
-                                    int *signal);
 
 /* Functions that end with __builtin_eh_return (_Unwind_Resume and its like) overwrite what they
  * have saved with the registers of the frame that handles an exception, their own return address

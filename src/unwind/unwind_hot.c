@@ -147,15 +147,6 @@ enum sonde__step sonde__unwind_apply(const struct sonde__unwind_row *row, struct
     return ra ? SONDE__STEP_OK : SONDE__STEP_END;
 }
 
-enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_t pc,
-                                    struct sonde__regs *regs, sonde__read_word *word, void *arg,
-                                    int *signal)
-{
-    const struct sonde__unwind_row *row = sonde__unwind_lookup(t, pc);
-    *signal = 0;
-    return row ? sonde__unwind_apply(row, regs, word, arg, signal) : SONDE__STEP_FAIL;
-}
-
 /* sp: above the first word from it on that is ip. */
 static int land_moved(struct sonde__regs *regs, sonde__read_word *word, void *arg)
 {

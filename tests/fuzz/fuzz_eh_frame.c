@@ -83,8 +83,9 @@ static void walk(const struct sonde__unwind_table *t, const uint8_t *stack)
     for (uint32_t i = 0; i < 16; i++) r.other[i] = 0x7000 + i * 24;
     for (uint32_t i = 0;; i++) {
         const uint64_t sp = r.sp;
-        if (sonde__unwind_step(t, (uint32_t)r.ip, &r, read_word, (void *)(uintptr_t)stack, &signal))
-            break;
+        const struct sonde__unwind_row *row = sonde__unwind_lookup(t, (uint32_t)r.ip);
+        if (!row) break;
+        if (sonde__unwind_apply(row, &r, read_word, (void *)(uintptr_t)stack, &signal)) break;
         /* Only a signal frame may lead down, and a caller bounds the frames. */
         CHECK(signal || r.sp >= sp);
         if (signal && ++signals == 4) break;

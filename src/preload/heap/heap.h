@@ -252,8 +252,6 @@ struct sonde__heap_weight {      /* what a sampled allocation stands for; units 
     uint64_t count, bytes, bytes_var, count_var;
 };
 
-/* 1 - exp(-x), x >= 0. */
-double sonde__heap_chance(double x);
 /* The next countdown: P(countdown <= n) = 1 - exp(-(n + 1) / mean). */
 uint64_t sonde__heap_draw(uint64_t *rng, uint64_t mean);
 uint64_t sonde__heap_seed(uint64_t seed, uint64_t thread);

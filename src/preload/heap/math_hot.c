@@ -9,9 +9,9 @@
 #define LN2 0.69314718055994530942
 #define CERTAIN 45.0 /* exp(-this) is less than a double can take from 1 */
 
-/* By halving until the series is short, then doubling: with e = 1 - exp(-y),
+/* 1 - exp(-x), x >= 0. By halving until the series is short, then doubling: with e = 1 - exp(-y),
  * 1 - exp(-2y) = e (2 - e). Relative error below 1e-14, also where x is tiny. */
-double sonde__heap_chance(double x)
+static double heap_chance(double x)
 {
     int halved = 0;
     if (x >= CERTAIN) return 1;
@@ -74,7 +74,7 @@ struct sonde__heap_weight sonde__heap_weigh(uint64_t size, uint64_t mean)
     SONDE_MUST(mean);
     const uint32_t theirs = sonde__arch_float_begin();
     const double s = (double)sonde__arch_float_here(size);
-    const double p = sonde__heap_chance((s + 1) / (double)sonde__arch_float_here(mean));
+    const double p = heap_chance((s + 1) / (double)sonde__arch_float_here(mean));
     const double var = (1 - p) / (p * p);
     const struct sonde__heap_weight w = { heap_math_rounded(65536 / p),
                                           p < 1 ? heap_math_rounded(s / p) : size,

@@ -55,8 +55,8 @@ void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t
 
 static uint32_t timer_ring_smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-void sonde__ring_map(uint64_t start, uint64_t end, uint64_t offset, const char *path,
-                     uint32_t path_len)
+static void timer_ring_map(uint64_t start, uint64_t end, uint64_t offset, const char *path,
+                           uint32_t path_len)
 {
     struct sonde__sampler *s = sonde__timer.area;
     const uint64_t at = timer_ring_reserve(s, sonde__map_chunks(path_len));
@@ -94,7 +94,7 @@ static int timer_maps_tell(void *arg, uint64_t start, uint64_t end, uint64_t off
                            const char *path, uint32_t path_len)
 {
     (void)arg;
-    sonde__ring_map(start, end, offset, path, path_len);
+    timer_ring_map(start, end, offset, path, path_len);
     return 0;
 }
 

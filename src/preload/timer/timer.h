@@ -104,8 +104,6 @@ void sonde__timer_announce(const struct dl_find_object *o);
 /* frames: that were walked. */
 void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t overrun,
                         uint32_t flags);
-void sonde__ring_map(uint64_t start, uint64_t end, uint64_t offset, const char *path,
-                     uint32_t path_len);
 void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16]);
 
 #endif

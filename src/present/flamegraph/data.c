@@ -33,7 +33,7 @@ const char *sonde_flame_title(const struct sonde_tree *t,
     }
 }
 
-void sonde_flame_put_int(struct sonde_buf *b, uint64_t v)
+static void flame_data_put_int(struct sonde_buf *b, uint64_t v)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     char text[13]; /* 64 bits, five a character */
@@ -159,13 +159,13 @@ static void flame_data_put_frames(const struct sonde_flame *f, struct sonde_buf 
     sonde_buf_puts(out, ",\"frames\":\"");
     for (uint32_t i = 0; i < f->frame_count; i++) {
         const struct sonde_flame_frame *r = &f->frames[i];
-        sonde_flame_put_int(out, r->name);
-        sonde_flame_put_int(out, r->module);
-        sonde_flame_put_int(out, r->file);
-        sonde_flame_put_int(out, r->node->line);
-        sonde_flame_put_int(out, r->node->flags);
-        sonde_flame_put_int(out, r->color);
-        sonde_flame_put_int(out, r->module_color);
+        flame_data_put_int(out, r->name);
+        flame_data_put_int(out, r->module);
+        flame_data_put_int(out, r->file);
+        flame_data_put_int(out, r->node->line);
+        flame_data_put_int(out, r->node->flags);
+        flame_data_put_int(out, r->color);
+        flame_data_put_int(out, r->module_color);
     }
     sonde_buf_putc(out, '"');
 }
@@ -175,14 +175,14 @@ static void put_nodes(const struct sonde_flame *f, struct sonde_buf *out)
     sonde_buf_puts(out, ",\"nodes\":\"");
     for (uint32_t i = 0; i < f->node_count; i++) {
         const struct sonde_flame_node *n = &f->nodes[i];
-        sonde_flame_put_int(out, n->up);
-        sonde_flame_put_int(out, n->frame);
-        sonde_flame_put_int(out, n->self / f->scale);
-        sonde_flame_put_int(out, n->dropped / f->scale);
-        sonde_flame_put_int(out, n->samples);
+        flame_data_put_int(out, n->up);
+        flame_data_put_int(out, n->frame);
+        flame_data_put_int(out, n->self / f->scale);
+        flame_data_put_int(out, n->dropped / f->scale);
+        flame_data_put_int(out, n->samples);
         if (!f->tree->base_total) continue;
-        sonde_flame_put_int(out, n->base_self / f->scale);
-        sonde_flame_put_int(out, n->base_dropped / f->scale);
+        flame_data_put_int(out, n->base_self / f->scale);
+        flame_data_put_int(out, n->base_dropped / f->scale);
     }
     sonde_buf_putc(out, '"');
 }
@@ -199,15 +199,15 @@ static int flame_data_put_functions(struct sonde_flame *f, const struct sonde_fl
         const uint32_t module = sonde_flame_intern(f, r->module);
         const uint32_t file = sonde_flame_intern(f, r->file);
         if (name == UINT32_MAX || module == UINT32_MAX || file == UINT32_MAX) return SONDE_ENOMEM;
-        sonde_flame_put_int(out, name);
-        sonde_flame_put_int(out, module);
-        sonde_flame_put_int(out, file);
-        sonde_flame_put_int(out, r->line);
-        sonde_flame_put_int(out, r->self / f->scale);
-        sonde_flame_put_int(out, r->total / f->scale);
+        flame_data_put_int(out, name);
+        flame_data_put_int(out, module);
+        flame_data_put_int(out, file);
+        flame_data_put_int(out, r->line);
+        flame_data_put_int(out, r->self / f->scale);
+        flame_data_put_int(out, r->total / f->scale);
         if (!f->tree->base_total) continue;
-        sonde_flame_put_int(out, r->base_self / f->scale);
-        sonde_flame_put_int(out, r->base_total / f->scale);
+        flame_data_put_int(out, r->base_self / f->scale);
+        flame_data_put_int(out, r->base_total / f->scale);
     }
     sonde_buf_putc(out, '"');
     return 0;

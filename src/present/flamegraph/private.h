@@ -112,7 +112,6 @@ uint8_t sonde_flame_color_index(const char *text, uint32_t flags);
 const char *sonde_flame_title(const struct sonde_tree *t,
                               const struct sonde_flamegraph_options *o);
 void sonde_flame_put_xml(struct sonde_buf *b, const char *s);  /* any text, escaped */
-void sonde_flame_put_int(struct sonde_buf *b, uint64_t v);
 
 /* The data as above. functions: with the table of the functions of this tree, which lives as long as
  * f's; NULL = without one. 0 or SONDE_ENOMEM, besides what may be in out->error. */

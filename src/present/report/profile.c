@@ -16,7 +16,7 @@
 enum { LIMIT_DEFAULT = 20 };
 #define SHARE_MIN_DEFAULT 0.01
 
-const char *report_module_advice(uint32_t flags)
+static const char *report_module_advice(uint32_t flags)
 {
     if (flags & SONDE_MODULE_VDSO) return "";
     if (flags & SONDE_MODULE_JIT) {

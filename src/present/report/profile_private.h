@@ -60,9 +60,8 @@ static inline double report_share(const struct report *r, uint64_t part)
     return r->weight ? (double)part / (double)r->weight : 0;
 }
 
-/* Why a module's frames lack names or lines and what to do about it; "" = nothing. */
-const char *report_module_advice(uint32_t flags);
-/* The same in full: with the package to install, where one is known. */
+/* Why a module's frames lack names or lines and what to do about it, with the package to install
+ * where one is known; "" = nothing. */
 enum { REPORT_ADVICE_MAX = 512 };
 void report_module_advise(const struct report *r, const struct report_module *m, char *out,
                           size_t size);

@@ -132,7 +132,9 @@ struct sonde__demangler {
     size_t len;
 };
 
-/* As sonde_demangle(). */
+/* A C++ or Rust name; text that is not a mangled name comes back as it is (cut to 4 KiB, as all
+ * names). Without parameters, with the compiler's suffix: ns::f<int>.cold. The result lives until
+ * the next call. */
 const char *sonde__demangle(struct sonde__demangler *d, const char *name);
 
 /* The name is cut at its symbol version ("read@@GLIBC_2.2.5"), then as above. */

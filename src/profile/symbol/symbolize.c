@@ -35,7 +35,6 @@ struct bad_file {
 struct sonde_symbolizer {
     char *debug_root;
     struct sonde_symbol_cache cache;
-    struct sonde__demangler demangler;
     struct bad_file bad[BAD_MAX]; /* a ring */
     uint32_t bad_count;
     int said_hidden;
@@ -65,11 +64,6 @@ int sonde_symbolizer_debug_root(struct sonde_symbolizer *s, const char *path)
     sonde__free(s->debug_root);
     s->debug_root = copy;
     return 0;
-}
-
-const char *sonde_demangle(struct sonde_symbolizer *s, const char *name)
-{
-    return sonde__demangle(&s->demangler, name);
 }
 
 /* ---- Files that ended a child -------------------------------------------------------------- */

@@ -30,9 +30,4 @@ int sonde_symbolizer_debug_root(struct sonde_symbolizer *s, const char *path);
  * SONDE_ENOMEM: what was named until then stays. SONDE_EIO: no child could be started. */
 int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p);
 
-/* Demangle a C++ or Rust name; text that is no mangled name comes back as it is (cut to 4 KiB,
- * as all names). Without parameters, with the compiler's suffix: ns::f<int>.cold. The result lives
- * until the next call. */
-const char *sonde_demangle(struct sonde_symbolizer *s, const char *name);
-
 #endif

@@ -233,7 +233,7 @@ static int api_requests_sift(struct sifting *s)
     return rc;
 }
 
-int sonde_api_request_cmp(const void *a, const void *b)
+static int api_requests_cmp(const void *a, const void *b)
 {
     const struct sonde_infer_request *x = a, *y = b;
     if (x->id != y->id) return SONDE_CMP(x->id, y->id);
@@ -255,7 +255,7 @@ static int take_running(struct sifting *s, struct sonde_model *m)
     all_release(&a);
     struct sonde_infer_run *run = s->running->infer;
     if (rc || !run) return rc;
-    qsort(run->requests, run->request_count, sizeof(*run->requests), sonde_api_request_cmp);
+    qsort(run->requests, run->request_count, sizeof(*run->requests), api_requests_cmp);
     s->ended = sonde__calloc(run->request_count + 1, 1);
     return s->ended ? 0 : SONDE_ENOMEM;
 }
@@ -265,7 +265,7 @@ static void note_ended(struct sifting *s, const struct sonde_infer_request *r)
     const struct sonde_infer_run *run = s->running->infer;
     if (!run || !run->request_count) return;
     const struct sonde_infer_request *f = bsearch(r, run->requests, run->request_count,
-                                                  sizeof(*run->requests), sonde_api_request_cmp);
+                                                  sizeof(*run->requests), api_requests_cmp);
     if (f) s->ended[f - run->requests] = 1;
 }
 
@@ -290,7 +290,7 @@ static int api_requests_take(const struct sonde_infer_request *r, void *arg)
 
 int sonde_api_request_cmp_at(const void *a, const void *b)
 {
-    return sonde_api_request_cmp(*(const struct sonde_infer_request *const *)a,
+    return api_requests_cmp(*(const struct sonde_infer_request *const *)a,
                                  *(const struct sonde_infer_request *const *)b);
 }
 

@@ -20,9 +20,7 @@ struct sonde_api_past {
     struct sonde_store *store;   /* NULL = what is in the model is all */
 };
 
-/* For qsort() and bsearch(), by id, process and source: of struct sonde_infer_request, and of pointers
- * to them. */
-int sonde_api_request_cmp(const void *a, const void *b);
+/* For qsort() and bsearch(), of pointers to struct sonde_infer_request: by id, process and source. */
 int sonde_api_request_cmp_at(const void *a, const void *b);
 
 /* As sonde_api_requests answers. Those of the store, if from or to is set, with "stored":true and

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "profile/symbol/symbol.h"
-#include "profile/symbol/symbolize.h"
 
 static const struct { const char *mangled, *name; } cases[] = {
     /* no mangled names */
@@ -80,18 +79,17 @@ static const struct { const char *mangled, *name; } cases[] = {
     { "_RMC0INtC8arrayvec8ArrayVechKj7b_E", "<arrayvec::ArrayVec<u8, 123>>" },
 };
 
+static struct sonde__demangler demangler;
+
 static void known_names(void **state)
 {
-    struct sonde_symbolizer *s;
     (void)state;
-    assert_int_equal(sonde_symbolizer_create(&s), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const char *name = sonde_demangle(s, cases[i].mangled);
+        const char *name = sonde__demangle(&demangler, cases[i].mangled);
         if (strcmp(name, cases[i].name) != 0) {
             fail_msg("%s became \"%s\", not \"%s\"", cases[i].mangled, name, cases[i].name);
         }
     }
-    sonde_symbolizer_destroy(s);
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
@@ -148,19 +146,16 @@ static void bombs(void **state)
     };
     static const size_t lengths[] = { 30, 100, 1000, 1023, 1024, 2000, 4090, 4096, 4097, 10000,
                                       65535, 65537, 1000000 };
-    struct sonde_symbolizer *s;
     (void)state;
-    assert_int_equal(sonde_symbolizer_create(&s), 0);
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
             char *name = repeated(made[i].head, made[i].unit, made[i].tail, lengths[k]);
-            const char *text = sonde_demangle(s, name);
+            const char *text = sonde__demangle(&demangler, name);
             assert_true(strlen(text) <= SONDE_SYMBOL_TEXT_MAX);
             assert_true(sonde__utf8_valid(text, strlen(text)));
             free(name);
         }
     }
-    sonde_symbolizer_destroy(s);
 }
 
 /* Template arguments p<int, int>, then a pair of the one before again and again (S0_ is p, S1_ the
@@ -168,39 +163,33 @@ static void bombs(void **state)
 static void doubling(void **state)
 {
     static const char digits[] = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    struct sonde_symbolizer *s;
     char name[1024] = "_Z1fI1pIiiE";
     size_t n = strlen(name);
     (void)state;
-    assert_int_equal(sonde_symbolizer_create(&s), 0);
     for (const char *d = digits; *d; d++) {
         n += (size_t)snprintf(name + n, sizeof(name) - n, "S0_IS%c_S%c_E", *d, *d);
     }
     snprintf(name + n, sizeof(name) - n, "Evv");
-    const char *text = sonde_demangle(s, name);
+    const char *text = sonde__demangle(&demangler, name);
     assert_memory_equal(text, "f<p<int, int>, p<p<int, int>, p<int, int> >, ", 45);
     assert_int_equal(strlen(text), SONDE_SYMBOL_TEXT_MAX);
-    sonde_symbolizer_destroy(s);
 }
 
 /* A template name longer than libiberty's own limit takes is demangled, and cut where we cut. */
 static void long_templates(void **state)
 {
-    struct sonde_symbolizer *s;
     (void)state;
-    assert_int_equal(sonde_symbolizer_create(&s), 0);
     char *name = repeated("_Z3fooIJ", "i", "EEvv", 2000);
-    const char *text = sonde_demangle(s, name);
+    const char *text = sonde__demangle(&demangler, name);
     assert_memory_equal(text, "foo<int, int, int, ", 19);
     assert_int_equal(strlen(text), SONDE_SYMBOL_TEXT_MAX);
     assert_string_equal(text + strlen(text) - 3, "\xe2\x80\xa6");
     free(name);
     name = repeated("", "\xe2\x82\xac", "", 6000);
-    text = sonde_demangle(s, name);
+    text = sonde__demangle(&demangler, name);
     assert_true(sonde__utf8_valid(text, strlen(text)));
     assert_string_equal(text + strlen(text) - 3, "\xe2\x80\xa6");
     free(name);
-    sonde_symbolizer_destroy(s);
 }
 
 int main(void)
