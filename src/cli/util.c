@@ -172,10 +172,10 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
 {
     const struct sonde_config_values *c = &cli->config;
     const int rc = sonde_token_read(c->server_token_file, token, err);
-    o->guard = (struct sonde_auth_options){ .token = token, .hosts = c->server_hosts,
-                                             .open_metrics = c->server_open_metrics,
-                                             .open_health = c->server_open_health,
-                                             .all_users = !strcmp(c->server_local_users, "all") };
+    o->auth = (struct sonde_auth_options){ .token = token, .hosts = c->server_hosts,
+                                           .open_metrics = c->server_open_metrics,
+                                           .open_health = c->server_open_health,
+                                           .all_users = !strcmp(c->server_local_users, "all") };
     o->pictures = pictures_of(c);
     o->tls_certificate = c->server_tls_certificate;
     o->tls_key = c->server_tls_key;

@@ -7,8 +7,8 @@
  * front_pump moves bytes along both ways until nothing more can be moved; whatever happens to one
  * of the sockets (epoll, edge-triggered) sets its flags and pumps.
  *
- * A client has one exchange at a time; requests that it sends ahead wait in client.in. Things that
- * are closed stay in memory until the events at hand are through, since those may name them. */
+ * A client has one proxied request at a time; those that it sends ahead wait in client.in. Things
+ * that are closed stay in memory until the events at hand are through, since those may name them. */
 #ifndef SONDE_FRONT_PRIVATE_H
 #define SONDE_FRONT_PRIVATE_H
 
@@ -53,7 +53,7 @@ struct front_upstream {
     int connecting, reused, write_dead, dead;
     uint64_t idle_ns;              /* how long it may be idle */
     size_t address;                /* which one of the upstream's is tried */
-    uint64_t sent, received;       /* bytes of this exchange */
+    uint64_t sent, received;       /* bytes of this request and answer */
 };
 
 enum front_phase { FRONT_HEAD, FRONT_BODY, FRONT_TUNNEL, FRONT_DONE }; /* of the answer */
@@ -115,7 +115,7 @@ struct sonde_front {
     struct front_upstream *upstreams[FRONT_LISTS];
     struct sonde_front_state state;
     uint64_t last_id, ticked_ns, swept_ns;
-    uint32_t held;                 /* exchanges that are */
+    uint32_t held;                 /* requests that are: see held_ns */
     int changed;                   /* since the last tick */
     struct front_poll poll;
     struct sonde_thread thread;
@@ -153,7 +153,7 @@ void front_pump(struct front_client *c);
 void front_client_close(struct front_client *c);
 /* Its deadline has passed. */
 void front_client_expire(struct front_client *c);
-/* The exchange is over and told: wait for the next request, or close. */
+/* The request is over and reported: wait for the next request, or close. */
 void front_client_next(struct front_client *c);
 /* It has sent a request, or what is none: it is not quiet any more. */
 void front_client_busy(struct front_client *c);
@@ -170,7 +170,7 @@ int front_pass_answer(struct front_client *c);
 /* The upstream has failed: an error, or the answer is cut off. why: for a label. */
 void front_fail(struct front_client *c, unsigned status, const char *why, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The client is gone, or has to go: ends the exchange and closes. */
+/* The client is gone, or has to go: ends its request and closes. */
 void front_cancel(struct front_client *c, const char *why);
 /* The rest of its request does not come: an error, if the answer has not begun. */
 void front_stalled(struct front_client *c);
@@ -181,8 +181,8 @@ void front_finish(struct front_client *c);
 
 /* ---- upstream.c --------------------------------------------------------------------------- */
 
-/* A connection for c's exchange, new or from the pool, maybe not established yet. 0, or -1 and the
- * exchange has failed. */
+/* A connection for c's request, new or from the pool, maybe not established yet. 0, or -1 and the
+ * request has failed. */
 int front_upstream_attach(struct front_client *c);
 /* An attempt to connect has ended. */
 void front_upstream_connected(struct front_upstream *u);
@@ -190,7 +190,7 @@ void front_upstream_connected(struct front_upstream *u);
 void front_upstream_lost(struct front_client *c);
 /* The head of the answer is there: see how long the connection may be kept. */
 void front_upstream_keep_alive(struct front_client *c, const char *head);
-/* The exchange is over: keep the connection for others, or not. */
+/* The request is over: keep the connection for others, or not. */
 void front_upstream_release(struct front_client *c, int reusable);
 void front_upstream_close(struct front_upstream *u);
 void front_upstream_expire(struct front_upstream *u);

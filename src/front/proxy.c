@@ -47,7 +47,7 @@ static void set_failure(struct front_proxied *proxied, enum sonde_front_outcome 
     snprintf(proxied->r.error, sizeof(proxied->r.error), "%s", error);
 }
 
-/* What became of an exchange that ended by itself. */
+/* How a proxied request ended that ended by itself. */
 static void proxy_set_outcome(struct front_proxied *proxied)
 {
     char status[16];

@@ -110,7 +110,7 @@ static int open_remote(struct front_upstream *u)
     return front_watch(u->front, &u->s) == 0 ? 0 : errno;
 }
 
-/* From u->address on, the first that works. 0, or -1 and the exchange has failed; error is why
+/* From u->address on, the first that works. 0, or -1 and the request has failed; error is why
  * the address before did not. */
 static int open_any(struct front_upstream *u, int error)
 {

@@ -38,17 +38,17 @@ static char *line(char **at)
 static void check_headers(const char *host, const char *accept, const char *encoding,
                           const char *forwarded)
 {
-    static struct sonde_auth *guard;
+    static struct sonde_auth *auth;
     struct sonde_rate_client client;
     struct sonde_err err;
     const struct sockaddr_in peer = { .sin_family = AF_INET,
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    if (!guard) {
+    if (!auth) {
         const struct sonde_auth_options o = { .token = "0123456789abcdef", .hosts = "a.lan,b.lan" };
-        CHECK(sonde_auth_create(&o, NULL, &guard, &err) == 0);
+        CHECK(sonde_auth_create(&o, NULL, &auth, &err) == 0);
     }
-    CHECK(!sonde_listen_host_ok(host) || sonde_auth_host_ok(guard, host));
-    const int answer = sonde_auth_ask(guard, "/api/series", accept);
+    CHECK(!sonde_listen_host_ok(host) || sonde_auth_host_ok(auth, host));
+    const int answer = sonde_auth_ask(auth, "/api/series", accept);
     CHECK(answer != SONDE_AUTH_YES || strstr(accept, "0123456789abcdef"));
     CHECK(sonde_accept_metrics(accept));
     (void)sonde_accept_gzip(encoding);

@@ -77,11 +77,12 @@ int sonde_symbol_cache_use(struct sonde_symbol_cache *c, struct sonde_profile *p
         const struct sonde_profile_location *l = &p->locations[i];
         if (l->line_count || !l->module || l->module >= p->modules_count || !l->address) continue;
         struct sonde_profile_module *m = &p->modules[l->module];
-        const enum sonde_symbol_kind kind = sonde__plan_kind(m);
+        const enum sonde_symbol_kind kind = sonde_symbol_plan_kind(m);
         const char *key = symbol_cache_key_of(kind, sonde_profile_str(p, m->build_id));
         const uint32_t module = key ? module_of(c->known, kind, key) : 0;
         const uint32_t from =
-            module ? sonde_profile_location(c->known, module, sonde__plan_at(m, l->address)) : 0;
+            module ? sonde_profile_location(c->known, module,
+                                            sonde_symbol_plan_at(m, l->address)) : 0;
         if (!from || !c->known->locations[from].line_count) continue;
         m->flags |= c->known->modules[module].flags;
         rc = symbol_cache_copy(c->known, from, p, i);

@@ -38,7 +38,7 @@ static void symbol_child_lower(enum __rlimit_resource what, rlim_t to)
     setrlimit(what, &r);
 }
 
-void sonde__child_cpu_limit(unsigned seconds)
+void sonde_symbol_child_cpu_limit(unsigned seconds)
 {
     struct rusage used;
     struct rlimit r;
@@ -48,7 +48,7 @@ void sonde__child_cpu_limit(unsigned seconds)
     setrlimit(RLIMIT_CPU, &r);
 }
 
-static _Noreturn void be_child(const struct sonde__child_limits *limits, pid_t parent,
+static _Noreturn void be_child(const struct sonde_symbol_child_limits *limits, pid_t parent,
                                void (*work)(void *, int), void *arg, int fd)
 {
     sigset_t xcpu;
@@ -69,7 +69,7 @@ static _Noreturn void be_child(const struct sonde__child_limits *limits, pid_t p
 }
 
 /* Everything until the end of the pipe. Not 0 = the child must be killed. */
-static int read_pipe(const struct sonde__child_limits *limits, int fd,
+static int read_pipe(const struct sonde_symbol_child_limits *limits, int fd,
                      int (*take)(void *, const void *, size_t), void *arg, int *rc)
 {
     char buf[1u << 16];
@@ -86,8 +86,9 @@ static int read_pipe(const struct sonde__child_limits *limits, int fd,
     }
 }
 
-int sonde__child_run(const struct sonde__child_limits *limits, void (*work)(void *arg, int fd),
-                     int (*take)(void *arg, const void *data, size_t len), void *arg)
+int sonde_symbol_child_run(const struct sonde_symbol_child_limits *limits,
+                           void (*work)(void *arg, int fd),
+                           int (*take)(void *arg, const void *data, size_t len), void *arg)
 {
     sigset_t all, before;
     int ends[2], rc = 0;

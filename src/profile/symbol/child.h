@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-struct sonde__child_limits {
+struct sonde_symbol_child_limits {
     size_t data_bytes;      /* more than this process has now */
     int silence_ms;         /* killed when it has sent nothing for so long */
 };
@@ -14,10 +14,11 @@ struct sonde__child_limits {
  * it has no other descriptors, and it dies with this process.
  * 0: it has ended, whichever way; what it wrote tells whether it got to its end. SONDE_EIO: it
  * could not be started. Or take()'s value. */
-int sonde__child_run(const struct sonde__child_limits *limits, void (*work)(void *arg, int fd),
-                     int (*take)(void *arg, const void *data, size_t len), void *arg);
+int sonde_symbol_child_run(const struct sonde_symbol_child_limits *limits,
+                           void (*work)(void *arg, int fd),
+                           int (*take)(void *arg, const void *data, size_t len), void *arg);
 
 /* In the child: from now on it may use this much more CPU. */
-void sonde__child_cpu_limit(unsigned seconds);
+void sonde_symbol_child_cpu_limit(unsigned seconds);
 
 #endif

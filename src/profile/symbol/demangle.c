@@ -24,12 +24,12 @@
 static const char ELLIPSIS[] = "\xe2\x80\xa6";
 
 struct demangle_output {
-    struct sonde__demangler *d;
+    struct sonde_symbol_demangler *d;
     jmp_buf full;
 };
 
 /* End the text before a character that is cut in two, with an ellipsis. */
-static void demangle_cut(struct sonde__demangler *d)
+static void demangle_cut(struct sonde_symbol_demangler *d)
 {
     size_t len = SONDE_SYMBOL_TEXT_MAX - (sizeof(ELLIPSIS) - 1);
     while (len > 0 && ((unsigned char)d->text[len] & 0xc0) == 0x80) len--;
@@ -38,7 +38,7 @@ static void demangle_cut(struct sonde__demangler *d)
 }
 
 /* 1 if all of it fitted. */
-static int demangle_append(struct sonde__demangler *d, const char *s, size_t len)
+static int demangle_append(struct sonde_symbol_demangler *d, const char *s, size_t len)
 {
     size_t room = SONDE_SYMBOL_TEXT_MAX - d->len;
     size_t n = len < room ? len : room;
@@ -59,7 +59,8 @@ static void demangle_piece(const char *s, size_t len, void *arg)
 enum demangle_style { STYLE_CXX, STYLE_RUST };
 
 /* 1: demangled; 2: demangled and cut; 0: no such name. */
-static int try_style(struct sonde__demangler *d, const char *name, enum demangle_style style, int options)
+static int try_style(struct sonde_symbol_demangler *d, const char *name, enum demangle_style style,
+                     int options)
 {
     struct demangle_output o;
     o.d = d;
@@ -79,7 +80,7 @@ static const char *suffix_of(const char *name)
     return dot ? dot : name + strlen(name);
 }
 
-static void append_suffix(struct sonde__demangler *d, const char *suffix)
+static void append_suffix(struct sonde_symbol_demangler *d, const char *suffix)
 {
     const char *llvm = strstr(suffix, ".llvm.");
     if (!llvm) {
@@ -92,7 +93,7 @@ static void append_suffix(struct sonde__demangler *d, const char *suffix)
     demangle_append(d, rest, strlen(rest));
 }
 
-static int demangle_demangled(struct sonde__demangler *d, const char *name, size_t len)
+static int demangle_demangled(struct sonde_symbol_demangler *d, const char *name, size_t len)
 {
     if (len < 3 || name[0] != '_') return 0;
     /* Rust's legacy names are C++ names that end in a hash: ask for Rust first. */
@@ -108,7 +109,7 @@ static int demangle_demangled(struct sonde__demangler *d, const char *name, size
     return how > 0;
 }
 
-const char *sonde__demangle(struct sonde__demangler *d, const char *name)
+const char *sonde_symbol_demangle(struct sonde_symbol_demangler *d, const char *name)
 {
     const size_t len = strlen(name);
     if (demangle_demangled(d, name, len)) return d->text;
@@ -118,14 +119,16 @@ const char *sonde__demangle(struct sonde__demangler *d, const char *name)
     return d->text;
 }
 
-const char *sonde__demangle_versioned(struct sonde__demangler *d, const char *name)
+const char *sonde_symbol_demangle_versioned(struct sonde_symbol_demangler *d, const char *name)
 {
     const char *at = strchr(name, '@');
     char plain[SONDE_SYMBOL_TEXT_MAX];
-    if (!at || at == name || (size_t)(at - name) >= sizeof(plain)) return sonde__demangle(d, name);
+    if (!at || at == name || (size_t)(at - name) >= sizeof(plain)) {
+        return sonde_symbol_demangle(d, name);
+    }
     memcpy(plain, name, (size_t)(at - name));
     plain[at - name] = '\0';
-    const char *text = sonde__demangle(d, plain);
+    const char *text = sonde_symbol_demangle(d, plain);
     if (text != plain) return text;
     d->len = 0;
     demangle_append(d, plain, strlen(plain));

@@ -22,24 +22,25 @@
 #define ORIGINS_MAX 16
 #define FILES_MAX (1u << 19) /* in one unit; then paths stay as they are */
 
-static uint32_t symbol_die_add_node(struct sonde__die_walk *w, const Dwarf_Die *die,
+static uint32_t symbol_die_add_node(struct sonde_symbol_die_walk *w, const Dwarf_Die *die,
                                     uint32_t parent)
 {
     w->rc = SONDE_ARRAY_RESERVE_MAX(w->nodes, w->node_cap, w->node_count + 1u, NODES_MAX);
-    if (w->rc) return SONDE__DIE_NONE;
-    w->nodes[w->node_count] = (struct sonde__die_node){ *die, parent };
+    if (w->rc) return SONDE_SYMBOL_DIE_NONE;
+    w->nodes[w->node_count] = (struct sonde_symbol_die_node){ *die, parent };
     return w->node_count++;
 }
 
 struct symbol_die_list { size_t from, count; }; /* in w->lists, ascending */
 
-static uint64_t symbol_die_address_of(const struct sonde__die_walk *w, size_t at)
+static uint64_t symbol_die_address_of(const struct sonde_symbol_die_walk *w, size_t at)
 {
     return w->addrs[w->lists[at]].vaddr - w->bias;
 }
 
 /* Push those of list that lie in [low, high). */
-static void push_range(struct sonde__die_walk *w, struct symbol_die_list list, uint64_t low, uint64_t high)
+static void push_range(struct sonde_symbol_die_walk *w, struct symbol_die_list list, uint64_t low,
+                       uint64_t high)
 {
     size_t from = list.from, to = list.from + list.count;
     const size_t end = to;
@@ -56,8 +57,8 @@ static void push_range(struct sonde__die_walk *w, struct symbol_die_list list, u
 }
 
 /* Push those of list that lie in the DIE; *has_pc = 0 if it says nothing about addresses. */
-static struct symbol_die_list push_inside(struct sonde__die_walk *w, struct symbol_die_list list, Dwarf_Die *die,
-                               int *has_pc)
+static struct symbol_die_list push_inside(struct sonde_symbol_die_walk *w,
+                                          struct symbol_die_list list, Dwarf_Die *die, int *has_pc)
 {
     struct symbol_die_list inside = { w->list_top, 0 };
     Dwarf_Addr base, low, high;
@@ -83,11 +84,11 @@ static struct symbol_die_list push_inside(struct sonde__die_walk *w, struct symb
     return inside;
 }
 
-static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct symbol_die_list list,
-                          uint32_t node, int depth);
+static void walk_children(struct sonde_symbol_die_walk *w, Dwarf_Die *parent,
+                          struct symbol_die_list list, uint32_t node, int depth);
 
-static void walk_function(struct sonde__die_walk *w, Dwarf_Die *die, struct symbol_die_list list,
-                          uint32_t node, int depth)
+static void walk_function(struct sonde_symbol_die_walk *w, Dwarf_Die *die,
+                          struct symbol_die_list list, uint32_t node, int depth)
 {
     int has_pc;
     const size_t top = w->list_top;
@@ -95,7 +96,7 @@ static void walk_function(struct sonde__die_walk *w, Dwarf_Die *die, struct symb
     if (!w->rc && inside.count > 0) {
         /* A function inside another one is not inlined in it. */
         const int inlined = dwarf_tag(die) == DW_TAG_inlined_subroutine;
-        const uint32_t mine = symbol_die_add_node(w, die, inlined ? node : SONDE__DIE_NONE);
+        const uint32_t mine = symbol_die_add_node(w, die, inlined ? node : SONDE_SYMBOL_DIE_NONE);
         for (size_t i = 0; !w->rc && i < inside.count; i++) {
             w->at[w->lists[inside.from + i]] = mine;
         }
@@ -105,8 +106,8 @@ static void walk_function(struct sonde__die_walk *w, Dwarf_Die *die, struct symb
     if (w->deep && !w->rc && inside.count == 0) walk_children(w, die, list, node, depth + 1);
 }
 
-static void walk_block(struct sonde__die_walk *w, Dwarf_Die *die, struct symbol_die_list list, uint32_t node,
-                       int depth)
+static void walk_block(struct sonde_symbol_die_walk *w, Dwarf_Die *die, struct symbol_die_list list,
+                       uint32_t node, int depth)
 {
     int has_pc;
     const size_t top = w->list_top;
@@ -116,8 +117,8 @@ static void walk_block(struct sonde__die_walk *w, Dwarf_Die *die, struct symbol_
     if (!w->rc && !has_pc) walk_children(w, die, list, node, depth + 1);
 }
 
-static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct symbol_die_list list,
-                          uint32_t node, int depth)
+static void walk_children(struct sonde_symbol_die_walk *w, Dwarf_Die *parent,
+                          struct symbol_die_list list, uint32_t node, int depth)
 {
     Dwarf_Die die;
     if (depth > DEPTH_MAX || dwarf_child(parent, &die) != 0) return;
@@ -156,19 +157,19 @@ static void walk_children(struct sonde__die_walk *w, Dwarf_Die *parent, struct s
 }
 
 /* Stack the indexes of the addresses that have no function yet (all of them at first). */
-static struct symbol_die_list push_missing(struct sonde__die_walk *w)
+static struct symbol_die_list push_missing(struct sonde_symbol_die_walk *w)
 {
     struct symbol_die_list list = { 0, 0 };
     w->list_top = 0;
     for (uint32_t i = 0; i < w->count; i++) {
-        if (w->at[i] == SONDE__DIE_NONE) w->lists[w->list_top++] = i;
+        if (w->at[i] == SONDE_SYMBOL_DIE_NONE) w->lists[w->list_top++] = i;
     }
     list.count = w->list_top;
     return list;
 }
 
-int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
-                    const struct sonde_symbol_addr *addrs, uint32_t count, uint64_t bias)
+int sonde_symbol_die_find(struct sonde_symbol_die_walk *w, Dwarf_Die *unit,
+                          const struct sonde_symbol_addr *addrs, uint32_t count, uint64_t bias)
 {
     if (SONDE_ARRAY_RESERVE(w->at, w->at_cap, count) ||
         SONDE_ARRAY_RESERVE(w->lists, w->list_cap, count)) {
@@ -179,21 +180,21 @@ int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
     w->bias = bias;
     w->node_count = 0;
     w->rc = 0;
-    for (uint32_t i = 0; i < count; i++) w->at[i] = SONDE__DIE_NONE;
+    for (uint32_t i = 0; i < count; i++) w->at[i] = SONDE_SYMBOL_DIE_NONE;
     for (w->deep = 0; w->deep < 2 && !w->rc; w->deep++) {
         const struct symbol_die_list list = push_missing(w);
         if (list.count == 0) break;
-        walk_children(w, unit, list, SONDE__DIE_NONE, 0);
+        walk_children(w, unit, list, SONDE_SYMBOL_DIE_NONE, 0);
     }
     return w->rc;
 }
 
-void sonde__die_release(struct sonde__die_walk *w)
+void sonde_symbol_die_release(struct sonde_symbol_die_walk *w)
 {
     sonde__free(w->nodes);
     sonde__free(w->at);
     sonde__free(w->lists);
-    *w = (struct sonde__die_walk){ 0 };
+    *w = (struct sonde_symbol_die_walk){ 0 };
 }
 
 /* ---- What a function is called, once per function ------------------------------------------------ */
@@ -280,14 +281,14 @@ static char *symbol_die_name_qualified(Dwarf_Die *die, const char *name)
     return text ? text : sonde__strndup(name, SONDE_SYMBOL_TEXT_MAX);
 }
 
-static int symbol_die_name_fill(struct sonde__die_name *n, Dwarf_Die *die,
-                                struct sonde__demangler *demangler)
+static int symbol_die_name_fill(struct sonde_symbol_die_name *n, Dwarf_Die *die,
+                                struct sonde_symbol_demangler *demangler)
 {
     int line = 0;
     const char *linkage = string_attr(die, DW_AT_linkage_name);
     if (!linkage) linkage = string_attr(die, DW_AT_MIPS_linkage_name);
     const char *plain = string_attr(die, DW_AT_name);
-    const char *text = linkage ? sonde__demangle(demangler, linkage) : NULL;
+    const char *text = linkage ? sonde_symbol_demangle(demangler, linkage) : NULL;
     n->raw = linkage ? linkage : plain;
     n->mangled = linkage != NULL;
     /* What the demangler refused (too long a template) the tree may say. */
@@ -300,8 +301,9 @@ static int symbol_die_name_fill(struct sonde__die_name *n, Dwarf_Die *die,
     return 0;
 }
 
-const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_Die *die,
-                                              struct sonde__demangler *demangler)
+const struct sonde_symbol_die_name *sonde_symbol_die_name(struct sonde_symbol_die_names *n,
+                                                          Dwarf_Die *die,
+                                                          struct sonde_symbol_demangler *demangler)
 {
     Dwarf_Die origin = origin_of(die);
     const uint32_t hash = sonde_hash_pointer(origin.addr);
@@ -310,20 +312,20 @@ const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_
         if (n->rows[row - 1].key == origin.addr) return &n->rows[row - 1];
     }
     if (sonde_map_reserve(&n->map) || SONDE_ARRAY_ROOM(n->rows, n->count, n->cap)) return NULL;
-    struct sonde__die_name *name = &n->rows[n->count];
-    *name = (struct sonde__die_name){ .key = origin.addr };
+    struct sonde_symbol_die_name *name = &n->rows[n->count];
+    *name = (struct sonde_symbol_die_name){ .key = origin.addr };
     /* By way of the DIE itself, not its origin: a definition may know more (its linkage name). */
     if (symbol_die_name_fill(name, die, demangler) != 0) return NULL;
     sonde_map_put(&n->map, hash, ++n->count);
     return name;
 }
 
-void sonde__die_names_release(struct sonde__die_names *n)
+void sonde_symbol_die_names_release(struct sonde_symbol_die_names *n)
 {
     for (uint32_t i = 0; i < n->count; i++) sonde__free(n->rows[i].text);
     sonde__free(n->rows);
     sonde_map_release(&n->map);
-    *n = (struct sonde__die_names){ 0 };
+    *n = (struct sonde_symbol_die_names){ 0 };
 }
 
 /* ---- Files --------------------------------------------------------------------------------------- */

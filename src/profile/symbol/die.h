@@ -8,16 +8,16 @@
 #include "base/map.h"
 #include "profile/symbol/elf.h"
 
-#define SONDE__DIE_NONE UINT32_MAX
+#define SONDE_SYMBOL_DIE_NONE UINT32_MAX
 
-struct sonde__die_node {    /* a function, or one inlined at parent's */
+struct sonde_symbol_die_node {    /* a function, or one inlined at parent's */
     Dwarf_Die die;
     uint32_t parent;
 };
 
-/* What an address lies in: addrs[i] is in nodes[at[i]] (SONDE__DIE_NONE = in no function). */
-struct sonde__die_walk {
-    struct sonde__die_node *nodes;
+/* What an address lies in: addrs[i] is in nodes[at[i]] (SONDE_SYMBOL_DIE_NONE = in no function). */
+struct sonde_symbol_die_walk {
+    struct sonde_symbol_die_node *nodes;
     uint32_t node_count, node_cap;
     uint32_t *at, at_cap;
     uint32_t *lists;        /* scratch: stacked lists of indexes in addrs */
@@ -30,12 +30,12 @@ struct sonde__die_walk {
 };
 
 /* addrs ascending. 0 or SONDE_ENOMEM. */
-int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
-                    const struct sonde_symbol_addr *addrs, uint32_t count, uint64_t bias);
-void sonde__die_release(struct sonde__die_walk *w);
+int sonde_symbol_die_find(struct sonde_symbol_die_walk *w, Dwarf_Die *unit,
+                          const struct sonde_symbol_addr *addrs, uint32_t count, uint64_t bias);
+void sonde_symbol_die_release(struct sonde_symbol_die_walk *w);
 
 /* A function's name and where it is declared, by the DIE that says so, kept for the next use. */
-struct sonde__die_name {
+struct sonde_symbol_die_name {
     const void *key;        /* the DIE's address in memory */
     char *text;             /* owned; demangled; "" = it has none */
     const char *raw;        /* as in the symbol table; NULL = unknown; libdw's */
@@ -44,16 +44,17 @@ struct sonde__die_name {
     int mangled;            /* raw is a linkage name */
 };
 
-struct sonde__die_names {
-    struct sonde__die_name *rows;
+struct sonde_symbol_die_names {
+    struct sonde_symbol_die_name *rows;
     uint32_t count, cap;
     struct sonde_map map;
 };
 
 /* NULL when out of memory. Lives until the next call. */
-const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_Die *die,
-                                              struct sonde__demangler *demangler);
-void sonde__die_names_release(struct sonde__die_names *n);
+const struct sonde_symbol_die_name *sonde_symbol_die_name(struct sonde_symbol_die_names *n,
+                                                          Dwarf_Die *die,
+                                                          struct sonde_symbol_demangler *demangler);
+void sonde_symbol_die_names_release(struct sonde_symbol_die_names *n);
 
 /* Whole paths of the files of one unit. */
 struct sonde_symbol_path {

@@ -31,8 +31,8 @@ struct context {
     uint64_t bias;
     const struct sonde_symbol_addr *addrs;
     struct sonde_symbol_table units;
-    struct sonde__die_walk walk;
-    struct sonde__die_names names;
+    struct sonde_symbol_die_walk walk;
+    struct sonde_symbol_die_names names;
     struct sonde_symbol_paths paths;          /* of one unit */
     struct sonde_symbol_addr *in_unit; /* scratch: addresses of one unit */
     unsigned char *done;
@@ -112,7 +112,8 @@ static uint32_t call_line(Dwarf_Die *die)
 /* The name of the function itself (not inlined): as the debug information says, unless only the
  * symbol around the address tells foo from foo.cold and foo.constprop.0; and where the debug
  * information has no linkage name (gcc: all that depends on a lambda), the symbol has. */
-static const char *symbol_dwarf_own_name(struct context *c, const struct sonde__die_name *name,
+static const char *symbol_dwarf_own_name(struct context *c,
+                                         const struct sonde_symbol_die_name *name,
                                          const char *symbol)
 {
     if (!symbol) return name->text;
@@ -121,7 +122,7 @@ static const char *symbol_dwarf_own_name(struct context *c, const struct sonde__
     const int only_here = !name->mangled && symbol[0] == '_' &&
                           (symbol[1] == 'Z' || symbol[1] == 'R');
     if (len > 0 && !clone && !only_here) return name->text;
-    return sonde__demangle_versioned(c->elf->demangler, symbol);
+    return sonde_symbol_demangle_versioned(c->elf->demangler, symbol);
 }
 
 struct unit {
@@ -133,7 +134,7 @@ struct unit {
 };
 
 static void set_position(struct sonde_symbol_frame *f, const char *file, uint32_t line,
-                         const struct sonde__die_name *name)
+                         const struct sonde_symbol_die_name *name)
 {
     f->line = line;
     f->file = file && file[0] ? file : name ? name->file : "";
@@ -151,10 +152,10 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
     Dwarf_Line *row = dwarf_getsrc_die(&u->lines, a->vaddr - c->bias);
     if (row && dwarf_lineno(row, &number) == 0 && number > 0) line = (uint32_t)number;
     if (row) file = dwarf_linesrc(row, NULL, NULL);
-    while (node != SONDE__DIE_NONE && count < SONDE_SYMBOL_FRAMES_MAX) {
-        struct sonde__die_node *n = &c->walk.nodes[node];
-        const struct sonde__die_name *name =
-            sonde__die_name(&c->names, &n->die, c->elf->demangler);
+    while (node != SONDE_SYMBOL_DIE_NONE && count < SONDE_SYMBOL_FRAMES_MAX) {
+        struct sonde_symbol_die_node *n = &c->walk.nodes[node];
+        const struct sonde_symbol_die_name *name =
+            sonde_symbol_die_name(&c->names, &n->die, c->elf->demangler);
         if (!name) return SONDE_ENOMEM;
         const int inlined = dwarf_tag(&n->die) == DW_TAG_inlined_subroutine;
         struct sonde_symbol_frame *f = &frames[count];
@@ -164,11 +165,11 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
         if (f->name[0] != '\0') count++;
         file = call_file(&n->die, u->files, u->file_count);
         line = call_line(&n->die);
-        node = inlined ? n->parent : SONDE__DIE_NONE;
+        node = inlined ? n->parent : SONDE_SYMBOL_DIE_NONE;
     }
     if (count == 0) { /* assembly: lines, but no functions */
         if (!symbol) return 0;
-        frames[0].name = sonde__demangle_versioned(c->elf->demangler, symbol);
+        frames[0].name = sonde_symbol_demangle_versioned(c->elf->demangler, symbol);
         set_position(&frames[0], file, line, NULL);
         count = 1;
     }
@@ -210,7 +211,7 @@ static int do_unit(struct context *c, const struct task *tasks, uint32_t count)
     int rc = 0;
     if (!find_unit(c, tasks[0].unit, &u)) return 0;
     for (uint32_t i = 0; i < count; i++) c->in_unit[i] = c->addrs[tasks[i].addr];
-    rc = sonde__die_find(&c->walk, &u.tree, c->in_unit, count, c->bias);
+    rc = sonde_symbol_die_find(&c->walk, &u.tree, c->in_unit, count, c->bias);
     for (uint32_t i = 0; !rc && i < count; i++) {
         rc = emit_address(c, &u, tasks[i].addr, c->walk.at[i]);
     }
@@ -232,7 +233,7 @@ static int do_units(struct context *c, Dwarf *dwarf, const struct task *tasks, u
             rc = do_unit(c, tasks + i, n);
             i += n;
         }
-        sonde__die_names_release(&c->names);
+        sonde_symbol_die_names_release(&c->names);
         dwarf_end(c->dwarf);
     }
     return rc;
@@ -258,7 +259,7 @@ int sonde_symbol_dwarf(struct sonde_symbol_elf *e, Dwarf *dwarf, uint64_t bias,
         qsort(tasks, task_count, sizeof(*tasks), by_unit);
         rc = do_units(&c, dwarf, tasks, task_count);
     }
-    sonde__die_release(&c.walk);
+    sonde_symbol_die_release(&c.walk);
     sonde_symbol_table_release(&c.units);
     sonde__free(c.in_unit);
     sonde__free(tasks);

@@ -156,7 +156,7 @@ static int read_symbols(struct sonde_symbol_elf *e)
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 int sonde_symbol_elf_open(const struct sonde_symbol_job *job, int fd, const char *name,
-                           const char *path, struct sonde__demangler *demangler,
+                           const char *path, struct sonde_symbol_demangler *demangler,
                            struct sonde_symbol_elf *e)
 {
     void **userdata;

@@ -28,7 +28,7 @@ struct sonde_symbol_elf {
     struct sonde_symbol_table symbols; /* values: const char *, mangled */
     struct sonde_symbol_plt plt;
     struct sonde_symbol_nameless nameless;
-    struct sonde__demangler *demangler; /* borrowed */
+    struct sonde_symbol_demangler *demangler; /* borrowed */
     Dwfl_Callbacks callbacks;
     char *debug_path;               /* where separate debug files are looked for */
     char name[4096];                /* the file as its process saw it */
@@ -38,7 +38,7 @@ struct sonde_symbol_elf {
 
 /* Takes fd over. SONDE_EFORMAT: not an ELF file that can be read; SONDE_ENOMEM. */
 int sonde_symbol_elf_open(const struct sonde_symbol_job *job, int fd, const char *name,
-                           const char *path, struct sonde__demangler *demangler,
+                           const char *path, struct sonde_symbol_demangler *demangler,
                            struct sonde_symbol_elf *out);
 void sonde_symbol_elf_close(struct sonde_symbol_elf *e);
 

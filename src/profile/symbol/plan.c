@@ -8,7 +8,7 @@
 #include "base/cmp.h"
 #include "sonde/sonde.h"
 
-enum sonde_symbol_kind sonde__plan_kind(const struct sonde_profile_module *m)
+enum sonde_symbol_kind sonde_symbol_plan_kind(const struct sonde_profile_module *m)
 {
     if (m->flags & SONDE_MODULE_KERNEL) return SONDE_SYMBOL_KERNEL;
     if (m->flags & SONDE_MODULE_VDSO) return SONDE_SYMBOL_VDSO;
@@ -16,9 +16,9 @@ enum sonde_symbol_kind sonde__plan_kind(const struct sonde_profile_module *m)
     return m->end > m->start ? SONDE_SYMBOL_FILE : SONDE_SYMBOL_VADDR;
 }
 
-uint64_t sonde__plan_at(const struct sonde_profile_module *m, uint64_t address)
+uint64_t sonde_symbol_plan_at(const struct sonde_profile_module *m, uint64_t address)
 {
-    const enum sonde_symbol_kind kind = sonde__plan_kind(m);
+    const enum sonde_symbol_kind kind = sonde_symbol_plan_kind(m);
     if (kind != SONDE_SYMBOL_FILE && kind != SONDE_SYMBOL_VDSO) return address;
     return address - m->start + m->offset;
 }
@@ -44,7 +44,8 @@ static int by_file(const void *a, const void *b)
 {
     const struct module *x = a, *y = b;
     const struct sonde_profile_module *m = &x->p->modules[x->id], *n = &y->p->modules[y->id];
-    const enum sonde_symbol_kind kind = sonde__plan_kind(m), other = sonde__plan_kind(n);
+    const enum sonde_symbol_kind kind = sonde_symbol_plan_kind(m);
+    const enum sonde_symbol_kind other = sonde_symbol_plan_kind(n);
     if (kind != other) return SONDE_CMP(kind, other);
     if (kind == SONDE_SYMBOL_KERNEL) return 0;
     if (kind == SONDE_SYMBOL_JIT && x->pid != y->pid) return SONDE_CMP(x->pid, y->pid);
@@ -96,26 +97,26 @@ static int live_here(const struct sonde_profile *p)
 
 static int by_job_and_at(const void *a, const void *b)
 {
-    const struct sonde__plan_item *x = a, *y = b;
+    const struct sonde_symbol_plan_item *x = a, *y = b;
     if (x->job != y->job) return SONDE_CMP(x->job, y->job);
     if (x->at != y->at) return SONDE_CMP(x->at, y->at);
     return SONDE_CMP(x->location, y->location);
 }
 
-static void make_places(struct sonde__plan *plan, const struct sonde_profile *p,
+static void make_places(struct sonde_symbol_plan *plan, const struct sonde_profile *p,
                         const struct module *modules, uint32_t count, const char *debug_root)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct sonde_profile_module *m = &p->modules[modules[i].id];
         if (i == 0 || by_file(&modules[i - 1], &modules[i]) != 0) {
-            plan->jobs[plan->job_count++] = (struct sonde__plan_job){
-                .job = { .kind = sonde__plan_kind(m), .debug_root = debug_root,
+            plan->jobs[plan->job_count++] = (struct sonde_symbol_plan_job){
+                .job = { .kind = sonde_symbol_plan_kind(m), .debug_root = debug_root,
                          .build_id = sonde_profile_str(p, m->build_id),
                          .places = plan->places + i },
                 .modules = plan->modules + i,
             };
         }
-        struct sonde__plan_job *job = &plan->jobs[plan->job_count - 1];
+        struct sonde_symbol_plan_job *job = &plan->jobs[plan->job_count - 1];
         plan->modules[i] = modules[i].id;
         plan->places[i] = (struct sonde_symbol_place){
             .path = sonde_profile_str(p, m->path),
@@ -126,7 +127,7 @@ static void make_places(struct sonde__plan *plan, const struct sonde_profile *p,
     }
 }
 
-static void make_items(struct sonde__plan *plan, const struct sonde_profile *p,
+static void make_items(struct sonde_symbol_plan *plan, const struct sonde_profile *p,
                        uint32_t *job_of)
 {
     for (uint32_t j = 0; j < plan->job_count; j++) {
@@ -137,8 +138,8 @@ static void make_items(struct sonde__plan *plan, const struct sonde_profile *p,
     for (uint32_t i = 1; i < p->locations_count; i++) {
         const struct sonde_profile_location *l = &p->locations[i];
         if (!symbol_plan_wanted(p, l)) continue;
-        plan->items[plan->item_count++] = (struct sonde__plan_item){
-            .at = sonde__plan_at(&p->modules[l->module], l->address),
+        plan->items[plan->item_count++] = (struct sonde_symbol_plan_item){
+            .at = sonde_symbol_plan_at(&p->modules[l->module], l->address),
             .job = job_of[l->module], .location = i,
         };
     }
@@ -148,11 +149,11 @@ static void make_items(struct sonde__plan *plan, const struct sonde_profile *p,
 }
 
 /* at[] of each job from its items, each once. */
-static void make_at(struct sonde__plan *plan)
+static void make_at(struct sonde_symbol_plan *plan)
 {
     uint32_t item = 0, at = 0, first = 0;
     for (uint32_t j = 0; j < plan->job_count; j++) {
-        struct sonde__plan_job *job = &plan->jobs[j];
+        struct sonde_symbol_plan_job *job = &plan->jobs[j];
         job->job.at = plan->at + at;
         job->first = plan->first + first;
         const uint32_t begin = item;
@@ -186,12 +187,12 @@ static uint32_t choose_modules(const struct sonde_profile *p, struct module *mod
     return count;
 }
 
-int sonde__plan_create(const struct sonde_profile *p, const char *debug_root,
-                       struct sonde__plan *plan)
+int sonde_symbol_plan_create(const struct sonde_profile *p, const char *debug_root,
+                             struct sonde_symbol_plan *plan)
 {
     uint32_t items, count;
     int rc = SONDE_ENOMEM;
-    *plan = (struct sonde__plan){ 0 };
+    *plan = (struct sonde_symbol_plan){ 0 };
     /* One block: the modules, and behind them a mark for each that it was chosen. */
     struct module *modules = sonde__calloc(p->modules_count, sizeof(*modules) + 1);
     uint32_t *pid_of = sonde__calloc(p->modules_count, sizeof(*pid_of));
@@ -215,11 +216,11 @@ int sonde__plan_create(const struct sonde_profile *p, const char *debug_root,
 out:
     sonde__free(modules);
     sonde__free(pid_of);
-    if (rc) sonde__plan_release(plan);
+    if (rc) sonde_symbol_plan_release(plan);
     return rc;
 }
 
-void sonde__plan_release(struct sonde__plan *plan)
+void sonde_symbol_plan_release(struct sonde_symbol_plan *plan)
 {
     sonde__free(plan->jobs);
     sonde__free(plan->places);
@@ -227,5 +228,5 @@ void sonde__plan_release(struct sonde__plan *plan)
     sonde__free(plan->items);
     sonde__free(plan->at);
     sonde__free(plan->first);
-    *plan = (struct sonde__plan){ 0 };
+    *plan = (struct sonde_symbol_plan){ 0 };
 }

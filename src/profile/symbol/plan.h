@@ -6,22 +6,22 @@
 #include "profile/profile.h"
 #include "profile/symbol/symbol.h"
 
-struct sonde__plan_item {
+struct sonde_symbol_plan_item {
     uint64_t at;
     uint32_t job;
     uint32_t location;
 };
 
-struct sonde__plan_job {
+struct sonde_symbol_plan_job {
     struct sonde_symbol_job job;   /* what it points to is the plan's or the profile's */
     const uint32_t *modules;        /* job.place_count of them */
     const uint32_t *first;          /* of items, by index in job.at; one more marks the end */
 };
 
-struct sonde__plan {
-    struct sonde__plan_job *jobs;
+struct sonde_symbol_plan {
+    struct sonde_symbol_plan_job *jobs;
     uint32_t job_count;
-    struct sonde__plan_item *items; /* by job and at */
+    struct sonde_symbol_plan_item *items; /* by job and at */
     uint32_t item_count;
     /* Behind the jobs' pointers. */
     struct sonde_symbol_place *places;
@@ -30,12 +30,12 @@ struct sonde__plan {
 };
 
 /* What kind of module it is, and a location's place in it. */
-enum sonde_symbol_kind sonde__plan_kind(const struct sonde_profile_module *m);
-uint64_t sonde__plan_at(const struct sonde_profile_module *m, uint64_t address);
+enum sonde_symbol_kind sonde_symbol_plan_kind(const struct sonde_profile_module *m);
+uint64_t sonde_symbol_plan_at(const struct sonde_profile_module *m, uint64_t address);
 
 /* Of the locations without lines. 0 or SONDE_ENOMEM. */
-int sonde__plan_create(const struct sonde_profile *p, const char *debug_root,
-                       struct sonde__plan *out);
-void sonde__plan_release(struct sonde__plan *plan);
+int sonde_symbol_plan_create(const struct sonde_profile *p, const char *debug_root,
+                             struct sonde_symbol_plan *out);
+void sonde_symbol_plan_release(struct sonde_symbol_plan *plan);
 
 #endif

@@ -148,8 +148,8 @@ const char *sonde_symbol_plt_find(struct sonde_symbol_elf *e, uint64_t vaddr)
                            ? slot_name(e, slot) : lazy_name(e, code, len);
     if (!name) return NULL;
     /* The suffix goes behind the demangled name: std::terminate@plt. */
-    struct sonde__demangler *d = e->demangler;
-    const char *text = sonde__demangle_versioned(d, name);
+    struct sonde_symbol_demangler *d = e->demangler;
+    const char *text = sonde_symbol_demangle_versioned(d, name);
     snprintf(e->plt.text, sizeof(e->plt.text), "%.*s@plt", (int)SONDE_SYMBOL_TEXT_MAX, text);
     return e->plt.text;
 }

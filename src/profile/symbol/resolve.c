@@ -31,7 +31,7 @@ static int vdso_file(void)
     return fd;
 }
 
-static int open_elf(const struct sonde_symbol_job *job, struct sonde__demangler *demangler,
+static int open_elf(const struct sonde_symbol_job *job, struct sonde_symbol_demangler *demangler,
                     struct sonde_symbol_elf *e, uint32_t *flags)
 {
     struct sonde_symbol_file file = { .fd = -1 };
@@ -71,7 +71,7 @@ static int emit_symbol(struct sonde_symbol_elf *e, const struct sonde_symbol_add
 {
     struct sonde_symbol_frame frame = { .file = "" };
     const char *name = sonde_symbol_elf_find(e, a->vaddr);
-    frame.name = name ? sonde__demangle_versioned(e->demangler, name)
+    frame.name = name ? sonde_symbol_demangle_versioned(e->demangler, name)
                       : sonde_symbol_plt_find(e, a->vaddr);
     if (!frame.name) frame.name = sonde_symbol_fde_find(e, a->vaddr);
     return frame.name ? emit(arg, a->index, &frame, 1) : 0;
@@ -106,7 +106,7 @@ int sonde_symbol_resolve(const struct sonde_symbol_job *job, sonde_symbol_emit *
     if (job->kind == SONDE_SYMBOL_JIT || job->kind == SONDE_SYMBOL_KERNEL) {
         return sonde_symbol_text(job, emit, arg, flags);
     }
-    struct sonde__demangler *demangler = sonde__calloc(1, sizeof(*demangler));
+    struct sonde_symbol_demangler *demangler = sonde__calloc(1, sizeof(*demangler));
     if (!demangler) return SONDE_ENOMEM;
     elf_version(EV_CURRENT);
     int rc = open_elf(job, demangler, &e, flags);

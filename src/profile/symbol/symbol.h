@@ -127,7 +127,7 @@ uint32_t sonde_symbol_pid(const char *path);
 
 /* ---- Demangling ---------------------------------------------------------------------------- */
 
-struct sonde__demangler {
+struct sonde_symbol_demangler {
     char text[SONDE_SYMBOL_TEXT_MAX + 4]; /* the result */
     size_t len;
 };
@@ -135,9 +135,9 @@ struct sonde__demangler {
 /* A C++ or Rust name; text that is not a mangled name comes back as it is (cut to 4 KiB, as all
  * names). Without parameters, with the compiler's suffix: ns::f<int>.cold. The result lives until
  * the next call. */
-const char *sonde__demangle(struct sonde__demangler *d, const char *name);
+const char *sonde_symbol_demangle(struct sonde_symbol_demangler *d, const char *name);
 
 /* The name is cut at its symbol version ("read@@GLIBC_2.2.5"), then as above. */
-const char *sonde__demangle_versioned(struct sonde__demangler *d, const char *name);
+const char *sonde_symbol_demangle_versioned(struct sonde_symbol_demangler *d, const char *name);
 
 #endif

@@ -100,9 +100,9 @@ static void mark_bad(struct sonde_symbolizer *s, const struct sonde_symbol_job *
 struct symbolize_run {
     struct sonde_symbolizer *s;
     struct sonde_profile *p;
-    struct sonde__plan plan;
+    struct sonde_symbol_plan plan;
     uint32_t next;              /* job to begin with */
-    struct sonde__wire_reader reader;
+    struct sonde_symbol_wire_reader reader;
     int started;                /* a job has begun and not ended: next */
     int done;                   /* all have ended */
     uint32_t children;          /* started so far */
@@ -111,37 +111,37 @@ struct symbolize_run {
 static int send_frames(void *arg, size_t index, const struct sonde_symbol_frame *frames,
                        uint32_t count)
 {
-    return sonde__wire_frames(arg, (uint32_t)index, frames, count);
+    return sonde_symbol_wire_frames(arg, (uint32_t)index, frames, count);
 }
 
 static void symbolize_work(void *arg, int fd)
 {
     struct symbolize_run *r = arg;
-    static struct sonde__wire_writer writer;
+    static struct sonde_symbol_wire_writer writer;
     writer.fd = fd;
     writer.len = 0;
     for (uint32_t j = r->next; j < r->plan.job_count; j++) {
         struct sonde_symbol_job *job = &r->plan.jobs[j].job;
         const struct bad_file *bad = find_bad(r->s, job_key(job));
         uint32_t flags = 0;
-        sonde__child_cpu_limit(JOB_CPU_SECONDS);
-        if (sonde__wire_send(&writer, SONDE__WIRE_START, j, 0) != 0) return;
+        sonde_symbol_child_cpu_limit(JOB_CPU_SECONDS);
+        if (sonde_symbol_wire_send(&writer, SONDE_SYMBOL_WIRE_START, j, 0) != 0) return;
         job->symbols_only = bad != NULL;
         if (!bad || bad->symbols_only) {
             if (sonde_symbol_resolve(job, send_frames, &writer, &flags) != 0) return;
         } else {
             flags = SONDE_MODULE_STRIPPED;
         }
-        if (sonde__wire_send(&writer, SONDE__WIRE_END, j, flags) != 0) return;
+        if (sonde_symbol_wire_send(&writer, SONDE_SYMBOL_WIRE_END, j, flags) != 0) return;
     }
-    sonde__wire_send(&writer, SONDE__WIRE_DONE, 0, 0);
+    sonde_symbol_wire_send(&writer, SONDE_SYMBOL_WIRE_DONE, 0, 0);
 }
 
 /* ---- Its answers --------------------------------------------------------------------------- */
 
-static int symbolize_take_frames(struct symbolize_run *r, const struct sonde__wire_message *m)
+static int symbolize_take_frames(struct symbolize_run *r, const struct sonde_symbol_wire_message *m)
 {
-    const struct sonde__plan_job *job = &r->plan.jobs[r->next];
+    const struct sonde_symbol_plan_job *job = &r->plan.jobs[r->next];
     if (!r->started || m->a >= job->job.at_count || m->b == 0) return SONDE_EFORMAT;
     for (uint32_t i = 0; i < m->b; i++) {
         if (m->frames[i].name[0] == '\0') return SONDE_EFORMAT;
@@ -159,7 +159,7 @@ static int symbolize_take_frames(struct symbolize_run *r, const struct sonde__wi
 
 static void add_flags(struct symbolize_run *r, uint32_t flags)
 {
-    const struct sonde__plan_job *job = &r->plan.jobs[r->next];
+    const struct sonde_symbol_plan_job *job = &r->plan.jobs[r->next];
     if ((flags & SONDE_SYMBOL_HIDDEN) && !r->s->said_hidden) {
         r->s->said_hidden = 1;
         sonde_log(SONDE_LOG_WARN, "the kernel hides its symbols, so its frames are all shown as "
@@ -173,16 +173,16 @@ static void add_flags(struct symbolize_run *r, uint32_t flags)
     sonde_symbol_cache_flags(&r->s->cache, &job->job, flags & ~SONDE_MODULE_DELETED);
 }
 
-static int take_message(struct symbolize_run *r, const struct sonde__wire_message *m)
+static int take_message(struct symbolize_run *r, const struct sonde_symbol_wire_message *m)
 {
     switch (m->type) {
-    case SONDE__WIRE_START:
+    case SONDE_SYMBOL_WIRE_START:
         if (r->started || m->a != r->next || m->a >= r->plan.job_count) return SONDE_EFORMAT;
         r->started = 1;
         return 0;
-    case SONDE__WIRE_FRAMES:
+    case SONDE_SYMBOL_WIRE_FRAMES:
         return symbolize_take_frames(r, m);
-    case SONDE__WIRE_END:
+    case SONDE_SYMBOL_WIRE_END:
         if (!r->started || m->a != r->next) return SONDE_EFORMAT;
         add_flags(r, m->b);
         r->started = 0;
@@ -198,10 +198,10 @@ static int take_message(struct symbolize_run *r, const struct sonde__wire_messag
 static int symbolize_take(void *arg, const void *data, size_t len)
 {
     struct symbolize_run *r = arg;
-    struct sonde__wire_message m;
-    int more, rc = sonde__wire_feed(&r->reader, data, len);
+    struct sonde_symbol_wire_message m;
+    int more, rc = sonde_symbol_wire_feed(&r->reader, data, len);
     if (rc) return rc;
-    while ((more = sonde__wire_next(&r->reader, &m)) == 1) {
+    while ((more = sonde_symbol_wire_next(&r->reader, &m)) == 1) {
         rc = take_message(r, &m);
         if (rc) return rc;
     }
@@ -213,14 +213,14 @@ static int symbolize_take(void *arg, const void *data, size_t len)
 /* One child, to its end. What is left to do begins at r->next then. */
 static int symbolize_run_child(struct symbolize_run *r)
 {
-    static const struct sonde__child_limits limits = { CHILD_BYTES, SILENCE_MS };
+    static const struct sonde_symbol_child_limits limits = { CHILD_BYTES, SILENCE_MS };
     /* Each ends with a job less, or with one that is tried with less; anything more is no file's
      * fault (the system kills them for lack of memory, say). */
     if (r->children++ > 2 * r->plan.job_count) return SONDE_EIO;
     r->started = 0;
-    sonde__wire_reader_init(&r->reader);
-    int rc = sonde__child_run(&limits, symbolize_work, symbolize_take, r);
-    sonde__wire_reader_release(&r->reader);
+    sonde_symbol_wire_reader_init(&r->reader);
+    int rc = sonde_symbol_child_run(&limits, symbolize_work, symbolize_take, r);
+    sonde_symbol_wire_reader_release(&r->reader);
     if (rc && rc != SONDE_EFORMAT) return rc;
     if (r->done) return 0;
     if (!r->started) return SONDE_EIO;
@@ -240,10 +240,10 @@ int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p)
     if (!r) return SONDE_ENOMEM;
     r->s = s;
     r->p = p;
-    rc = sonde__plan_create(p, s->debug_root, &r->plan);
+    rc = sonde_symbol_plan_create(p, s->debug_root, &r->plan);
     r->done = r->plan.item_count == 0;
     while (!rc && !r->done) rc = symbolize_run_child(r);
-    sonde__plan_release(&r->plan);
+    sonde_symbol_plan_release(&r->plan);
     sonde__free(r);
     if (!rc) rc = sonde_profile_fold_own(p);
     if (!rc && sonde_strip_on()) rc = sonde_profile_strip(p);

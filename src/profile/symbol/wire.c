@@ -15,7 +15,7 @@ struct symbol_wire_frame { uint32_t line, start_line; uint16_t name, file; };
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static int symbol_wire_flush(struct sonde__wire_writer *w)
+static int symbol_wire_flush(struct sonde_symbol_wire_writer *w)
 {
     for (size_t sent = 0; sent < w->len;) {
         const ssize_t n = write(w->fd, w->buf + sent, w->len - sent);
@@ -27,7 +27,7 @@ static int symbol_wire_flush(struct sonde__wire_writer *w)
     return 0;
 }
 
-static int symbol_wire_put(struct sonde__wire_writer *w, const void *data, size_t len)
+static int symbol_wire_put(struct sonde_symbol_wire_writer *w, const void *data, size_t len)
 {
     const char *p = data;
     while (len > 0) {
@@ -42,8 +42,8 @@ static int symbol_wire_put(struct sonde__wire_writer *w, const void *data, size_
     return 0;
 }
 
-int sonde__wire_send(struct sonde__wire_writer *w, enum sonde__wire_type type, uint32_t a,
-                     uint32_t b)
+int sonde_symbol_wire_send(struct sonde_symbol_wire_writer *w, enum sonde_symbol_wire_type type,
+                           uint32_t a, uint32_t b)
 {
     const struct symbol_wire_header h = { type, a, b, 0 };
     const int rc = symbol_wire_put(w, &h, sizeof(h));
@@ -52,10 +52,10 @@ int sonde__wire_send(struct sonde__wire_writer *w, enum sonde__wire_type type, u
 
 static uint16_t text_len(const char *s) { return (uint16_t)strnlen(s, SONDE_SYMBOL_TEXT_MAX); }
 
-int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
-                       const struct sonde_symbol_frame *frames, uint32_t count)
+int sonde_symbol_wire_frames(struct sonde_symbol_wire_writer *w, uint32_t index,
+                             const struct sonde_symbol_frame *frames, uint32_t count)
 {
-    struct symbol_wire_header h = { SONDE__WIRE_FRAMES, index, count, 0 };
+    struct symbol_wire_header h = { SONDE_SYMBOL_WIRE_FRAMES, index, count, 0 };
     for (uint32_t i = 0; i < count; i++) {
         h.len += FRAME_FIXED + text_len(frames[i].name) + text_len(frames[i].file);
     }
@@ -73,26 +73,26 @@ int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-void sonde__wire_reader_init(struct sonde__wire_reader *r)
+void sonde_symbol_wire_reader_init(struct sonde_symbol_wire_reader *r)
 {
     sonde_buf_init(&r->in, sizeof(struct symbol_wire_header) + PAYLOAD_MAX + (1u << 16));
     sonde_buf_init(&r->text, PAYLOAD_MAX + 2 * SONDE_SYMBOL_FRAMES_MAX);
 }
 
-void sonde__wire_reader_release(struct sonde__wire_reader *r)
+void sonde_symbol_wire_reader_release(struct sonde_symbol_wire_reader *r)
 {
     sonde_buf_release(&r->in);
     sonde_buf_release(&r->text);
 }
 
-int sonde__wire_feed(struct sonde__wire_reader *r, const void *data, size_t len)
+int sonde_symbol_wire_feed(struct sonde_symbol_wire_reader *r, const void *data, size_t len)
 {
     sonde_buf_add(&r->in, data, len);
     return r->in.error;
 }
 
 /* Copy the payload's texts with a NUL each; then, as they no longer move, point at them. */
-static int symbol_wire_take_frames(struct sonde__wire_reader *r, const char *p, size_t len,
+static int symbol_wire_take_frames(struct sonde_symbol_wire_reader *r, const char *p, size_t len,
                                    uint32_t count)
 {
     size_t at[2 * SONDE_SYMBOL_FRAMES_MAX];
@@ -126,19 +126,20 @@ static int symbol_wire_take_frames(struct sonde__wire_reader *r, const char *p, 
     return len == 0 ? 0 : SONDE_EFORMAT;
 }
 
-int sonde__wire_next(struct sonde__wire_reader *r, struct sonde__wire_message *out)
+int sonde_symbol_wire_next(struct sonde_symbol_wire_reader *r,
+                           struct sonde_symbol_wire_message *out)
 {
     struct symbol_wire_header h;
     int rc = 0;
     if (r->in.len - r->taken < sizeof(h)) goto later;
     memcpy(&h, r->in.data + r->taken, sizeof(h));
-    if (h.type < SONDE__WIRE_START || h.type > SONDE__WIRE_DONE || h.len > PAYLOAD_MAX ||
-        (h.type != SONDE__WIRE_FRAMES && h.len != 0)) {
+    if (h.type < SONDE_SYMBOL_WIRE_START || h.type > SONDE_SYMBOL_WIRE_DONE ||
+        h.len > PAYLOAD_MAX || (h.type != SONDE_SYMBOL_WIRE_FRAMES && h.len != 0)) {
         return SONDE_EFORMAT;
     }
     if (r->in.len - r->taken - sizeof(h) < h.len) goto later;
-    *out = (struct sonde__wire_message){ h.type, h.a, h.b, r->frames };
-    if (h.type == SONDE__WIRE_FRAMES) {
+    *out = (struct sonde_symbol_wire_message){ h.type, h.a, h.b, r->frames };
+    if (h.type == SONDE_SYMBOL_WIRE_FRAMES) {
         rc = symbol_wire_take_frames(r, r->in.data + r->taken + sizeof(h), h.len, h.b);
     }
     r->taken += sizeof(h) + h.len;

@@ -15,10 +15,12 @@
 #include "base/buf.h"
 #include "profile/symbol/symbol.h"
 
-enum sonde__wire_type { SONDE__WIRE_START = 1, SONDE__WIRE_FRAMES, SONDE__WIRE_END,
-                        SONDE__WIRE_DONE };
+enum sonde_symbol_wire_type {
+    SONDE_SYMBOL_WIRE_START = 1, SONDE_SYMBOL_WIRE_FRAMES, SONDE_SYMBOL_WIRE_END,
+    SONDE_SYMBOL_WIRE_DONE
+};
 
-struct sonde__wire_message {
+struct sonde_symbol_wire_message {
     uint32_t type, a, b;
     /* FRAMES: texts are NUL-terminated copies in the reader. */
     const struct sonde_symbol_frame *frames;
@@ -26,32 +28,33 @@ struct sonde__wire_message {
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-struct sonde__wire_writer {
+struct sonde_symbol_wire_writer {
     int fd;
     size_t len;
     char buf[1u << 16];
 };
 
 /* 0 or SONDE_EIO. START, END and DONE are sent at once. */
-int sonde__wire_send(struct sonde__wire_writer *w, enum sonde__wire_type type, uint32_t a,
-                     uint32_t b);
-int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
-                       const struct sonde_symbol_frame *frames, uint32_t count);
+int sonde_symbol_wire_send(struct sonde_symbol_wire_writer *w, enum sonde_symbol_wire_type type,
+                           uint32_t a, uint32_t b);
+int sonde_symbol_wire_frames(struct sonde_symbol_wire_writer *w, uint32_t index,
+                             const struct sonde_symbol_frame *frames, uint32_t count);
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-struct sonde__wire_reader {
+struct sonde_symbol_wire_reader {
     struct sonde_buf in;
     size_t taken;            /* of in: already handed out */
     struct sonde_buf text;   /* of the last message's frames */
     struct sonde_symbol_frame frames[SONDE_SYMBOL_FRAMES_MAX];
 };
 
-void sonde__wire_reader_init(struct sonde__wire_reader *r);
-void sonde__wire_reader_release(struct sonde__wire_reader *r);
+void sonde_symbol_wire_reader_init(struct sonde_symbol_wire_reader *r);
+void sonde_symbol_wire_reader_release(struct sonde_symbol_wire_reader *r);
 
 /* Take some bytes, then ask for messages: 1, 0 = no whole one yet, SONDE_EFORMAT, SONDE_ENOMEM. */
-int sonde__wire_feed(struct sonde__wire_reader *r, const void *data, size_t len);
-int sonde__wire_next(struct sonde__wire_reader *r, struct sonde__wire_message *out);
+int sonde_symbol_wire_feed(struct sonde_symbol_wire_reader *r, const void *data, size_t len);
+int sonde_symbol_wire_next(struct sonde_symbol_wire_reader *r,
+                           struct sonde_symbol_wire_message *out);
 
 #endif

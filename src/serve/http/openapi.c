@@ -270,8 +270,8 @@ static void put_operation(struct sonde_buf *out, const struct sonde_http_request
     openapi_put_id(out, route);
     sonde_json_str(out, "summary", route->summary);
     if (route->slow) sonde_json_bool(out, "x-slow", 1);
-    if (sonde_auth_has_token(r->guard) &&
-        (route->open || sonde_auth_is_open(r->guard, route->path))) {
+    if (sonde_auth_has_token(r->auth) &&
+        (route->open || sonde_auth_is_open(r->auth, route->path))) {
         sonde_json_key_open(out, "security", '[');
         sonde_json_close(out, ']');
     }
@@ -341,7 +341,7 @@ static void openapi_put_components(struct sonde_buf *out)
 
 void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out)
 {
-    assert(r->guard && r->url);
+    assert(r->auth && r->url);
     sonde_json_open(out, '{');
     sonde_json_str(out, "openapi", "3.1.0");
     sonde_json_key_open(out, "info", '{');
@@ -357,7 +357,7 @@ void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out)
     sonde_json_str(out, "url", r->url);
     sonde_json_close(out, '}');
     sonde_json_close(out, ']');
-    if (sonde_auth_has_token(r->guard)) sonde_buf_puts(out, ",\"security\":[{\"token\":[]}]");
+    if (sonde_auth_has_token(r->auth)) sonde_buf_puts(out, ",\"security\":[{\"token\":[]}]");
     sonde_json_key_open(out, "paths", '{');
     for (size_t i = 0; sonde_routes[i]; i++) {
         if (sonde_routes[i]->summary && openapi_is_first(i)) put_path(out, r, i);

@@ -43,7 +43,7 @@ struct sonde_http_request {
     const struct sonde_server_file *files; /* profiles of files (server.h) */
     size_t file_count;
     struct sonde_streams *streams;
-    const struct sonde_auth *guard;
+    const struct sonde_auth *auth;
     enum sonde_flamegraph_colors colors; /* of flame graphs, and how wide a frame is at least: in … */
     double min_width[2];             /* … an SVG and in HTML */
     const char *url;                 /* of the server */

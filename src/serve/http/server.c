@@ -93,7 +93,7 @@ static void server_release(struct sonde_server *s)
 {
     sonde_recent_destroy(s->recent);
     sonde_history_summaries_destroy(s->summaries);
-    sonde_auth_destroy(s->guard);
+    sonde_auth_destroy(s->auth);
     sonde_rate_destroy(s->rate);
     sonde_conns_destroy(s->conns);
     sonde_streams_destroy(s->streams);
@@ -117,7 +117,7 @@ static unsigned connections_max(const struct sonde_server_limits *l)
 static int server_prepare(struct sonde_server *s, const struct sonde_server_options *o,
                           const struct sonde_listen *where, struct sonde_err *err)
 {
-    int rc = sonde_auth_create(&o->guard, where, &s->guard, err);
+    int rc = sonde_auth_create(&o->auth, where, &s->auth, err);
     if (!rc) rc = sonde_tls_read(&s->tls, o->tls_certificate, o->tls_key, err);
     if (rc) return rc;
     const struct sonde_server_limits *l = &s->limits;
@@ -206,7 +206,7 @@ int sonde_server_owns(const char *path, int health)
 
 int sonde_server_host_ok(const struct sonde_server *s, const char *host)
 {
-    return sonde_auth_host_ok(s->guard, host);
+    return sonde_auth_host_ok(s->auth, host);
 }
 
 const char *sonde_server_url(const struct sonde_server *s) { return s->url; }

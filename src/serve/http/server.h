@@ -44,7 +44,7 @@ struct sonde_server_options {
     const struct sonde_agent *agent;   /* borrowed; must outlive the server, with all its parts */
     const struct sonde_server_file *files; /* alike; profiles of files */
     size_t file_count;
-    struct sonde_auth_options guard;
+    struct sonde_auth_options auth;
     struct sonde_server_limits limits;
     struct sonde_server_pictures pictures;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */

@@ -26,7 +26,7 @@ static int host_ok(const struct sonde_server_call *c, struct sonde_response *a)
         sonde_response_error(a, 400, "the request has no Host header");
         return 0;
     }
-    if (host && !sonde_auth_host_ok(c->server->guard, host)) {
+    if (host && !sonde_auth_host_ok(c->server->auth, host)) {
         sonde_response_error(a, 403,
                              "Host \"%.100s\" is not this machine: use localhost, 127.0.0.1 or "
                              "[::1], or name it in server.hosts", host);
@@ -60,7 +60,7 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
 static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
     const char *sent = server_admit_header(c, MHD_HTTP_HEADER_AUTHORIZATION);
-    switch (sonde_auth_ask(c->server->guard, c->path, sent)) {
+    switch (sonde_auth_ask(c->server->auth, c->path, sent)) {
     case SONDE_AUTH_YES: return 1;
     case SONDE_AUTH_LATER:
         a->retry_after_s = 1;
@@ -76,7 +76,7 @@ static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
 /* 1 if the user at the other end may ask, where there is no token. */
 static int caller_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
-    if (!sonde_auth_wants_same_user(c->server->guard, c->path)) return 1;
+    if (!sonde_auth_wants_same_user(c->server->auth, c->path)) return 1;
     const int64_t caller = sonde_server_caller(c->connection);
     if (sonde_caller_is_ours(caller)) return 1;
     const long uid = (long)geteuid();
@@ -112,7 +112,7 @@ static int page_ok(const struct sonde_server_call *c, const struct sonde_route *
                    struct sonde_response *a)
 {
     const int acts = strcmp(route->method, "GET") != 0 || route->samples;
-    const struct sonde_auth *g = c->server->guard;
+    const struct sonde_auth *g = c->server->auth;
     const enum sonde_auth_page page = sonde_server_page(c->server, c->connection);
     if (page == SONDE_PAGE_OURS && (!acts || site_ok(c))) return 1;
     if (page == SONDE_PAGE_SHARED && (!acts || sonde_auth_has_token(g) || same_origin(c))) return 1;
@@ -185,7 +185,7 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
                                       .agent = s->agent, .recent = s->recent,
                                       .summaries = s->summaries,
                                       .files = s->files, .file_count = s->file_count,
-                                      .streams = s->streams, .guard = s->guard,
+                                      .streams = s->streams, .auth = s->auth,
                                       .colors = s->pictures.colors,
                                       .min_width = { s->pictures.min_width,
                                                      s->pictures.min_width_html },

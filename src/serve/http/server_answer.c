@@ -86,7 +86,7 @@ static void add_page_headers(struct MHD_Response *response, const struct sonde_r
 enum sonde_auth_page sonde_server_page(const struct sonde_server *s,
                                         struct MHD_Connection *connection)
 {
-    return sonde_auth_page(s->guard, server_answer_header(connection, MHD_HTTP_HEADER_ORIGIN),
+    return sonde_auth_page(s->auth, server_answer_header(connection, MHD_HTTP_HEADER_ORIGIN),
                             server_answer_header(connection, MHD_HTTP_HEADER_HOST));
 }
 
@@ -95,7 +95,7 @@ enum sonde_auth_page sonde_server_page(const struct sonde_server *s,
 static void add_origin_headers(struct MHD_Response *response, const struct sonde_server *s,
                                struct MHD_Connection *connection, const struct sonde_response *a)
 {
-    if (sonde_auth_shares(s->guard)) {
+    if (sonde_auth_shares(s->auth)) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
     }
     if (sonde_server_page(s, connection) != SONDE_PAGE_SHARED) return;

@@ -33,7 +33,7 @@ struct sonde_server {
     struct sonde_lock lock;    /* of the two below */
     struct sonde_cond idle;     /* workers became 0 */
     int workers, stopping;
-    struct sonde_auth *guard;
+    struct sonde_auth *auth;
     struct sonde_rate *rate; /* NULL = clients may send any number of requests */
     struct sonde_conns *conns;
     struct sonde_streams *streams;

@@ -79,13 +79,13 @@ static const struct { const char *mangled, *name; } cases[] = {
     { "_RMC0INtC8arrayvec8ArrayVechKj7b_E", "<arrayvec::ArrayVec<u8, 123>>" },
 };
 
-static struct sonde__demangler demangler;
+static struct sonde_symbol_demangler demangler;
 
 static void known_names(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const char *name = sonde__demangle(&demangler, cases[i].mangled);
+        const char *name = sonde_symbol_demangle(&demangler, cases[i].mangled);
         if (strcmp(name, cases[i].name) != 0) {
             fail_msg("%s became \"%s\", not \"%s\"", cases[i].mangled, name, cases[i].name);
         }
@@ -103,10 +103,11 @@ static void versions_are_cut(void **state)
         { "plain", "plain" },
         { "_Z3foov.cold", "foo.cold" },
     };
-    struct sonde__demangler d;
+    struct sonde_symbol_demangler d;
     (void)state;
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        assert_string_equal(sonde__demangle_versioned(&d, symbols[i].symbol), symbols[i].name);
+        assert_string_equal(sonde_symbol_demangle_versioned(&d, symbols[i].symbol),
+                            symbols[i].name);
     }
 }
 
@@ -150,7 +151,7 @@ static void bombs(void **state)
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
             char *name = repeated(made[i].head, made[i].unit, made[i].tail, lengths[k]);
-            const char *text = sonde__demangle(&demangler, name);
+            const char *text = sonde_symbol_demangle(&demangler, name);
             assert_true(strlen(text) <= SONDE_SYMBOL_TEXT_MAX);
             assert_true(sonde__utf8_valid(text, strlen(text)));
             free(name);
@@ -170,7 +171,7 @@ static void doubling(void **state)
         n += (size_t)snprintf(name + n, sizeof(name) - n, "S0_IS%c_S%c_E", *d, *d);
     }
     snprintf(name + n, sizeof(name) - n, "Evv");
-    const char *text = sonde__demangle(&demangler, name);
+    const char *text = sonde_symbol_demangle(&demangler, name);
     assert_memory_equal(text, "f<p<int, int>, p<p<int, int>, p<int, int> >, ", 45);
     assert_int_equal(strlen(text), SONDE_SYMBOL_TEXT_MAX);
 }
@@ -180,13 +181,13 @@ static void long_templates(void **state)
 {
     (void)state;
     char *name = repeated("_Z3fooIJ", "i", "EEvv", 2000);
-    const char *text = sonde__demangle(&demangler, name);
+    const char *text = sonde_symbol_demangle(&demangler, name);
     assert_memory_equal(text, "foo<int, int, int, ", 19);
     assert_int_equal(strlen(text), SONDE_SYMBOL_TEXT_MAX);
     assert_string_equal(text + strlen(text) - 3, "\xe2\x80\xa6");
     free(name);
     name = repeated("", "\xe2\x82\xac", "", 6000);
-    text = sonde__demangle(&demangler, name);
+    text = sonde_symbol_demangle(&demangler, name);
     assert_true(sonde__utf8_valid(text, strlen(text)));
     assert_string_equal(text + strlen(text) - 3, "\xe2\x80\xa6");
     free(name);

@@ -185,8 +185,8 @@ static int same_lines(const struct answer *ours, const struct answer *theirs)
 /* Ours may say more: the scope ("std::sort" of "sort"), and the clone ("f.cold" of "f"). */
 static int same_name(const char *ours, const char *theirs)
 {
-    struct sonde__demangler d;
-    const char *plain = sonde__demangle(&d, theirs);
+    struct sonde_symbol_demangler d;
+    const char *plain = sonde_symbol_demangle(&d, theirs);
     const size_t len = strlen(plain);
     for (const char *at = strstr(ours, plain); at; at = strstr(at + 1, plain)) {
         const int begins = at == ours || (at - ours >= 2 && at[-1] == ':' && at[-2] == ':');

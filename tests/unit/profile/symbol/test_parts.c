@@ -59,7 +59,7 @@ static void ranges(void **state)
 /* What a writer sends, through a pipe's worth of memory. */
 static size_t sent(char *out, size_t max)
 {
-    static struct sonde__wire_writer w;
+    static struct sonde_symbol_wire_writer w;
     static char long_name[SONDE_SYMBOL_TEXT_MAX + 100];
     int ends[2];
     memset(long_name, 'x', sizeof(long_name) - 1);
@@ -68,10 +68,10 @@ static size_t sent(char *out, size_t max)
     assert_int_equal(pipe(ends), 0);
     w.fd = ends[1];
     w.len = 0;
-    assert_int_equal(sonde__wire_send(&w, SONDE__WIRE_START, 3, 0), 0);
-    assert_int_equal(sonde__wire_frames(&w, 17, frames, 3), 0);
-    assert_int_equal(sonde__wire_send(&w, SONDE__WIRE_END, 3, 99), 0);
-    assert_int_equal(sonde__wire_send(&w, SONDE__WIRE_DONE, 0, 0), 0);
+    assert_int_equal(sonde_symbol_wire_send(&w, SONDE_SYMBOL_WIRE_START, 3, 0), 0);
+    assert_int_equal(sonde_symbol_wire_frames(&w, 17, frames, 3), 0);
+    assert_int_equal(sonde_symbol_wire_send(&w, SONDE_SYMBOL_WIRE_END, 3, 99), 0);
+    assert_int_equal(sonde_symbol_wire_send(&w, SONDE_SYMBOL_WIRE_DONE, 0, 0), 0);
     close(ends[1]);
     size_t len = 0;
     for (ssize_t n = 1; n > 0; len += (size_t)n) {
@@ -86,23 +86,23 @@ static void messages(void **state)
 {
     static char data[1u << 16];
     static const size_t pieces[] = { 1, 2, 7, 15, 16, 17, 1000, 65536 };
-    static struct sonde__wire_reader r;
+    static struct sonde_symbol_wire_reader r;
     const size_t len = sent(data, sizeof(data));
     (void)state;
     for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
-        struct sonde__wire_message m;
+        struct sonde_symbol_wire_message m;
         unsigned seen = 0;
-        r = (struct sonde__wire_reader){ 0 };
-        sonde__wire_reader_init(&r);
+        r = (struct sonde_symbol_wire_reader){ 0 };
+        sonde_symbol_wire_reader_init(&r);
         for (size_t at = 0; at < len; at += pieces[k]) {
             const size_t n = len - at < pieces[k] ? len - at : pieces[k];
             int more;
-            assert_int_equal(sonde__wire_feed(&r, data + at, n), 0);
-            while ((more = sonde__wire_next(&r, &m)) == 1) {
+            assert_int_equal(sonde_symbol_wire_feed(&r, data + at, n), 0);
+            while ((more = sonde_symbol_wire_next(&r, &m)) == 1) {
                 assert_int_equal(m.type, ++seen);
-                if (m.type == SONDE__WIRE_START) assert_int_equal(m.a, 3);
-                if (m.type == SONDE__WIRE_END) assert_int_equal(m.b, 99);
-                if (m.type != SONDE__WIRE_FRAMES) continue;
+                if (m.type == SONDE_SYMBOL_WIRE_START) assert_int_equal(m.a, 3);
+                if (m.type == SONDE_SYMBOL_WIRE_END) assert_int_equal(m.b, 99);
+                if (m.type != SONDE_SYMBOL_WIRE_FRAMES) continue;
                 assert_int_equal(m.a, 17);
                 assert_int_equal(m.b, 3);
                 assert_string_equal(m.frames[0].name, "f");
@@ -114,8 +114,8 @@ static void messages(void **state)
             }
             assert_int_equal(more, 0);
         }
-        assert_int_equal(seen, SONDE__WIRE_DONE);
-        sonde__wire_reader_release(&r);
+        assert_int_equal(seen, SONDE_SYMBOL_WIRE_DONE);
+        sonde_symbol_wire_reader_release(&r);
     }
 }
 
@@ -123,24 +123,24 @@ static void messages(void **state)
 static void damaged_messages(void **state)
 {
     static char data[1u << 16];
-    static struct sonde__wire_reader r;
+    static struct sonde_symbol_wire_reader r;
     const size_t len = sent(data, sizeof(data));
     (void)state;
     for (size_t at = 0; at < 100; at++) {
         for (int bit = 0; bit < 8; bit++) {
-            struct sonde__wire_message m;
+            struct sonde_symbol_wire_message m;
             int more;
             data[at] = (char)(data[at] ^ (1 << bit));
-            r = (struct sonde__wire_reader){ 0 };
-            sonde__wire_reader_init(&r);
-            assert_int_equal(sonde__wire_feed(&r, data, len), 0);
-            while ((more = sonde__wire_next(&r, &m)) == 1) {
-                for (uint32_t i = 0; m.type == SONDE__WIRE_FRAMES && i < m.b; i++) {
+            r = (struct sonde_symbol_wire_reader){ 0 };
+            sonde_symbol_wire_reader_init(&r);
+            assert_int_equal(sonde_symbol_wire_feed(&r, data, len), 0);
+            while ((more = sonde_symbol_wire_next(&r, &m)) == 1) {
+                for (uint32_t i = 0; m.type == SONDE_SYMBOL_WIRE_FRAMES && i < m.b; i++) {
                     assert_true(strlen(m.frames[i].name) <= SONDE_SYMBOL_TEXT_MAX);
                 }
             }
             assert_true(more == 0 || more == SONDE_EFORMAT);
-            sonde__wire_reader_release(&r);
+            sonde_symbol_wire_reader_release(&r);
             data[at] = (char)(data[at] ^ (1 << bit));
         }
     }
@@ -188,7 +188,7 @@ static void burns(void *arg, int fd)
 {
     (void)arg;
     say(fd);
-    sonde__child_cpu_limit(1);
+    sonde_symbol_child_cpu_limit(1);
     for (volatile int i = 0;; i = i + 1) {
     }
 }
@@ -222,21 +222,21 @@ static void children(void **state)
         { "crashes", crashes },     { "burns", burns },    { "grabs memory", grabs },
         { "looks around", looks_around },
     };
-    static const struct sonde__child_limits limits = { 256u << 20, 60000 };
-    static const struct sonde__child_limits impatient = { 256u << 20, 500 };
+    static const struct sonde_symbol_child_limits limits = { 256u << 20, 60000 };
+    static const struct sonde_symbol_child_limits impatient = { 256u << 20, 500 };
     (void)state;
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
         struct talk t = { .len = 0 };
-        const int rc = sonde__child_run(&limits, works[i].work, listen_to, &t);
+        const int rc = sonde_symbol_child_run(&limits, works[i].work, listen_to, &t);
         if (rc != 0 || t.len != 5 || memcmp(t.text, "hello", 5) != 0) {
             fail_msg("a child that %s: %d, %zu bytes", works[i].what, rc, t.len);
         }
         assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* it was reaped */
     }
     struct talk silent = { .len = 0 };
-    assert_int_equal(sonde__child_run(&impatient, hangs, listen_to, &silent), 0);
+    assert_int_equal(sonde_symbol_child_run(&impatient, hangs, listen_to, &silent), 0);
     struct talk t = { .stop = SONDE_EFORMAT };
-    assert_int_equal(sonde__child_run(&limits, hangs, listen_to, &t), SONDE_EFORMAT);
+    assert_int_equal(sonde_symbol_child_run(&limits, hangs, listen_to, &t), SONDE_EFORMAT);
     sigset_t mask;
     assert_int_equal(sigprocmask(SIG_SETMASK, NULL, &mask), 0);
     assert_false(sigismember(&mask, SIGTERM));

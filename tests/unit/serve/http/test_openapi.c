@@ -25,7 +25,7 @@ static struct sonde_auth *guard_with(const char *token)
 static json_t *describe(const char *token)
 {
     struct sonde_auth *g = guard_with(token);
-    const struct sonde_http_request r = { .url = "http://127.0.0.1:1", .guard = g };
+    const struct sonde_http_request r = { .url = "http://127.0.0.1:1", .auth = g };
     struct sonde_buf out;
     json_error_t error;
     sonde_buf_init(&out, 1 << 24);

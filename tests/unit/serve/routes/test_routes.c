@@ -26,7 +26,7 @@ static int start(void **state)
         return -1;
     }
     asked = (struct sonde_http_request){ .agent = &agent, .recent = recent, .streams = streams,
-                                         .guard = auth, .url = "http://127.0.0.1:1" };
+                                         .auth = auth, .url = "http://127.0.0.1:1" };
     return 0;
 }
 
