@@ -109,7 +109,7 @@ static int agent_open_collector(struct sonde_agent *a, const struct sonde_agent_
 {
     struct sonde_collector_options o = options->collector;
     const struct agent_attaching attaching = { a, &options->infer };
-    assert(!o.on_span && !o.on_tick);
+    assert(!o.on_span && !o.on_tick && !o.attach);
     if (options->record) {
         o.on_span = agent_on_span;
         o.on_span_arg = a;

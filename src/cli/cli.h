@@ -79,6 +79,7 @@ struct sonde_cli_opt {
     { .name = "interval", .letter = 'i', .type = SONDE_OPT_SETTING, .value = "SECONDS",        \
       .setting = "agent.interval_seconds", .help = "time between readings (default 1)" }
 
+struct sonde_agent;
 struct sonde_cli;
 
 struct sonde_command {
@@ -159,9 +160,14 @@ int sonde_cli_colour(int fd);
 /* What is made of inference events, from the settings. */
 struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli);
 
-/* Options of a collector from the settings, with inference attached; strings, and cli itself, are
- * borrowed until it is created. */
+/* Options of a collector from the settings; strings are borrowed until it is created. */
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
+
+/* An agent of nothing but a collector, for commands that look and end: never started, its collector
+ * is stepped by hand. pid: 0 = all processes; probes: also what /proc says, as the settings have
+ * it. */
+int sonde_cli_reader_open(const struct sonde_cli *cli, uint32_t pid, int probes,
+                          struct sonde_agent **out, struct sonde_err *err);
 
 /* Options of an engine from the settings, without pid. */
 struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli);

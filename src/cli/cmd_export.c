@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/clock.h"
 #include "base/path.h"
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
-#include "collect/collector.h"
 #include "profile/format.h"
 #include "serve/export/export.h"
 #include "sonde/sonde.h"
@@ -125,11 +125,12 @@ static int no_such_process(const struct sonde_cli *cli, struct sonde_collector *
 static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops *format,
                            const struct sonde_filter *filter, struct sonde_buf *out)
 {
-    struct sonde_collector_options o = sonde_cli_collector_options(cli);
-    o.pid = filter->pid;
     struct sonde_err err = { "" };
-    struct sonde_collector *c;
-    if (sonde_collector_create(&o, &c, &err) != 0) return sonde_cli_fail(cli, "%s", err.text);
+    struct sonde_agent *agent;
+    if (sonde_cli_reader_open(cli, filter->pid, 1, &agent, &err) != 0) {
+        return sonde_cli_fail(cli, "%s", err.text);
+    }
+    struct sonde_collector *c = agent->collector;
 
     /* Twice, so that figures which are differences (CPU shares, rates) exist. */
     sonde_collector_step(c);
@@ -144,7 +145,7 @@ static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops 
     sonde_rwunlock(&m->lock);
     if (!found) status = no_such_process(cli, c, filter->pid);
     else if (out->error) status = sonde_cli_fail(cli, "%s", sonde_strerror(out->error));
-    sonde_collector_destroy(c);
+    sonde_agent_close(agent);
     return status;
 }
 

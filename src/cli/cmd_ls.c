@@ -3,11 +3,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "collect/collector.h"
 #include "present/table.h"
 #include "present/text.h"
 #include "present/units.h"
@@ -189,20 +189,17 @@ static int cmd_ls_list(struct sonde_cli *cli, struct sonde_collector *collector,
 
 static int cmd_ls_run(struct sonde_cli *cli)
 {
-    struct sonde_collector_options o = sonde_cli_collector_options(cli);
-    o.host = 0;
-    o.processes = 0;
     char dir[4096];
     if (sonde_cli_dir(cli, dir, sizeof(dir)) != 0) {
         return sonde_cli_usage(cli, "SONDE_DIR is too long");
     }
     struct sonde_err err = { "" };
-    struct sonde_collector *collector;
-    if (sonde_collector_create(&o, &collector, &err) != 0) {
+    struct sonde_agent *agent;
+    if (sonde_cli_reader_open(cli, 0, 0, &agent, &err) != 0) {
         return sonde_cli_fail(cli, "%s", err.text);
     }
-    const int status = cmd_ls_list(cli, collector, dir);
-    sonde_collector_destroy(collector);
+    const int status = cmd_ls_list(cli, agent->collector, dir);
+    sonde_agent_close(agent);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/visible.h"
@@ -215,19 +216,19 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct c
                        struct sonde_buf *out)
 {
     const struct requests_values *v = cli->values;
-    struct sonde_collector_options o = sonde_cli_collector_options(cli);
-    struct sonde_collector *c;
+    struct sonde_agent *agent;
     struct sonde_err err = { "" };
     const double seconds = v->duration_s > 0 ? v->duration_s : DURATION_DEFAULT_S;
-    o.pid = pid;
-    o.host = o.processes = 0;
     /* Before there is a thread, so that none gets the signals. */
     sigset_t set, before;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, &before);
-    if (sonde_collector_create(&o, &c, &err) != 0) return sonde_cli_fail(cli, "%s", err.text);
+    if (sonde_cli_reader_open(cli, pid, 0, &agent, &err) != 0) {
+        return sonde_cli_fail(cli, "%s", err.text);
+    }
+    struct sonde_collector *c = agent->collector;
     sonde_collector_step(c);
     struct sonde_model *m = sonde_collector_model(c);
     int status = SONDE_EXIT_OK;
@@ -252,7 +253,7 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct c
         }
         sonde_rwunlock(&m->lock);
     }
-    sonde_collector_destroy(c);
+    sonde_agent_close(agent);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }

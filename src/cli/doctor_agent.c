@@ -11,9 +11,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/array.h"
 #include "cli/doctor.h"
-#include "collect/collector.h"
 #include "collect/proc/probe.h"
 #include "present/units.h"
 #include "segment/segment.h"
@@ -208,15 +208,13 @@ static void check_drops(struct sonde_doctor *d, const struct sonde_model *m)
 void sonde_doctor_segments(struct sonde_doctor *d)
 {
     static struct sonde_collector_refusal refused[64];
-    struct sonde_collector_options o = sonde_cli_collector_options(d->cli);
-    o.host = 0;
-    o.processes = 0;
     struct sonde_err err = { "" };
-    struct sonde_collector *c;
-    if (sonde_collector_create(&o, &c, &err) != 0) {
+    struct sonde_agent *agent;
+    if (sonde_cli_reader_open(d->cli, 0, 0, &agent, &err) != 0) {
         sonde_doctor_add(d, SONDE_DOCTOR_FAIL, NULL, "%s", err.text);
         return;
     }
+    struct sonde_collector *c = agent->collector;
     sonde_collector_step(c);
     struct sonde_model *m = sonde_collector_model(c);
     sonde_rdlock(&m->lock);
@@ -231,7 +229,7 @@ void sonde_doctor_segments(struct sonde_doctor *d)
                          "library of this version",
                          "%s is refused: %s", refused[i].path, refused[i].reason);
     }
-    sonde_collector_destroy(c);
+    sonde_agent_close(agent);
 }
 
 /* ---- Port --------------------------------------------------------------------------------- */

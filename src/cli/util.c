@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/log.h"
 #include "base/visible.h"
 #include "cli/cli.h"
@@ -70,12 +71,6 @@ struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli)
     };
 }
 
-static int cli_attach_infer(struct sonde_model *m, const void *arg)
-{
-    const struct sonde_infer_options o = sonde_cli_infer_options(arg);
-    return sonde_infer_attach(m, &o);
-}
-
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli)
 {
     const struct sonde_config_values *c = &cli->config;
@@ -87,9 +82,17 @@ struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cl
         .processes = c->agent_process_metrics,
         .limits = { .series_max = (size_t)c->agent_max_series,
                     .spans_max = (size_t)c->agent_max_spans },
-        .attach = cli_attach_infer,
-        .attach_arg = cli,
     };
+}
+
+int sonde_cli_reader_open(const struct sonde_cli *cli, uint32_t pid, int probes,
+                          struct sonde_agent **out, struct sonde_err *err)
+{
+    struct sonde_agent_options o = { .collector = sonde_cli_collector_options(cli),
+                                     .infer = sonde_cli_infer_options(cli) };
+    o.collector.pid = pid;
+    if (!probes) o.collector.host = o.collector.processes = 0;
+    return sonde_agent_open(&o, out, err);
 }
 
 struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli)
