@@ -203,12 +203,6 @@ static double compare_measures_sum_of(const double *v, size_t n)
 
 static int add_request_figures(struct cmp *c, struct request_work *w)
 {
-    static const char *const names[SONDE_PHASE_COUNT] = {
-        "",
-#define SONDE__X(id, name) name,
-        SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-    };
     int rc = 0;
     for (int i = 0; i < REQUEST_TIMES && !rc; i++) {
         rc = cmp_add_quantiles(c, request_times[i], NULL, 0, w->times[i]);
@@ -231,7 +225,7 @@ static int add_request_figures(struct cmp *c, struct request_work *w)
                            floor_of);
     }
     for (int i = 1; i < SONDE_PHASE_COUNT && !rc; i++) {
-        rc = cmp_add_quantiles(c, phase_measures, names[i], 0, w->phases[i]);
+        rc = cmp_add_quantiles(c, phase_measures, sonde_phase_name((size_t)i), 0, w->phases[i]);
     }
     return rc;
 }

@@ -3,34 +3,16 @@
 #include <assert.h>
 #include <string.h>
 
-enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, VARINT_MAX = 10, FIELD_BITS = 29 };
+#include "base/varint.h"
+
+enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, FIELD_BITS = 29 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fixed64 is copied as it is");
 
-/* Seven bits a byte, the lowest first; the high bit says that more follow. */
-static size_t pb_varint(unsigned char out[VARINT_MAX], uint64_t v)
-{
-    size_t n = 0;
-    while (v >= 0x80) {
-        out[n++] = (unsigned char)(v | 0x80);
-        v >>= 7;
-    }
-    out[n++] = (unsigned char)v;
-    return n;
-}
-
-static size_t varint_size(uint64_t v)
-{
-    return (63u - (size_t)__builtin_clzll(v | 1)) / 7 + 1;
-}
-
-/* 0, -1, 1, -2, … become 0, 1, 2, 3, …, so that small values stay short whatever their sign. */
-static uint64_t pb_zigzag(int64_t v) { return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63); }
-
 static void add_varint(struct sonde_buf *b, uint64_t v)
 {
-    unsigned char bytes[VARINT_MAX];
-    sonde_buf_add(b, bytes, pb_varint(bytes, v));
+    unsigned char bytes[SONDE_VARINT_MAX];
+    sonde_buf_add(b, bytes, (size_t)(sonde_varint_put(bytes, v) - bytes));
 }
 
 static void add_tag(struct sonde_buf *b, uint32_t field, uint32_t wire)
@@ -47,7 +29,7 @@ void sonde_pb_uint(struct sonde_buf *b, uint32_t field, uint64_t v)
 
 void sonde_pb_sint(struct sonde_buf *b, uint32_t field, int64_t v)
 {
-    sonde_pb_uint(b, field, pb_zigzag(v));
+    sonde_pb_uint(b, field, sonde_zigzag((uint64_t)v));
 }
 
 void sonde_pb_fixed64(struct sonde_buf *b, uint32_t field, uint64_t v)
@@ -99,7 +81,7 @@ void sonde_pb_packed_uint(struct sonde_buf *b, uint32_t field, const uint64_t *v
 {
     if (!count) return;
     size_t len = 0;
-    for (size_t i = 0; i < count; i++) len += varint_size(v[i]);
+    for (size_t i = 0; i < count; i++) len += sonde_varint_size(v[i]);
     add_tag(b, field, WIRE_BYTES);
     add_varint(b, len);
     for (size_t i = 0; i < count; i++) add_varint(b, v[i]);
@@ -109,8 +91,8 @@ void sonde_pb_packed_sint(struct sonde_buf *b, uint32_t field, const int64_t *v,
 {
     if (!count) return;
     size_t len = 0;
-    for (size_t i = 0; i < count; i++) len += varint_size(pb_zigzag(v[i]));
+    for (size_t i = 0; i < count; i++) len += sonde_varint_size(sonde_zigzag((uint64_t)v[i]));
     add_tag(b, field, WIRE_BYTES);
     add_varint(b, len);
-    for (size_t i = 0; i < count; i++) add_varint(b, pb_zigzag(v[i]));
+    for (size_t i = 0; i < count; i++) add_varint(b, sonde_zigzag((uint64_t)v[i]));
 }

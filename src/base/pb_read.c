@@ -2,22 +2,14 @@
 
 #include <string.h>
 
+#include "base/varint.h"
+
 enum { FIELD_BITS = 29 };
 
 int sonde_pb_next_varint(struct sonde_pb_reader *r, uint64_t *v)
 {
     if (r->at == r->end) return 0;
-    uint64_t value = 0;
-    for (unsigned shift = 0; r->at < r->end; shift += 7) {
-        const unsigned char byte = *r->at++;
-        if (shift == 63 && byte > 1) return -1; /* more than 64 bits */
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *v = value;
-            return 1;
-        }
-    }
-    return -1;
+    return sonde_varint_get(&r->at, r->end, v) == 0 ? 1 : -1;
 }
 
 static int pb_read_fixed(struct sonde_pb_reader *r, size_t bytes, uint64_t *v)

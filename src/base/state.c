@@ -4,37 +4,26 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "base/varint.h"
 #include "sonde/sonde.h"
-
-static unsigned char byte_get(struct sonde_state *s)
-{
-    if (s->bad || s->at >= s->len) {
-        s->bad = 1;
-        return 0;
-    }
-    return s->from[s->at++];
-}
 
 static void u64_put(struct sonde_buf *to, uint64_t v)
 {
-    char bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7) bytes[n++] = (char)(v | 0x80);
-    bytes[n++] = (char)v;
-    sonde_buf_add(to, bytes, n);
+    unsigned char bytes[SONDE_VARINT_MAX];
+    sonde_buf_add(to, bytes, (size_t)(sonde_varint_put(bytes, v) - bytes));
 }
 
 static uint64_t u64_get(struct sonde_state *s)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const uint64_t b = byte_get(s);
-        if (shift == 63 && b > 1) break;
-        v |= (b & 0x7f) << shift;
-        if (b < 0x80) return s->bad ? 0 : v;
+    if (s->bad || s->at >= s->len) {
+        s->bad = 1;
+        return 0;
     }
-    s->bad = 1;
-    return 0;
+    const unsigned char *at = s->from + s->at;
+    if (sonde_varint_get(&at, s->from + s->len, &v)) s->bad = 1;
+    s->at = (size_t)(at - s->from);
+    return v;
 }
 
 void sonde_state_u64(struct sonde_state *s, uint64_t *v)

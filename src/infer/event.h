@@ -5,7 +5,7 @@
 #define SONDE_INFER_EVENT_H
 
 #include "model/model.h"
-#include "sonde/phases.h"
+#include "profile/infer.h"
 
 /* What each is about is in the member of the union that is called after it. */
 enum sonde_infer_event_type {
@@ -83,18 +83,6 @@ struct sonde_infer_event {
         struct { uint64_t requests; } waiting;
     };
 };
-
-/* "queue" … for enum sonde_phase_kind; "" for others. */
-static inline const char *sonde_phase_name(uint32_t kind)
-{
-    switch (kind) {
-#define SONDE__X(id, name)                                                                     \
-    case SONDE_PHASE_##id: return name;
-        SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-    default: return "";
-    }
-}
 
 /* Where the reader of a segment puts events: the tracker (sonde_infer_sink), or a test. Called with
  * the model's write lock held; e and its texts are borrowed. */

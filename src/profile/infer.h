@@ -28,6 +28,24 @@ int sonde_infer_source_find(const char *name);          /* or -1 */
 #define SONDE_INFER_ATTRS_MAX 8
 #define SONDE_INFER_ITEMS_MAX 256   /* of a timeline */
 
+/* "queue" … for enum sonde_phase_kind; "" for others. */
+static inline const char *sonde_phase_name(size_t kind)
+{
+    switch (kind) {
+#define SONDE__X(id, name)                                                                     \
+    case SONDE_PHASE_##id: return name;
+        SONDE_PHASES(SONDE__X)
+#undef SONDE__X
+    default: return "";
+    }
+}
+
+/* The same where sums are shown by kind: phases that have names of their own are one. */
+static inline const char *sonde_phase_title(size_t kind)
+{
+    return kind == SONDE_PHASE_NONE ? "other" : sonde_phase_name(kind);
+}
+
 /* Part of a timeline: a phase, or tokens that came out. When there would be too many, neighbours of
  * one kind are joined: then it is busy for a part of its time only. */
 struct sonde_infer_item {

@@ -8,20 +8,14 @@
 #include <stdint.h>
 
 #include "base/put.h"
-
-static inline size_t push_varint_size(uint64_t v)
-{
-    return (63u - (size_t)__builtin_clzll(v | 1)) / 7 + 1;
-}
+#include "base/varint.h"
 
 /* A tag, a length, and so many bytes. */
-static inline size_t push_bytes_size(size_t len) { return 1 + push_varint_size(len) + len; }
+static inline size_t push_bytes_size(size_t len) { return 1 + sonde_varint_size(len) + len; }
 
 static inline char *push_put_varint(char *at, uint64_t v)
 {
-    for (; v >= 0x80; v >>= 7) *at++ = (char)(v | 0x80);
-    *at++ = (char)v;
-    return at;
+    return (char *)sonde_varint_put((unsigned char *)at, v);
 }
 
 /* What comes before the bytes of a string or message. */

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/cmp.h"
 #include "base/hash.h"
+#include "base/varint.h"
 #include "sonde/sonde.h"
 
 enum { VALUES_FIRST = 32, VALUES_STEP = 128, ENTRIES_MAX = 1 << 20 };

@@ -1,4 +1,5 @@
 /* chunk.c - see chunk.h for the layout. */
+#include "base/varint.h"
 #include "store/chunk.h"
 
 #include <assert.h>
@@ -117,21 +118,15 @@ static void get_end(struct bits_in *b)
 
 void sonde_chunk_put_varint(struct sonde_buf *out, uint64_t v)
 {
-    for (; v >= 0x80; v >>= 7) sonde_buf_putc(out, (char)(v | 0x80));
-    sonde_buf_putc(out, (char)v);
+    unsigned char bytes[SONDE_VARINT_MAX];
+    sonde_buf_add(out, bytes, (size_t)(sonde_varint_put(bytes, v) - bytes));
 }
 
 uint64_t sonde_chunk_get_varint(struct sonde_chunk_in *in)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0; !in->bad && in->at < in->end && shift < 64; shift += 7) {
-        const uint64_t byte = *in->at++;
-        if (shift == 63 && byte > 1) break;
-        v |= (byte & 0x7f) << shift;
-        if (byte < 0x80) return v;
-    }
-    in->bad = 1;
-    return 0;
+    if (in->bad || sonde_varint_get(&in->at, in->end, &v)) in->bad = 1;
+    return v;
 }
 
 /* ---- Rice -------------------------------------------------------------------------------------- */

@@ -53,8 +53,4 @@ uint64_t sonde_chunk_get_varint(struct sonde_chunk_in *in);
 void sonde_chunk_get(struct sonde_chunk_in *in, enum sonde_chunk_type type, uint64_t *out,
                      uint32_t n);
 
-/* Small for small numbers of either sign. */
-static inline uint64_t sonde_zigzag(uint64_t v) { return v << 1 ^ (v >> 63 ? UINT64_MAX : 0); }
-static inline uint64_t sonde_unzigzag(uint64_t z) { return z >> 1 ^ (z & 1 ? UINT64_MAX : 0); }
-
 #endif

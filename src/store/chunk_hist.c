@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/varint.h"
 #include "sonde/sonde.h"
 
 /* ---- Columns in memory -------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/varint.h"
 #include "sonde/sonde.h"
 
 enum { RECORD_MAX = 1 << 20, PARTS_MAX = 4096 };

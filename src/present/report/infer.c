@@ -20,17 +20,6 @@ const char *const infer_measure_keys[] = { INFER_MEASURES(SONDE__X) };
 const char *const infer_measure_titles[] = { INFER_MEASURES(SONDE__X) };
 #undef SONDE__X
 
-const char *infer_phase_title(size_t kind)
-{
-    static const char *const titles[SONDE_PHASE_COUNT] = {
-        "other",
-#define SONDE__X(id, name) name,
-        SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-    };
-    return kind < SONDE_PHASE_COUNT ? titles[kind] : "";
-}
-
 /* NaN: it has none. */
 static double infer_report_measure(const struct sonde_infer_request *r, enum infer_measure m)
 {

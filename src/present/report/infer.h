@@ -55,9 +55,6 @@ int infer_report_init(struct infer_report *r, const struct sonde_profile *p,
                       const struct sonde_report_options *o, size_t limit);
 void infer_report_release(struct infer_report *r);
 
-/* "queue" …; 0 is "other". */
-const char *infer_phase_title(size_t kind);
-
 /* Both do nothing without requests and models. JSON: the member "inference" of an open object. */
 void infer_report_text(const struct infer_report *r, struct sonde_buf *out);
 void infer_report_json(const struct infer_report *r, struct sonde_buf *out);

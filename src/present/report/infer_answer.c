@@ -214,23 +214,7 @@ static void infer_answer_put_model(const struct infer_answer_run *run, const str
                                       m->phase_s[SONDE_PHASE_DECODE]));
     sonde_json_num(out, "output_tokens_per_s", per_s(run, tokens));
     sonde_json_num(out, "hit_ratio", infer_answer_ratio((double)reused, (double)in));
-    if (m->kv_total) {
-        sonde_json_key_open(out, "kv", '{');
-        sonde_json_u64(out, "used", m->kv_used);
-        sonde_json_u64(out, "total", m->kv_total);
-        sonde_json_u64(out, "peak", m->kv_peak);
-        sonde_json_close(out, '}');
-    } else {
-        sonde_json_str(out, "kv", NULL);
-    }
-    sonde_infer_memory_json(out, m);
-    sonde_json_u64(out, "memory_peak_bytes", m->memory_peak);
-    sonde_json_num(out, "load_s", m->load_s > 0 ? m->load_s : NAN);
-    sonde_json_u64(out, "batches", m->batches);
-    sonde_json_num(out, "batch_requests_mean",
-                   infer_answer_ratio((double)m->batch_requests, (double)m->batches));
-    sonde_json_num(out, "batch_tokens_mean",
-                   infer_answer_ratio((double)m->batch_tokens, (double)m->batches));
+    sonde_infer_model_json(out, m);
     sonde_json_close(out, '}');
 }
 

@@ -56,7 +56,7 @@ static void infer_report_json_put_totals(const struct infer_report *r, struct so
     sonde_json_key_open(out, "phases", '{');
     for (size_t k = 0; k < SONDE_PHASE_COUNT; k++) {
         if (!r->phase_requests[k]) continue;
-        sonde_json_key_open(out, infer_phase_title(k), '{');
+        sonde_json_key_open(out, sonde_phase_title(k), '{');
         sonde_json_num(out, "seconds", r->phase_s[k]);
         sonde_json_num(out, "share", r->phase_all_s > 0 ? r->phase_s[k] / r->phase_all_s : NAN);
         sonde_json_u64(out, "requests", r->phase_requests[k]);

@@ -193,7 +193,7 @@ static void infer_report_text_put_phases(const struct infer_report *r, struct so
         char text[SONDE_VALUE_BYTES];
         if (!r->phase_requests[k]) continue;
         sonde_table_row(&t);
-        sonde_table_cell(&t, 0, "%s", infer_phase_title(k));
+        sonde_table_cell(&t, 0, "%s", sonde_phase_title(k));
         sonde_table_cell(&t, 1, "%s", infer_report_text_seconds(text, r->phase_s[k], r->o->ascii));
         report_percent_cell(&t, 2, r->phase_s[k] / r->phase_all_s);
         sonde_table_cell(&t, 3, "%" PRIu64, r->phase_requests[k]);

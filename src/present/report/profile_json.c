@@ -106,6 +106,15 @@ static void profile_report_json_put_tree(const struct report *r, struct sonde_bu
     sonde__free(row_of);
 }
 
+static void put_sampled(const struct report *r, uint64_t weight, uint64_t samples,
+                        uint64_t truncated, struct sonde_buf *out)
+{
+    sonde_json_u64(out, "weight", weight);
+    put_share(out, "share", report_share(r, weight));
+    sonde_json_u64(out, "samples", samples);
+    sonde_json_u64(out, "truncated_samples", truncated);
+}
+
 static void profile_report_json_put_processes(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_u64(out, "processes_total", r->process_count);
@@ -116,10 +125,7 @@ static void profile_report_json_put_processes(const struct report *r, struct son
         sonde_json_str(out, "name", row->name ? sonde_profile_str(r->p, row->name) : NULL);
         sonde_json_u64(out, "pid", row->pid);
         sonde_json_u64(out, "threads", row->threads);
-        sonde_json_u64(out, "weight", row->weight);
-        put_share(out, "share", report_share(r, row->weight));
-        sonde_json_u64(out, "samples", row->samples);
-        sonde_json_u64(out, "truncated_samples", row->truncated);
+        put_sampled(r, row->weight, row->samples, row->truncated, out);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');
@@ -136,10 +142,7 @@ static void profile_report_json_put_threads(const struct report *r, struct sonde
         sonde_json_str(out, "name", row->thread ? sonde_profile_str(r->p, t->name) : NULL);
         sonde_json_u64(out, "pid", t->pid);
         sonde_json_u64(out, "tid", t->tid);
-        sonde_json_u64(out, "weight", row->weight);
-        put_share(out, "share", report_share(r, row->weight));
-        sonde_json_u64(out, "samples", row->samples);
-        sonde_json_u64(out, "truncated_samples", row->truncated);
+        put_sampled(r, row->weight, row->samples, row->truncated, out);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');

@@ -107,6 +107,9 @@ void sonde_request_json(struct sonde_buf *out, const struct sonde_infer_request 
 
 /* The member "memory" of a model: {"weights":{"bytes","peak"}}. */
 void sonde_infer_memory_json(struct sonde_buf *out, const struct sonde_infer_model *m);
+/* Members that /api/inference has of a model, live or recorded: "kv":{"used","total","peak"},
+ * "memory","memory_peak_bytes","load_s","batches","batch_requests_mean","batch_tokens_mean". */
+void sonde_infer_model_json(struct sonde_buf *out, const struct sonde_infer_model *m);
 
 struct json_t;
 

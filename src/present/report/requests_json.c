@@ -15,13 +15,6 @@
 #define SECONDS_MAX 1e9
 #define UNIX_MAX_S 9e9 /* fits in nanoseconds */
 
-static const char *const phases[SONDE_PHASE_COUNT] = {
-    "other",
-#define SONDE__X(id, name) name,
-    SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-};
-
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 /* NULL for what is not known. */
@@ -38,7 +31,7 @@ static void requests_json_put_phases(struct sonde_buf *out, const struct sonde_i
     sonde_json_key_open(out, "phases", '{');
     for (uint32_t k = 0; k < SONDE_PHASE_COUNT; k++) {
         if (!r->phase_count[k]) continue;
-        sonde_json_key_open(out, phases[k], '{');
+        sonde_json_key_open(out, sonde_phase_title(k), '{');
         sonde_json_num(out, "seconds", r->phase_s[k]);
         sonde_json_u64(out, "count", r->phase_count[k]);
         if (k == SONDE_PHASE_QUEUE) {
@@ -155,6 +148,30 @@ void sonde_infer_memory_json(struct sonde_buf *out, const struct sonde_infer_mod
     sonde_json_close(out, '}');
 }
 
+static double requests_json_mean(uint64_t sum, uint64_t count)
+{
+    return count ? (double)sum / (double)count : NAN;
+}
+
+void sonde_infer_model_json(struct sonde_buf *out, const struct sonde_infer_model *m)
+{
+    if (m->kv_total) {
+        sonde_json_key_open(out, "kv", '{');
+        sonde_json_u64(out, "used", m->kv_used);
+        sonde_json_u64(out, "total", m->kv_total);
+        sonde_json_u64(out, "peak", m->kv_peak);
+        sonde_json_close(out, '}');
+    } else {
+        sonde_json_str(out, "kv", NULL);
+    }
+    sonde_infer_memory_json(out, m);
+    sonde_json_u64(out, "memory_peak_bytes", m->memory_peak);
+    sonde_json_num(out, "load_s", m->load_s > 0 ? m->load_s : NAN);
+    sonde_json_u64(out, "batches", m->batches);
+    sonde_json_num(out, "batch_requests_mean", requests_json_mean(m->batch_requests, m->batches));
+    sonde_json_num(out, "batch_tokens_mean", requests_json_mean(m->batch_tokens, m->batches));
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static const char *requests_json_text_of(const json_t *o, const char *key)
@@ -187,7 +204,7 @@ static uint64_t requests_json_ns_of(double seconds) { return (uint64_t)llround(s
 static void read_phases(const json_t *o, struct sonde_infer_request *r)
 {
     for (uint32_t k = 0; k < SONDE_PHASE_COUNT; k++) {
-        const json_t *phase = json_object_get(o, phases[k]);
+        const json_t *phase = json_object_get(o, sonde_phase_title(k));
         r->phase_s[k] = real_of(phase, "seconds", SECONDS_MAX);
         r->phase_count[k] = requests_json_count_of(phase, "count");
     }
@@ -210,7 +227,7 @@ static void read_gaps(const json_t *o, struct sonde_infer_request *r)
 static uint32_t requests_json_kind_of(const char *name)
 {
     for (uint32_t k = 1; k < SONDE_PHASE_COUNT; k++) {
-        if (!strcmp(name, phases[k])) return k;
+        if (!strcmp(name, sonde_phase_title(k))) return k;
     }
     return SONDE_PHASE_NAMED;
 }

@@ -260,12 +260,6 @@ static void requests_text_put_figures(struct page *p, const struct sonde_infer_r
 
 static void requests_text_put_phases(struct page *p, const struct sonde_infer_request *r)
 {
-    static const char *const names[SONDE_PHASE_COUNT] = {
-        "other",
-#define SONDE__X(id, name) name,
-        SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-    };
     char v[SONDE_VALUE_BYTES], line[128];
     const int ascii = p->g->ascii;
     p->y++;
@@ -274,7 +268,7 @@ static void requests_text_put_phases(struct page *p, const struct sonde_infer_re
     for (uint32_t i = 1; i <= SONDE_PHASE_COUNT; i++) {
         const uint32_t k = i % SONDE_PHASE_COUNT; /* those without a kind last */
         if (!r->phase_count[k]) continue;
-        snprintf(line, sizeof(line), "%s%s", names[k],
+        snprintf(line, sizeof(line), "%s%s", sonde_phase_title(k),
                  k == SONDE_PHASE_QUEUE && r->flags & SONDE_INFER_QUEUE_DERIVED ? "*" : "");
         sonde_grid_field(p->g, 0, p->y, LABEL, 0, SONDE_STYLE_NORMAL, line);
         sonde_grid_field(p->g, LABEL - 1, p->y, 9, 1, SONDE_STYLE_NORMAL,

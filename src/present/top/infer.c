@@ -38,12 +38,6 @@ static struct sonde_top_stat stat_of(const json_t *o)
 
 static void read_route(const json_t *o, struct sonde_top_route *r)
 {
-    static const char *const phases[SONDE_PHASE_COUNT] = {
-        "",
-#define SONDE__X(id, name) name,
-        SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-    };
     const json_t *requests = json_object_get(o, "requests");
     *r = (struct sonde_top_route){
         .pid = top_id(o, "pid"), .process = top_string(o, "process"),
@@ -57,7 +51,7 @@ static void read_route(const json_t *o, struct sonde_top_route *r)
         .ttft = stat_of(json_object_get(o, "ttft")), .itl = stat_of(json_object_get(o, "itl")),
     };
     for (size_t k = 1; k < SONDE_PHASE_COUNT; k++) {
-        const json_t *phase = json_object_get(json_object_get(o, "phases"), phases[k]);
+        const json_t *phase = json_object_get(json_object_get(o, "phases"), sonde_phase_name(k));
         const double total = top_number(phase, "total");
         r->phase_s[k] = total > 0 && isfinite(total) ? total : 0;
     }

@@ -181,12 +181,6 @@ static enum sonde_bar top_page_infer_bar_of(size_t phase)
 /* Shares of what requests that ended in the window spent, as a bar and in words. */
 static void draw_phases_line(struct top_page_infer_view *v)
 {
-    static const char *const names[SONDE_PHASE_COUNT] = {
-        "",
-#define SONDE__X(id, name) name,
-        SONDE_PHASES(SONDE__X)
-#undef SONDE__X
-    };
     double phase_s[SONDE_PHASE_COUNT] = { 0 }, total = 0, before = 0;
     struct sonde_grid *g = v->g;
     for (size_t i = 0; i < v->x->route_count; i++) {
@@ -209,7 +203,7 @@ static void draw_phases_line(struct top_page_infer_view *v)
         }
         char a[SONDE_VALUE_BYTES];
         if (phase_s[k] < 0.001 * total) continue;
-        snprintf(part[k].text, sizeof(part[k].text), "%s %s", names[k],
+        snprintf(part[k].text, sizeof(part[k].text), "%s %s", sonde_phase_name(k),
                  sonde_value_format(a, phase_s[k] / total, SONDE_UNIT_RATIO, g->ascii));
     }
     x += cells + 2;

@@ -66,11 +66,6 @@ static void api_infer_put_process(const struct sonde_model_process *p, uint32_t 
     sonde_json_str(out, "source", sonde_infer_source_name(source));
 }
 
-static double api_infer_mean(uint64_t sum, uint64_t count)
-{
-    return count ? (double)sum / (double)count : NAN;
-}
-
 static void api_infer_put_model(const struct sonde_infer_model_view *v, struct sonde_buf *out)
 {
     const struct sonde_infer_model *f = &v->facts;
@@ -84,21 +79,7 @@ static void api_infer_put_model(const struct sonde_infer_model_view *v, struct s
     sonde_json_num(out, "decode_tokens_per_s", v->decode_per_s);
     sonde_json_num(out, "output_tokens_per_s", v->output_per_s);
     sonde_json_num(out, "hit_ratio", v->hit_ratio);
-    if (f->kv_total) {
-        sonde_json_key_open(out, "kv", '{');
-        sonde_json_u64(out, "used", f->kv_used);
-        sonde_json_u64(out, "total", f->kv_total);
-        sonde_json_u64(out, "peak", f->kv_peak);
-        sonde_json_close(out, '}');
-    } else {
-        sonde_json_str(out, "kv", NULL);
-    }
-    sonde_infer_memory_json(out, f);
-    sonde_json_u64(out, "memory_peak_bytes", f->memory_peak);
-    sonde_json_num(out, "load_s", f->load_s > 0 ? f->load_s : NAN);
-    sonde_json_u64(out, "batches", f->batches);
-    sonde_json_num(out, "batch_requests_mean", api_infer_mean(f->batch_requests, f->batches));
-    sonde_json_num(out, "batch_tokens_mean", api_infer_mean(f->batch_tokens, f->batches));
+    sonde_infer_model_json(out, f);
     sonde_json_close(out, '}');
 }
 

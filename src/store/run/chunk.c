@@ -4,23 +4,16 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/varint.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 
 /* ---- Packing --------------------------------------------------------------------------------- */
 
-static unsigned char *run_chunk_put_varint(unsigned char *at, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7) *at++ = (unsigned char)(v | 0x80);
-    *at++ = (unsigned char)v;
-    return at;
-}
-
 /* Small for small differences of either sign; differences wrap, so every pair of values works. */
 static unsigned char *put_delta(unsigned char *at, uint64_t v, uint64_t before)
 {
-    const uint64_t d = v - before;
-    return run_chunk_put_varint(at, d << 1 ^ (d >> 63 ? UINT64_MAX : 0));
+    return sonde_varint_put(at, sonde_zigzag(v - before));
 }
 
 static size_t put_columns(const struct sonde_profile_sample *s, uint32_t count,
@@ -39,7 +32,7 @@ static size_t put_columns(const struct sonde_profile_sample *s, uint32_t count,
     }
     before = 0;
     for (uint32_t i = 0; i < count; before = s[i++].count) at = put_delta(at, s[i].count, before);
-    for (uint32_t i = 0; i < count; i++) at = run_chunk_put_varint(at, s[i].flags);
+    for (uint32_t i = 0; i < count; i++) at = sonde_varint_put(at, s[i].flags);
     return (size_t)(at - plain);
 }
 
@@ -74,20 +67,13 @@ struct run_chunk_column {
 static uint64_t run_chunk_get_varint(struct run_chunk_column *c)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0; c->at < c->end && shift < 64; shift += 7) {
-        const uint64_t byte = *c->at++;
-        if (shift == 63 && byte > 1) break;
-        v |= (byte & 0x7f) << shift;
-        if (byte < 0x80) return v;
-    }
-    c->bad = 1;
-    return 0;
+    if (sonde_varint_get(&c->at, c->end, &v)) c->bad = 1;
+    return v;
 }
 
 static uint64_t get_delta(struct run_chunk_column *c, uint64_t before)
 {
-    const uint64_t z = run_chunk_get_varint(c);
-    return before + (z >> 1 ^ (z & 1 ? UINT64_MAX : 0));
+    return before + sonde_unzigzag(run_chunk_get_varint(c));
 }
 
 /* A column of numbers up to max. */

@@ -8,33 +8,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/varint.h"
 #include "profile/engine.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 #include "store/run/rows.h"
 
-enum { VARINT_BYTES = 10 };
 #define VALUE_MAX 1e18        /* sums stay far from any limit */
-
-static unsigned char *varint_put(unsigned char *at, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7) *at++ = (unsigned char)(v | 0x80);
-    *at++ = (unsigned char)v;
-    return at;
-}
-
-/* 0, or -1: it does not end, or is too large. */
-static int varint_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
-{
-    *out = 0;
-    for (unsigned shift = 0; *at < end && shift < 63; shift += 7) {
-        const uint64_t byte = *(*at)++;
-        *out |= (byte & 0x7f) << shift;
-        if (byte < 0x80) return 0;
-    }
-    return -1;
-}
 
 static int bind_buckets(const struct sonde_profile *p, sqlite3_stmt *s, int column, const void *row,
                         size_t at)
@@ -43,12 +24,12 @@ static int bind_buckets(const struct sonde_profile *p, sqlite3_stmt *s, int colu
     (void)p;
     (void)at;
     if (!e->bucket_count) return sqlite3_bind_zeroblob(s, column, 0);
-    unsigned char *packed = sonde__alloc((size_t)e->bucket_count * 2 * VARINT_BYTES);
+    unsigned char *packed = sonde__alloc((size_t)e->bucket_count * 2 * SONDE_VARINT_MAX);
     unsigned char *end = packed;
     if (!packed) return SQLITE_NOMEM;
     for (uint32_t i = 0; i < e->bucket_count; i++) {
-        end = varint_put(end, e->buckets[i].p - (i ? e->buckets[i - 1].p : 0));
-        end = varint_put(end, e->buckets[i].n);
+        end = sonde_varint_put(end, e->buckets[i].p - (i ? e->buckets[i - 1].p : 0));
+        end = sonde_varint_put(end, e->buckets[i].n);
     }
     const int rc = sqlite3_bind_blob64(s, column, packed, (uint64_t)(end - packed),
                                        SQLITE_TRANSIENT);
@@ -67,14 +48,16 @@ static int get_buckets(struct run_reader *r, sqlite3_stmt *s, int column, void *
     const size_t len = (size_t)sqlite3_column_bytes(s, column);
     const unsigned char *end = data + len;
     if (!len) return 0;
-    if (len > (size_t)SONDE__HIST_BUCKETS * 2 * VARINT_BYTES) return run_bad(r, "too many buckets");
+    if (len > (size_t)SONDE__HIST_BUCKETS * 2 * SONDE_VARINT_MAX) {
+        return run_bad(r, "too many buckets");
+    }
     e->buckets = sonde__alloc((len / 2 + 1) * sizeof(*e->buckets)); /* two bytes each at least */
     if (!e->buckets) return run_no_memory(r);
     uint64_t place = 0, step, n;
     while (data < end) {
-        const int bad = varint_get(&data, end, &step) || varint_get(&data, end, &n);
-        if (bad || !n || (e->bucket_count && !step) || step >= SONDE__HIST_BUCKETS ||
-            (place += step) >= SONDE__HIST_BUCKETS) {
+        const int bad = sonde_varint_get(&data, end, &step) || sonde_varint_get(&data, end, &n);
+        if (bad || !n || n > INT64_MAX || (e->bucket_count && !step) ||
+            step >= SONDE__HIST_BUCKETS || (place += step) >= SONDE__HIST_BUCKETS) {
             return run_bad(r, "bucket %u cannot be", e->bucket_count + 1);
         }
         e->buckets[e->bucket_count++] = (struct sonde_engine_bucket){ .p = (uint32_t)place, .n = n };

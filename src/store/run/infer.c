@@ -20,6 +20,7 @@
 #include "base/array.h"
 #include "base/intern.h"
 #include "base/json.h"
+#include "base/varint.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
@@ -27,8 +28,7 @@
 
 enum {
     ITEM_FIELDS = 8,
-    VARINT_MAX = 10,
-    ITEMS_BYTES = SONDE_INFER_ITEMS_MAX * ITEM_FIELDS * VARINT_MAX,
+    ITEMS_BYTES = SONDE_INFER_ITEMS_MAX * ITEM_FIELDS * SONDE_VARINT_MAX,
     ATTRS_BYTES = 1 << 16,
     MEMORY_MAX = 1 << 16,     /* rows */
 };
@@ -37,18 +37,6 @@ enum {
 #define NS_MAX ((uint64_t)1000000000 * 1000000000)
 
 /* ---- Timelines ------------------------------------------------------------------------------- */
-
-static unsigned char *run_infer_put_varint(unsigned char *at, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7) *at++ = (unsigned char)(v | 0x80);
-    *at++ = (unsigned char)v;
-    return at;
-}
-
-static uint64_t run_infer_zigzag(uint64_t difference)
-{
-    return difference << 1 ^ (difference >> 63 ? UINT64_MAX : 0);
-}
 
 static size_t pack_items(const struct sonde_profile *p, const struct sonde_infer_request *r,
                          unsigned char *out)
@@ -61,14 +49,14 @@ static size_t pack_items(const struct sonde_profile *p, const struct sonde_infer
         const uint64_t fields[ITEM_FIELDS] = {
             sonde_profile_find_string(p, item->name),
             item->kind,
-            run_infer_zigzag(item->start_ns - before_ns),
+            sonde_zigzag(item->start_ns - before_ns),
             length,
-            run_infer_zigzag(item->busy_ns - length),
+            sonde_zigzag(item->busy_ns - length),
             item->tokens,
             item->count,
             item->batch,
         };
-        for (size_t k = 0; k < ITEM_FIELDS; k++) at = run_infer_put_varint(at, fields[k]);
+        for (size_t k = 0; k < ITEM_FIELDS; k++) at = sonde_varint_put(at, fields[k]);
         before_ns = item->start_ns;
     }
     return (size_t)(at - out);
@@ -94,33 +82,19 @@ static int bind_items(const struct sonde_profile *p, sqlite3_stmt *s, int column
     return rc;
 }
 
-struct bytes { const unsigned char *at, *end; int bad; };
-
-static uint64_t run_infer_get_varint(struct bytes *b)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0; b->at < b->end && shift < 64; shift += 7) {
-        const uint64_t byte = *b->at++;
-        if (shift == 63 && byte > 1) break;
-        v |= (byte & 0x7f) << shift;
-        if (byte < 0x80) return v;
-    }
-    b->bad = 1;
-    return 0;
-}
-
-static uint64_t run_infer_unzigzag(uint64_t z) { return z >> 1 ^ (z & 1 ? UINT64_MAX : 0); }
-
 /* 0, or -1: that is no item. */
-static int unpack_item(const struct run_reader *r, struct bytes *b, uint64_t arrived_ns,
-                       uint64_t *before_ns, struct sonde_infer_item *out)
+static int unpack_item(const struct run_reader *r, const unsigned char **at,
+                       const unsigned char *end, uint64_t arrived_ns, uint64_t *before_ns,
+                       struct sonde_infer_item *out)
 {
     uint64_t v[ITEM_FIELDS];
-    for (size_t k = 0; k < ITEM_FIELDS; k++) v[k] = run_infer_get_varint(b);
-    const uint64_t start_ns = *before_ns + run_infer_unzigzag(v[2]), length = v[3];
-    const uint64_t busy_ns = length + run_infer_unzigzag(v[4]);
+    for (size_t k = 0; k < ITEM_FIELDS; k++) {
+        if (sonde_varint_get(at, end, &v[k])) return -1;
+    }
+    const uint64_t start_ns = *before_ns + sonde_unzigzag(v[2]), length = v[3];
+    const uint64_t busy_ns = length + sonde_unzigzag(v[4]);
     const int kind_known = v[1] < SONDE_PHASE_COUNT || v[1] == SONDE_PHASE_NAMED;
-    if (b->bad || !v[0] || v[0] >= r->strings.count || !kind_known || start_ns < arrived_ns ||
+    if (!v[0] || v[0] >= r->strings.count || !kind_known || start_ns < arrived_ns ||
         start_ns - arrived_ns > NS_MAX || length > NS_MAX || busy_ns > NS_MAX ||
         start_ns > UINT64_MAX - length || v[5] > INT64_MAX || !v[6] || v[6] > UINT32_MAX ||
         v[7] > UINT32_MAX) {
@@ -138,13 +112,13 @@ static int unpack_item(const struct run_reader *r, struct bytes *b, uint64_t arr
 static int unpack_items(struct run_reader *r, const unsigned char *plain, size_t len,
                         struct sonde_infer_request *to)
 {
-    struct bytes b = { plain, plain + len, 0 };
+    const unsigned char *at = plain, *end = plain + len;
     uint64_t before_ns = to->arrived_ns;
     to->items = sonde__calloc(SONDE_INFER_ITEMS_MAX, sizeof(*to->items));
     if (!to->items) return run_no_memory(r);
-    while (b.at < b.end) {
+    while (at < end) {
         if (to->item_count == SONDE_INFER_ITEMS_MAX ||
-            unpack_item(r, &b, to->arrived_ns, &before_ns, &to->items[to->item_count])) {
+            unpack_item(r, &at, end, to->arrived_ns, &before_ns, &to->items[to->item_count])) {
             return run_bad(r, "timeline: item %u cannot be", to->item_count + 1);
         }
         to->item_count++;

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/cmp.h"
 #include "base/names.h"
+#include "base/varint.h"
 #include "sonde/sonde.h"
 #include "store/chunk_hist.h"
 

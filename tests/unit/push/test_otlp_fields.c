@@ -33,7 +33,7 @@ static void varints(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         char bytes[16];
         uint64_t back;
-        assert_int_equal(push_varint_size(cases[i].v), cases[i].size);
+        assert_int_equal(sonde_varint_size(cases[i].v), cases[i].size);
         assert_int_equal(push_put_varint(bytes, cases[i].v) - bytes, cases[i].size);
         struct sonde_pb_reader r = sonde_pb_reader(bytes, cases[i].size);
         assert_int_equal(sonde_pb_next_varint(&r, &back), 1);
