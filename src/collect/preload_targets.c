@@ -293,29 +293,28 @@ void sonde_preload_close(struct sonde_preload_target *t)
 
 /* Which file a path is: in the process's own root while it is there. */
 static void preloaded_identify(const struct sonde_preload_target *t, const char *path,
-                               struct sonde_aspace_event *e)
+                               struct sonde_mapping *out)
 {
     char in_root[SONDE_HEAP_PATH_MAX + 64];
     struct stat st;
     if (path[0] != '/') return;
     snprintf(in_root, sizeof(in_root), "/proc/%u/root%s", t->id.pid, path);
     if (stat(in_root, &st) != 0 && (t->other_root || stat(path, &st) != 0)) return;
-    e->dev = st.st_dev;
-    e->inode = st.st_ino;
+    out->dev = st.st_dev;
+    out->inode = st.st_ino;
 }
 
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
-                        const struct sonde_segment_map *m)
+                        const struct sonde_mapping *m)
 {
     assert(t && as && m && m->path);
-    struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
-                                    .offset = m->offset, .path = m->path, .executable = 1 };
-    preloaded_identify(t, m->path, &e);
+    struct sonde_mapping whole = *m;
+    preloaded_identify(t, m->path, &whole);
     /* The dynamic linker has a library by the name it looked for (libz.so.1), which is a link; the
      * kernel, and so everybody else, by the file's (libz.so.1.2.13). */
     char *file = m->path[0] == '/' && !t->other_root ? realpath(m->path, NULL) : NULL;
-    if (file) e.path = file;
-    const int rc = sonde_aspace_map(as, &e);
+    if (file) whole.path = file;
+    const int rc = sonde_aspace_map(as, &whole);
     free(file);
     return rc;
 }
@@ -336,7 +335,8 @@ uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_mo
             if (sonde_aspace_scan(now) != 0) break;
         }
         if (sonde_aspace_module(now, ips[i], &m) != 0) continue;
-        const struct sonde_segment_map map = { m.start, m.end, m.offset, m.path };
+        const struct sonde_mapping map = { .start = m.start, .end = m.end, .offset = m.offset,
+                                           .path = m.path, .executable = 1 };
         added += sonde_preload_map(t, as, &map) == 0;
     }
     sonde_aspace_destroy(now);

@@ -93,7 +93,7 @@ void sonde_preload_close(struct sonde_preload_target *t);
 
 /* What the process said is mapped, into as. 0 or as sonde_aspace_map. */
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
-                        const struct sonde_segment_map *m);
+                        const struct sonde_mapping *m);
 /* Code at these addresses that the process has not told us of (it has no file, or was told before
  * we came): what /proc/PID/maps has there now, looked at 5 times a second at most. Returns how many
  * mappings as has got. now_ns: CLOCK_MONOTONIC. */

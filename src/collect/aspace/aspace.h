@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/mapping.h"
 #include "unwind/unwind.h"
 
 /* ---- What all processes share ------------------------------------------------------------- */
@@ -61,16 +62,10 @@ int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct so
 /* The process has replaced its program: nothing is mapped. */
 void sonde_aspace_exec(struct sonde_aspace *as);
 
-/* A new mapping (PERF_RECORD_MMAP2). What it covers of older ones is gone. */
-struct sonde_aspace_event {
-    uint64_t start, len, offset; /* offset in the file, bytes */
-    dev_t dev;                   /* makedev(maj, min) */
-    uint64_t inode;              /* 0 = unknown or none */
-    const char *path;            /* "/…", "[vdso]", "//anon" … */
-    int executable;              /* prot & PROT_EXEC; others only cover what was there */
-};
-/* SONDE_EINVAL: an empty or wrapping range. SONDE_ENOMEM. SONDE_EFULL: too many mappings. */
-int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e);
+/* A new mapping, which is copied. What it covers of older ones is gone; one that is not executable
+ * does nothing else. SONDE_EINVAL: it does not end above its start. SONDE_ENOMEM. SONDE_EFULL: too
+ * many mappings. */
+int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_mapping *map);
 
 /* ---- Stacks ------------------------------------------------------------------------------- */
 
@@ -161,17 +156,11 @@ int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_asp
 
 /* ---- Files of code ------------------------------------------------------------------------ */
 
-struct sonde_aspace_file {
-    dev_t dev;               /* as in /proc/PID/maps */
-    uint64_t inode;
-    const char *path;        /* as the process sees it; borrowed */
-};
-
 /* Calls file for each mapping of code that is a file for which want returns 1, with a descriptor of
  * that very file (verified as for unwinding), which it owns; -1 = it cannot be opened. SONDE_ENOENT:
  * no such process. SONDE_EACCES, SONDE_ENOMEM, SONDE_EIO. */
-int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_aspace_file *f),
-                       void (*file)(void *arg, const struct sonde_aspace_file *f, int fd),
+int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_mapping *m),
+                       void (*file)(void *arg, const struct sonde_mapping *m, int fd),
                        void *arg);
 
 #endif

@@ -103,12 +103,13 @@ static struct sonde_module *find_module(struct sonde_modules *all, struct sonde_
     return m;
 }
 
-void sonde_mapping_open(struct sonde_modules *all, struct sonde_mapping *m, uint32_t pid)
+void sonde_aspace_mapping_open(struct sonde_modules *all, struct sonde_aspace_mapping *m,
+                               uint32_t pid)
 {
     struct sonde_module_bytes bytes;
     if (m->state != MAPPING_NEW) return;
     m->state = MAPPING_NONE;
-    if (sonde_module_bytes_open(m, pid, &bytes)) return;
+    if (sonde_module_bytes_open(&m->map, pid, &bytes)) return;
     m->from = bytes.from;
     if (!(m->flags & SONDE_MODULE_VDSO) && bytes.from >= FROM_MAP_FILES) {
         m->flags |= SONDE_MODULE_DELETED;
@@ -116,7 +117,7 @@ void sonde_mapping_open(struct sonde_modules *all, struct sonde_mapping *m, uint
     struct sonde_module *module = find_module(all, &bytes);
     close(bytes.fd);
     if (!module) return;
-    if (sonde__elf_first_byte(&module->elf, m->start, m->offset, &m->first)) {
+    if (sonde__elf_first_byte(&module->elf, m->map.start, m->map.offset, &m->first)) {
         sonde_module_release(all, module);
         return;
     }
@@ -183,7 +184,7 @@ static void list_functions(const struct sonde__unwind_source *source, struct son
     }
 }
 
-static void build_table(struct sonde_modules *all, const struct sonde_mapping *mapping,
+static void build_table(struct sonde_modules *all, const struct sonde_aspace_mapping *mapping,
                         struct sonde_module_bytes *bytes)
 {
     struct sonde_module *m = mapping->module;
@@ -210,8 +211,8 @@ static void build_table(struct sonde_modules *all, const struct sonde_mapping *m
     drop_oldest(all, m);
 }
 
-struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct sonde_mapping *m,
-                                               uint32_t pid)
+struct sonde__unwind_table sonde_aspace_mapping_table(struct sonde_modules *all,
+                                                      struct sonde_aspace_mapping *m, uint32_t pid)
 {
     assert(m->module);
     struct sonde_module *module = m->module;
@@ -221,7 +222,7 @@ struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct
         const uint64_t start = sonde_clock_ns(CLOCK_MONOTONIC);
         module->tried = 1;
         /* memory where there was a file, or the other way round, is not what was opened */
-        if (module->elf.eh_frame_len && !sonde_module_bytes_open(m, pid, &bytes)) {
+        if (module->elf.eh_frame_len && !sonde_module_bytes_open(&m->map, pid, &bytes)) {
             if (bytes.memory == module->in_memory) build_table(all, m, &bytes);
             close(bytes.fd);
         }

@@ -109,7 +109,7 @@ static int module_keep(struct heap_module *m, const struct sonde_aspace_module *
 /* It is mapped, looked at, and then covered by whatever comes to be mapped there. */
 static int module_read(struct heap_target *t, uint32_t id, struct sonde_err *err)
 {
-    struct sonde_segment_map map;
+    struct sonde_mapping map;
     struct sonde_aspace_module found;
     char path[SONDE_HEAP_PATH_MAX + 1];
     const int rc = sonde_segment_heap_module(t->base.segment, id, &map, path, err);

@@ -114,7 +114,7 @@ struct symbol_open_mapping {
     size_t size;
 };
 
-static int symbol_open_is_mapping(void *arg, const struct sonde_proc_mapping *m)
+static int symbol_open_is_mapping(void *arg, const struct sonde_mapping *m)
 {
     const struct symbol_open_mapping *l = arg;
     if (!m->inode || l->place->start < m->start || l->place->start >= m->end) return 0;

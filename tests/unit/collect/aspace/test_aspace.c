@@ -49,9 +49,9 @@ static int teardown(void **state)
 static int map(struct sonde_aspace *as, uint64_t start, uint64_t len, uint64_t offset,
                const char *path, int executable)
 {
-    return sonde_aspace_map(as, &(struct sonde_aspace_event){ .start = start, .len = len,
-                                                              .offset = offset, .path = path,
-                                                              .executable = executable });
+    return sonde_aspace_map(as, &(struct sonde_mapping){ .start = start, .end = start + len,
+                                                         .offset = offset, .path = path,
+                                                         .executable = executable });
 }
 
 static void assert_mapped(struct sonde_aspace *as, uint64_t addr, const char *path, uint64_t start,

@@ -211,13 +211,13 @@ static void another_root(void **state)
     assert_int_equal(sonde_aspace_module(host, s.regs.ip, &m), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)s.pid, &as), 0);
-    const struct sonde_aspace_event e = { .start = m.start,
-                                          .len = m.end - m.start,
-                                          .offset = m.offset,
-                                          .dev = st.st_dev,
-                                          .inode = st.st_ino,
-                                          .path = "/sonde-test-program",
-                                          .executable = 1 };
+    const struct sonde_mapping e = { .start = m.start,
+                                     .end = m.end,
+                                     .offset = m.offset,
+                                     .dev = st.st_dev,
+                                     .inode = st.st_ino,
+                                     .path = "/sonde-test-program",
+                                     .executable = 1 };
     assert_int_equal(sonde_aspace_map(as, &e), 0);
     assert_complete(as, &s);
     assert_int_equal(sonde_aspace_module(as, s.regs.ip, &m), 0);
@@ -234,7 +234,7 @@ static void another_root(void **state)
 
 struct library {
     const char *name;
-    struct sonde_aspace_event event;
+    struct sonde_mapping event;
     char path[PATH_MAX];
     uint64_t symbol;
 };
@@ -251,8 +251,9 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
         struct stat st;
         assert_non_null(realpath(info->dlpi_name, l->path));
         assert_int_equal(stat(l->path, &st), 0);
-        l->event = (struct sonde_aspace_event){
-            .start = start & ~4095ull, .len = (p->p_filesz + 4095) & ~4095ull,
+        l->event = (struct sonde_mapping){
+            .start = start & ~4095ull,
+            .end = (start & ~4095ull) + ((p->p_filesz + 4095) & ~4095ull),
             .offset = p->p_offset & ~4095ull, .dev = st.st_dev, .inode = st.st_ino,
             .path = l->path, .executable = 1,
         };
@@ -286,9 +287,9 @@ static void another_file_at_the_address(void **state)
     memcpy(build_id, m.build_id, sizeof(build_id));
 
     assert_int_equal(sonde_aspace_fork(as, (uint32_t)getpid(), &child), 0);
-    struct sonde_aspace_event over = b.event;
+    struct sonde_mapping over = b.event;
     over.start = a.event.start;
-    over.len = a.event.len;
+    over.end = a.event.end;
     assert_int_equal(sonde_aspace_map(as, &over), 0);
     assert_int_equal(sonde_aspace_module(as, a.symbol, &m), 0);
     assert_string_equal(m.path, b.path);
@@ -314,7 +315,7 @@ static void from_memory(void **state)
     sonde_aspace_exec(as);
 
     l.event.path = "/no/such/file (deleted)";
-    l.event.len -= 4096;
+    l.event.end -= 4096;
     assert_int_equal(sonde_aspace_map(as, &l.event), 0);
     assert_int_equal(sonde_aspace_module(as, l.symbol, &memory), 0);
     assert_string_equal(memory.path, "/no/such/file");
@@ -350,8 +351,8 @@ static void no_program(void **state)
     assert_int_equal(fstat(fd, &st), 0);
     close(fd);
     assert_int_equal(sonde_aspace_create(modules, 0x7ffffff0, &as), 0);
-    struct sonde_aspace_event e = { .start = 0x1000, .len = 0x1000, .dev = st.st_dev,
-                                    .inode = st.st_ino, .path = path, .executable = 1 };
+    struct sonde_mapping e = { .start = 0x1000, .end = 0x2000, .dev = st.st_dev,
+                               .inode = st.st_ino, .path = path, .executable = 1 };
     assert_int_equal(sonde_aspace_map(as, &e), 0);
     assert_int_equal(sonde_aspace_module(as, 0x1800, &m), 0);
     assert_string_equal(m.build_id, "");
