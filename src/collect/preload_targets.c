@@ -324,7 +324,8 @@ uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_mo
                                    uint64_t now_ns)
 {
     struct sonde_aspace *now = NULL;
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     uint32_t added = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (sonde_aspace_mapping(as, ips[i])) continue;
@@ -334,7 +335,7 @@ uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_mo
             if (sonde_aspace_create(modules, t->id.pid, &now) != 0) return 0;
             if (sonde_aspace_scan(now) != 0) break;
         }
-        if (sonde_aspace_module(now, ips[i], &m) != 0) continue;
+        if (sonde_aspace_module(now, ips[i], &texts, &m) != 0) continue;
         const struct sonde_mapping map = { .start = m.start, .end = m.end, .offset = m.offset,
                                            .path = m.path, .executable = 1 };
         added += sonde_preload_map(t, as, &map) == 0;

@@ -30,7 +30,7 @@ void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_sta
     *out = m->stats;
     out->table_bytes = m->table_bytes;
     out->modules = out->tables = 0;
-    for (const struct sonde_module *i = m->list; i; i = i->next) {
+    for (const struct sonde_aspace_module *i = m->list; i; i = i->next) {
         out->modules++;
         out->tables += i->rows != NULL;
     }
@@ -41,7 +41,7 @@ void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_sta
 static void release_mapping(struct sonde_modules *all, struct sonde_aspace_mapping *m)
 {
     if (--m->refs) return;
-    if (m->module) sonde_module_release(all, m->module);
+    if (m->module) sonde_aspace_module_release(all, m->module);
     sonde__free(m);
 }
 
@@ -250,24 +250,25 @@ uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr)
     return m && !strcmp(m->text, "[uprobes]") ? m->map.start : 0;
 }
 
-int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out)
+int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_texts *texts,
+                        struct sonde_module *out)
 {
-    assert(as && out);
+    assert(as && texts && out);
     static const char digits[] = "0123456789abcdef";
     struct sonde_aspace_mapping *m = sonde_aspace_find(as, addr);
     if (!m) return SONDE_ENOENT;
     if (m->state == MAPPING_NEW) sonde_aspace_mapping_open(as->modules, m, as->pid);
-    out->path = m->text;
-    out->start = m->map.start;
-    out->end = m->map.end;
-    out->offset = m->map.offset;
-    out->flags = m->flags;
     size_t n = 0;
     for (uint32_t i = 0; m->module && i < m->module->elf.build_id_len; i++) {
-        out->build_id[n++] = digits[m->module->elf.build_id[i] >> 4];
-        out->build_id[n++] = digits[m->module->elf.build_id[i] & 15];
+        texts->build_id[n++] = digits[m->module->elf.build_id[i] >> 4];
+        texts->build_id[n++] = digits[m->module->elf.build_id[i] & 15];
     }
-    out->build_id[n] = 0;
-    sonde_module_open_path(m, as->pid, out->open_path, sizeof(out->open_path));
+    texts->build_id[n] = 0;
+    sonde_module_open_path(m, as->pid, texts->open_path, sizeof(texts->open_path));
+    *out = (struct sonde_module){
+        .path = m->text, .build_id = texts->build_id, .open_path = texts->open_path,
+        .start = m->map.start, .end = m->map.end, .offset = m->map.offset, .flags = m->flags,
+        .pid = as->pid,
+    };
     return 0;
 }

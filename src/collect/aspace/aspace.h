@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base/mapping.h"
+#include "profile/module.h"
 #include "unwind/unwind.h"
 
 /* ---- What all processes share ------------------------------------------------------------- */
@@ -132,15 +133,10 @@ size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__re
 #define SONDE_ASPACE_PATH 4352 /* PATH_MAX and a prefix under /proc */
 #define SONDE_ASPACE_BUILD_ID (2 * SONDE__ELF_BUILD_ID + 1)
 
-/* All that a struct sonde_profile_module is made of. */
-struct sonde_aspace_module {
-    const char *path;        /* as the process sees it; "[vdso]", "[anon]". Lives as its mapping */
-    uint64_t start, end;     /* of the mapping */
-    uint64_t offset;         /* file offset of start */
-    uint32_t flags;          /* SONDE_MODULE_VDSO, _JIT, _DELETED */
-    char build_id[SONDE_ASPACE_BUILD_ID]; /* hex; "" = none */
-    char open_path[SONDE_ASPACE_PATH];    /* where the agent can open it now; "" = path itself,
-                                             or nowhere when DELETED */
+/* Room for the texts of a module that are made up when it is asked for. */
+struct sonde_aspace_texts {
+    char build_id[SONDE_ASPACE_BUILD_ID];
+    char open_path[SONDE_ASPACE_PATH];
 };
 
 /* A number of the mapping at addr that no other mapping in this agent ever has, so that the
@@ -151,8 +147,11 @@ uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr);
  * probed functions return to. Else 0. */
 uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr);
 
-/* 0, or SONDE_ENOENT: no code is mapped there. Opens the module if that was not done yet. */
-int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out);
+/* What is mapped at addr; its flags are SONDE_MODULE_VDSO, _JIT, _DELETED. Its path is good as long
+ * as the mapping is there, build_id and open_path are in texts. Opens the module if that was not
+ * done yet. SONDE_ENOENT: no code is mapped there. */
+int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_texts *texts,
+                        struct sonde_module *out);
 
 /* ---- Files of code ------------------------------------------------------------------------ */
 

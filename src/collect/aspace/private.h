@@ -5,8 +5,8 @@
 #include "collect/aspace/aspace.h"
 
 /* One file, opened. Counted references: by mappings, in all processes. */
-struct sonde_module {
-    struct sonde_module *next; /* in the list of all */
+struct sonde_aspace_module {
+    struct sonde_aspace_module *next; /* in the list of all */
     uint32_t refs;
     /* What tells it from others. A file that is replaced under its name has another inode, or
      * the same again with another time; in memory there are only the build id and the address. */
@@ -34,7 +34,7 @@ struct sonde_aspace_mapping {
     uint32_t flags;                /* SONDE_MODULE_… */
     enum sonde_aspace_state state; /* NONE: no module could be opened, or it is not an ELF file */
     enum sonde_aspace_from from;
-    struct sonde_module *module;
+    struct sonde_aspace_module *module;
     uint64_t first;                /* address of the module's first byte */
     char text[];
 };
@@ -63,7 +63,7 @@ struct call_site {
 };
 
 struct sonde_modules {
-    struct sonde_module *list;
+    struct sonde_aspace_module *list;
     size_t table_bytes, table_bytes_max;
     uint64_t tick;
     uint64_t mapping_id;
@@ -87,7 +87,7 @@ struct sonde_aspace {
 struct sonde_aspace_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t addr);
 
 /* module.c */
-void sonde_module_release(struct sonde_modules *all, struct sonde_module *m);
+void sonde_aspace_module_release(struct sonde_modules *all, struct sonde_aspace_module *m);
 /* Opens what is mapped there, once: m->state is OPEN or NONE afterwards. */
 void sonde_aspace_mapping_open(struct sonde_modules *all, struct sonde_aspace_mapping *m,
                                uint32_t pid);
