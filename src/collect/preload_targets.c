@@ -32,43 +32,58 @@
 #define SPACE_LEAST ((uint64_t)4 << 30)   /* of addresses: less may do, or may not */
 #define FILES_LEAST 32
 
-/* ---- All of them ------------------------------------------------------------------------------ */
+/* ---- Readers of a process, for its collector ------------------------------------------------- */
 
-static struct sonde_lock all_lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_PRELOADED);
-static struct sonde_preload_targets *all;
-
-static void all_add(struct sonde_preload_targets *p)
+void sonde_preload_readers_init(struct sonde_preload_readers *r)
 {
-    sonde_lock(&all_lock);
-    p->next = all;
-    all = p;
-    sonde_unlock(&all_lock);
+    *r = (struct sonde_preload_readers){ 0 };
+    sonde_lock_init(&r->lock, SONDE_RANK_PRELOADED);
 }
 
-static void all_remove(const struct sonde_preload_targets *p)
+void sonde_preload_readers_release(struct sonde_preload_readers *r)
 {
-    sonde_lock(&all_lock);
-    struct sonde_preload_targets **link = &all;
+    assert(!r->first);
+    sonde_lock_destroy(&r->lock);
+}
+
+static void readers_add(struct sonde_preload_readers *r, struct sonde_preload_targets *p)
+{
+    p->readers = r;
+    if (!r) return;
+    sonde_lock(&r->lock);
+    p->next = r->first;
+    r->first = p;
+    sonde_unlock(&r->lock);
+}
+
+static void readers_remove(struct sonde_preload_targets *p)
+{
+    struct sonde_preload_readers *r = p->readers;
+    if (!r) return;
+    sonde_lock(&r->lock);
+    struct sonde_preload_targets **link = &r->first;
     while (*link && *link != p) link = &(*link)->next;
     if (*link) *link = p->next;
-    sonde_unlock(&all_lock);
+    sonde_unlock(&r->lock);
+    p->readers = NULL;
 }
 
-static void all_scanned(struct sonde_preload_targets *p, uint64_t began_ns)
+static void readers_scanned(struct sonde_preload_targets *p, uint64_t began_ns)
 {
-    sonde_lock(&all_lock);
+    if (!p->readers) return;
+    sonde_lock(&p->readers->lock);
     p->scanned_ns = began_ns;
-    sonde_unlock(&all_lock);
+    sonde_unlock(&p->readers->lock);
 }
 
-uint64_t sonde_preload_scanned_ns(void)
+uint64_t sonde_preload_readers_scanned_ns(struct sonde_preload_readers *r)
 {
     uint64_t earliest = UINT64_MAX;
-    sonde_lock(&all_lock);
-    for (const struct sonde_preload_targets *p = all; p; p = p->next) {
+    sonde_lock(&r->lock);
+    for (const struct sonde_preload_targets *p = r->first; p; p = p->next) {
         if (p->scanned_ns < earliest) earliest = p->scanned_ns;
     }
-    sonde_unlock(&all_lock);
+    sonde_unlock(&r->lock);
     return earliest;
 }
 
@@ -81,8 +96,9 @@ static uint64_t make_session(void)
     return sonde_clock_ns(CLOCK_MONOTONIC);
 }
 
-int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
-                         int new_session, size_t target_bytes, struct sonde_err *err)
+int sonde_preload_init(struct sonde_preload_targets *p, struct sonde_preload_readers *readers,
+                       const char *dir, uint32_t pid, int children, int new_session,
+                       size_t target_bytes, struct sonde_err *err)
 {
     assert(target_bytes >= sizeof(struct sonde_preload_target)); /* which is its first field */
     *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
@@ -105,7 +121,7 @@ int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_
     if (rc != 0) return rc;
     p->lock_fd = sonde_discover_lock(p->dirfd, err);
     if (p->lock_fd < 0) return p->lock_fd;
-    all_add(p);
+    readers_add(readers, p);
     return 0;
 }
 
@@ -120,7 +136,7 @@ static void remove_read(struct sonde_preload_targets *p)
 
 void sonde_preload_release(struct sonde_preload_targets *p)
 {
-    all_remove(p);
+    readers_remove(p);
     remove_read(p);
     for (uint32_t i = 0; i < p->target_count; i++) {
         sonde_preload_close(p->targets[i]);
@@ -249,7 +265,7 @@ void sonde_preload_scan(struct sonde_preload_targets *p)
         return;
     }
     if (is_unchanged(p, began_ns)) {
-        all_scanned(p, began_ns);
+        readers_scanned(p, began_ns);
         return;
     }
     for (uint32_t i = 0; i < p->target_count; i++) p->targets[i]->seen = 0;
@@ -258,7 +274,7 @@ void sonde_preload_scan(struct sonde_preload_targets *p)
         return;
     }
     free_removed(p);
-    all_scanned(p, began_ns);
+    readers_scanned(p, began_ns);
 }
 
 /* Another image of the same process is there: this one was replaced by exec. */
