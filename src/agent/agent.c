@@ -226,6 +226,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
         struct sonde_cpu_options cpu = o->cpu_options;
         cpu.pid = o->pid;
         cpu.children = o->children;
+        cpu.readers = sonde_collector_readers(a->collector);
         cpu.returns = r->returns;
         rc = o->command ? sonde_cpu_start_on_exec(&cpu, &r->cpu, err)
                         : sonde_cpu_start(&cpu, &r->cpu, err);
@@ -236,6 +237,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
         struct sonde_heap_reader_options heap = o->heap_options;
         heap.pid = o->pid;
         heap.children = o->children;
+        heap.readers = sonde_collector_readers(a->collector);
         r->leaks = o->leaks;
         rc = o->command ? sonde_heap_reader_start_on_exec(&heap, &r->heap_reader, err)
                         : sonde_heap_reader_start(&heap, &r->heap_reader, err);

@@ -58,8 +58,9 @@ static void profiler_heap_look_around(struct sonde_profiler *p)
     }
     count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = 0; i < count && h->count < PROFILER_PROCESSES_MAX; i++) {
-        const struct sonde_heap_reader_options o = { .pid = pids[i], .dir = p->o.dir,
-                                             .bytes_max = HEAP_BYTES_MAX };
+        const struct sonde_heap_reader_options o = {
+            .pid = pids[i], .dir = p->o.dir, .bytes_max = HEAP_BYTES_MAX,
+            .readers = sonde_collector_readers(p->o.collector) };
         struct sonde_heap_reader *heap_reader;
         if (is_watched(h, pids[i]) || sonde_heap_reader_start(&o, &heap_reader, NULL) != 0) continue;
         h->watched[h->count++] = (struct profiler_watched){ .pid = pids[i], .heap_reader = heap_reader };

@@ -164,6 +164,7 @@ static void start_source(struct sonde_profiler *p, uint32_t pid, size_t old)
     struct profiler_pool *q = &p->pool;
     const struct sonde_cpu_options o = { .pid = pid, .rate_hz = q->rate_hz,
                                          .depth_max = p->o.depth_max, .dir = p->o.dir,
+                                         .readers = sonde_collector_readers(p->o.collector),
                                          .profile_bytes_max = ENGINE_BYTES_MAX };
     struct sonde_cpu *cpu;
     if (old == q->source_count && old == PROFILER_PROCESSES_MAX) return;

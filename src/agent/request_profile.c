@@ -72,6 +72,7 @@ static void start_engines(struct sonde_profiler *p)
         if (find_engine(q, pids[i]) < q->engine_count) continue;
         const struct sonde_cpu_options o = { .pid = pids[i], .rate_hz = RATE_HZ,
                                              .depth_max = p->o.depth_max, .dir = p->o.dir,
+                                             .readers = sonde_collector_readers(p->o.collector),
                                              .profile_bytes_max = ENGINE_BYTES_MAX };
         struct sonde_cpu *cpu;
         if (sonde_cpu_start(&o, &cpu, &q->why) != 0) continue;

@@ -64,7 +64,7 @@ static void proc_maps_unescape(char *s)
 }
 
 /* start-end perms offset major:minor inode   path */
-static int proc_maps_parse(char *text, struct sonde_proc_mapping *m)
+static int proc_maps_parse(char *text, struct sonde_mapping *m)
 {
     const char *p = text;
     uint64_t major, minor;
@@ -88,7 +88,7 @@ static int proc_maps_parse(char *text, struct sonde_proc_mapping *m)
 }
 
 struct proc_maps_lines {
-    int (*line)(void *arg, const struct sonde_proc_mapping *m);
+    int (*line)(void *arg, const struct sonde_mapping *m);
     void *arg;
     char *buf;
     size_t len;
@@ -102,7 +102,7 @@ static int proc_maps_give(struct proc_maps_lines *l)
     char *nl;
     int rc = 0;
     while (!rc && (nl = memchr(l->buf + at, '\n', l->len - at))) {
-        struct sonde_proc_mapping m;
+        struct sonde_mapping m;
         *nl = 0;
         if (!l->skip && !proc_maps_parse(l->buf + at, &m)) rc = l->line(l->arg, &m);
         l->skip = 0;
@@ -117,7 +117,7 @@ static int proc_maps_give(struct proc_maps_lines *l)
     return rc;
 }
 
-int sonde_proc_maps(uint32_t pid, int (*line)(void *arg, const struct sonde_proc_mapping *m),
+int sonde_proc_maps(uint32_t pid, int (*line)(void *arg, const struct sonde_mapping *m),
                     void *arg)
 {
     assert(line);

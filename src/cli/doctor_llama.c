@@ -126,7 +126,7 @@ struct doctor_llama_mapped {
     char last[PATH_BYTES];
 };
 
-static int doctor_llama_look_mapped(void *arg, const struct sonde_proc_mapping *m)
+static int doctor_llama_look_mapped(void *arg, const struct sonde_mapping *m)
 {
     char path[PATH_BYTES];
     struct doctor_llama_mapped *l = arg;

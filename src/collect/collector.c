@@ -129,9 +129,11 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     }
     c->tracker = sonde_infer_of(c->model);
     sonde_lock_init(&c->lock, SONDE_RANK_COLLECTOR);
+    sonde_preload_readers_init(&c->readers);
     sonde_cond_init(&c->wake);
     rc = dir_check(c, err);
     if (rc != 0) {
+        sonde_preload_readers_release(&c->readers);
         sonde_cond_destroy(&c->wake);
         sonde_lock_destroy(&c->lock);
         goto fail;
@@ -175,11 +177,17 @@ void sonde_collector_destroy(struct sonde_collector *c)
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
     sonde_cond_destroy(&c->wake);
+    sonde_preload_readers_release(&c->readers);
     sonde_lock_destroy(&c->lock);
     sonde__free(c);
 }
 
 struct sonde_model *sonde_collector_model(struct sonde_collector *c) { return c->model; }
+
+struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c)
+{
+    return c ? &c->readers : NULL;
+}
 
 /* ---- About the agent itself --------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "model/model.h"
 
 struct sonde_collector;
+struct sonde_preload_readers;
 
 struct sonde_collector_options {
     const char *dir;          /* segments; NULL = the default directory */
@@ -42,6 +43,10 @@ int sonde_collector_create(const struct sonde_collector_options *options,
 void sonde_collector_destroy(struct sonde_collector *c);
 
 struct sonde_model *sonde_collector_model(struct sonde_collector *c);
+
+/* For engines and heap readers of this process (their options): files of segments stay until they
+ * have them open. They end before the collector does. NULL, if c is. */
+struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c);
 
 /* One tick now, on this thread. */
 void sonde_collector_step(struct sonde_collector *c);

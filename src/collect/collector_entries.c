@@ -16,7 +16,6 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
-#include "collect/preload_targets.h"
 #include "infer/tracker.h"
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
@@ -327,13 +326,13 @@ static size_t dead_surplus(const struct sonde_collector *c)
  * They go as soon as everybody here who reads them has them open, and other agents had time to. Of a
  * process that has replaced itself they stay, since they number its images. The agent of a host
  * does so with those that are too many, the ones found first first. */
-static void entry_remove(const struct sonde_collector *c, struct entry *e, int dirfd,
+static void entry_remove(struct sonde_collector *c, struct entry *e, int dirfd,
                          size_t *surplus)
 {
     struct sonde_proc_stat st;
     if (!c->agent || !e->ended || !e->seen || (c->pid != 0 ? !e->wanted : !*surplus)) return;
     if (c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS ||
-        sonde_preload_scanned_ns() <= e->ended_ns ||
+        sonde_preload_readers_scanned_ns(&c->readers) <= e->ended_ns ||
         (sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start)) {
         return;
     }

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
+#include "collect/preload_targets.h"
 #include "collect/proc/probe.h"
 
 #define COLLECTOR_REFUSALS 64u
@@ -65,6 +66,7 @@ struct sonde_collector {
     struct sonde_lock lock;                 /* all below but model, which has its own */
     struct sonde_model *model;
     struct sonde_infer_tracker *tracker;  /* the model's, as its lock says; NULL = none */
+    struct sonde_preload_readers readers; /* who else in this process reads segments; own lock */
     void (*on_tick)(struct sonde_model *m, void *arg); /* NULL = nobody wants it */
     void *on_tick_arg;
     char dir[256];

@@ -32,43 +32,58 @@
 #define SPACE_LEAST ((uint64_t)4 << 30)   /* of addresses: less may do, or may not */
 #define FILES_LEAST 32
 
-/* ---- All of them ------------------------------------------------------------------------------ */
+/* ---- Readers of a process, for its collector ------------------------------------------------- */
 
-static struct sonde_lock all_lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_PRELOADED);
-static struct sonde_preload_targets *all;
-
-static void all_add(struct sonde_preload_targets *p)
+void sonde_preload_readers_init(struct sonde_preload_readers *r)
 {
-    sonde_lock(&all_lock);
-    p->next = all;
-    all = p;
-    sonde_unlock(&all_lock);
+    *r = (struct sonde_preload_readers){ 0 };
+    sonde_lock_init(&r->lock, SONDE_RANK_PRELOADED);
 }
 
-static void all_remove(const struct sonde_preload_targets *p)
+void sonde_preload_readers_release(struct sonde_preload_readers *r)
 {
-    sonde_lock(&all_lock);
-    struct sonde_preload_targets **link = &all;
+    assert(!r->first);
+    sonde_lock_destroy(&r->lock);
+}
+
+static void readers_add(struct sonde_preload_readers *r, struct sonde_preload_targets *p)
+{
+    p->readers = r;
+    if (!r) return;
+    sonde_lock(&r->lock);
+    p->next = r->first;
+    r->first = p;
+    sonde_unlock(&r->lock);
+}
+
+static void readers_remove(struct sonde_preload_targets *p)
+{
+    struct sonde_preload_readers *r = p->readers;
+    if (!r) return;
+    sonde_lock(&r->lock);
+    struct sonde_preload_targets **link = &r->first;
     while (*link && *link != p) link = &(*link)->next;
     if (*link) *link = p->next;
-    sonde_unlock(&all_lock);
+    sonde_unlock(&r->lock);
+    p->readers = NULL;
 }
 
-static void all_scanned(struct sonde_preload_targets *p, uint64_t began_ns)
+static void readers_scanned(struct sonde_preload_targets *p, uint64_t began_ns)
 {
-    sonde_lock(&all_lock);
+    if (!p->readers) return;
+    sonde_lock(&p->readers->lock);
     p->scanned_ns = began_ns;
-    sonde_unlock(&all_lock);
+    sonde_unlock(&p->readers->lock);
 }
 
-uint64_t sonde_preload_scanned_ns(void)
+uint64_t sonde_preload_readers_scanned_ns(struct sonde_preload_readers *r)
 {
     uint64_t earliest = UINT64_MAX;
-    sonde_lock(&all_lock);
-    for (const struct sonde_preload_targets *p = all; p; p = p->next) {
+    sonde_lock(&r->lock);
+    for (const struct sonde_preload_targets *p = r->first; p; p = p->next) {
         if (p->scanned_ns < earliest) earliest = p->scanned_ns;
     }
-    sonde_unlock(&all_lock);
+    sonde_unlock(&r->lock);
     return earliest;
 }
 
@@ -81,8 +96,9 @@ static uint64_t make_session(void)
     return sonde_clock_ns(CLOCK_MONOTONIC);
 }
 
-int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
-                         int new_session, size_t target_bytes, struct sonde_err *err)
+int sonde_preload_init(struct sonde_preload_targets *p, struct sonde_preload_readers *readers,
+                       const char *dir, uint32_t pid, int children, int new_session,
+                       size_t target_bytes, struct sonde_err *err)
 {
     assert(target_bytes >= sizeof(struct sonde_preload_target)); /* which is its first field */
     *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
@@ -105,7 +121,7 @@ int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_
     if (rc != 0) return rc;
     p->lock_fd = sonde_discover_lock(p->dirfd, err);
     if (p->lock_fd < 0) return p->lock_fd;
-    all_add(p);
+    readers_add(readers, p);
     return 0;
 }
 
@@ -120,7 +136,7 @@ static void remove_read(struct sonde_preload_targets *p)
 
 void sonde_preload_release(struct sonde_preload_targets *p)
 {
-    all_remove(p);
+    readers_remove(p);
     remove_read(p);
     for (uint32_t i = 0; i < p->target_count; i++) {
         sonde_preload_close(p->targets[i]);
@@ -249,7 +265,7 @@ void sonde_preload_scan(struct sonde_preload_targets *p)
         return;
     }
     if (is_unchanged(p, began_ns)) {
-        all_scanned(p, began_ns);
+        readers_scanned(p, began_ns);
         return;
     }
     for (uint32_t i = 0; i < p->target_count; i++) p->targets[i]->seen = 0;
@@ -258,7 +274,7 @@ void sonde_preload_scan(struct sonde_preload_targets *p)
         return;
     }
     free_removed(p);
-    all_scanned(p, began_ns);
+    readers_scanned(p, began_ns);
 }
 
 /* Another image of the same process is there: this one was replaced by exec. */
@@ -293,29 +309,28 @@ void sonde_preload_close(struct sonde_preload_target *t)
 
 /* Which file a path is: in the process's own root while it is there. */
 static void preloaded_identify(const struct sonde_preload_target *t, const char *path,
-                               struct sonde_aspace_event *e)
+                               struct sonde_mapping *out)
 {
     char in_root[SONDE_HEAP_PATH_MAX + 64];
     struct stat st;
     if (path[0] != '/') return;
     snprintf(in_root, sizeof(in_root), "/proc/%u/root%s", t->id.pid, path);
     if (stat(in_root, &st) != 0 && (t->other_root || stat(path, &st) != 0)) return;
-    e->dev = st.st_dev;
-    e->inode = st.st_ino;
+    out->dev = st.st_dev;
+    out->inode = st.st_ino;
 }
 
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
-                        const struct sonde_segment_map *m)
+                        const struct sonde_mapping *m)
 {
     assert(t && as && m && m->path);
-    struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
-                                    .offset = m->offset, .path = m->path, .executable = 1 };
-    preloaded_identify(t, m->path, &e);
+    struct sonde_mapping whole = *m;
+    preloaded_identify(t, m->path, &whole);
     /* The dynamic linker has a library by the name it looked for (libz.so.1), which is a link; the
      * kernel, and so everybody else, by the file's (libz.so.1.2.13). */
     char *file = m->path[0] == '/' && !t->other_root ? realpath(m->path, NULL) : NULL;
-    if (file) e.path = file;
-    const int rc = sonde_aspace_map(as, &e);
+    if (file) whole.path = file;
+    const int rc = sonde_aspace_map(as, &whole);
     free(file);
     return rc;
 }
@@ -325,7 +340,8 @@ uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_mo
                                    uint64_t now_ns)
 {
     struct sonde_aspace *now = NULL;
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     uint32_t added = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (sonde_aspace_mapping(as, ips[i])) continue;
@@ -335,8 +351,9 @@ uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_mo
             if (sonde_aspace_create(modules, t->id.pid, &now) != 0) return 0;
             if (sonde_aspace_scan(now) != 0) break;
         }
-        if (sonde_aspace_module(now, ips[i], &m) != 0) continue;
-        const struct sonde_segment_map map = { m.start, m.end, m.offset, m.path };
+        if (sonde_aspace_module(now, ips[i], &texts, &m) != 0) continue;
+        const struct sonde_mapping map = { .start = m.start, .end = m.end, .offset = m.offset,
+                                           .path = m.path, .executable = 1 };
         added += sonde_preload_map(t, as, &map) == 0;
     }
     sonde_aspace_destroy(now);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/lock.h"
 #include "collect/aspace/aspace.h"
 #include "collect/segment/read.h"
 #include "segment/life.h"
@@ -48,6 +49,19 @@ struct sonde_preload_target {
     uint64_t scanned_ns;              /* when /proc/PID/maps was last looked at */
 };
 
+/* The readers there are in this process beside the collector, which removes files that all of them
+ * have open: it owns this, and whoever starts a reader hands it on. */
+struct sonde_preload_readers {
+    struct sonde_lock lock;
+    struct sonde_preload_targets *first;
+};
+
+void sonde_preload_readers_init(struct sonde_preload_readers *r);
+void sonde_preload_readers_release(struct sonde_preload_readers *r); /* no reader may be left */
+/* CLOCK_MONOTONIC before which a file must have been there for every reader to have it open;
+ * UINT64_MAX = there is no reader. Any thread. */
+uint64_t sonde_preload_readers_scanned_ns(struct sonde_preload_readers *r);
+
 struct sonde_preload_targets {
     uint32_t pid;
     int children;                     /* also of other processes */
@@ -61,17 +75,20 @@ struct sonde_preload_targets {
     int lock_fd;                      /* agent.lock, so that the program leaves its segment to us */
     struct sonde_preload_target **targets;
     uint32_t target_count, target_cap;
-    struct sonde_preload_targets *next;     /* of all there are in this process, as the next */
+    struct sonde_preload_readers *readers; /* that it is one of; NULL = no collector has to know */
+    struct sonde_preload_targets *next;    /* of them, under their lock, as the next */
     uint64_t scanned_ns;              /* CLOCK_MONOTONIC when the last scan began; 0 = none yet */
     uint64_t listed_ns;               /* the same of the last that went through all names */
     struct timespec changed;          /* time of the directory then; 0 = it may be that of more
                                          changes to come */
 };
 
-/* dir NULL or "" = the default one; made if need be. new_session: with a number of its own. On
- * failure too p is to be released. SONDE_EINVAL, SONDE_EOFF, SONDE_EACCES with a sentence. */
-int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
-                         int new_session, size_t target_bytes, struct sonde_err *err);
+/* readers: outlives p; NULL = there is no collector. dir NULL or "" = the default one; made if need
+ * be. new_session: with a number of its own. On failure too p is to be released. SONDE_EINVAL,
+ * SONDE_EOFF, SONDE_EACCES with a sentence. */
+int sonde_preload_init(struct sonde_preload_targets *p, struct sonde_preload_readers *readers,
+                       const char *dir, uint32_t pid, int children, int new_session,
+                       size_t target_bytes, struct sonde_err *err);
 /* Also removes the segments that are ours and done with, if no other agent is there: programs leave
  * them to agents, and the last one takes them away. Frees the targets but not what the reader has
  * hung on them. */
@@ -83,9 +100,6 @@ void sonde_preload_absent(const struct sonde_preload_targets *p, char *out, size
 /* Look for new segments: they are appended to targets, opened. Targets that are done with and whose
  * file has been removed are freed: what they counted must be elsewhere by then. */
 void sonde_preload_scan(struct sonde_preload_targets *p);
-/* CLOCK_MONOTONIC before which a file must have been there for every reader in this process to have
- * it open; UINT64_MAX = there is no reader. Any thread. */
-uint64_t sonde_preload_scanned_ns(void);
 /* Set t->gone and t->replaced, before a last look, so that nothing comes after that. */
 void sonde_preload_look(struct sonde_preload_targets *p, struct sonde_preload_target *t);
 /* Close its segment: done with. */
@@ -93,7 +107,7 @@ void sonde_preload_close(struct sonde_preload_target *t);
 
 /* What the process said is mapped, into as. 0 or as sonde_aspace_map. */
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
-                        const struct sonde_segment_map *m);
+                        const struct sonde_mapping *m);
 /* Code at these addresses that the process has not told us of (it has no file, or was told before
  * we came): what /proc/PID/maps has there now, looked at 5 times a second at most. Returns how many
  * mappings as has got. now_ns: CLOCK_MONOTONIC. */

@@ -51,7 +51,7 @@ static void check_sample(void *arg, const struct sonde_segment_sample *s)
     for (uint32_t i = 0; i < s->depth; i++) *sum += s->ips[i];
 }
 
-static void check_map(void *arg, const struct sonde_segment_map *m)
+static void check_map(void *arg, const struct sonde_mapping *m)
 {
     (void)arg;
     CHECK(m->end > m->start && strlen(m->path) > 0 && strlen(m->path) <= SONDE__MAP_PATH_MAX);

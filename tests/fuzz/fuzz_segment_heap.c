@@ -46,7 +46,7 @@ static int read_nodes(struct sonde_segment *s, const struct sonde_segment_heap_i
         CHECK(n.ip >> 48 == 0 || n.ip >> 48 < i->modules);
     }
     for (uint32_t id = 1; rc == 0 && id < i->modules && id < 100; id++) {
-        struct sonde_segment_map m;
+        struct sonde_mapping m;
         char path[SONDE_HEAP_PATH_MAX + 1];
         rc = sonde_segment_heap_module(s, id, &m, path, err);
         if (rc == 0) CHECK(m.start < m.end && strlen(m.path) <= SONDE_HEAP_PATH_MAX);

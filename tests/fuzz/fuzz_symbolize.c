@@ -108,7 +108,7 @@ static size_t resolve(enum sonde_symbol_kind kind)
 {
     static uint64_t at[ADDRESSES];
     for (size_t i = 0; i < ADDRESSES; i++) at[i] = i * 2 + 0x200;
-    const struct sonde_symbol_place place = { .path = path, .open_path = "" };
+    const struct sonde_module place = { .path = path, .build_id = "", .open_path = "" };
     const struct sonde_symbol_job job = { .kind = kind, .build_id = "", .places = &place,
                                            .place_count = 1, .at = at, .at_count = ADDRESSES };
     struct seen seen = { .count = 0 };

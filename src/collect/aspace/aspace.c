@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/path.h"
+#include "base/proc_maps.h"
 #include "collect/aspace/private.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
@@ -30,7 +31,7 @@ void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_sta
     *out = m->stats;
     out->table_bytes = m->table_bytes;
     out->modules = out->tables = 0;
-    for (const struct sonde_module *i = m->list; i; i = i->next) {
+    for (const struct sonde_aspace_module *i = m->list; i; i = i->next) {
         out->modules++;
         out->tables += i->rows != NULL;
     }
@@ -38,46 +39,49 @@ void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_sta
 
 /* ---- Mappings ----------------------------------------------------------------------------- */
 
-static void release_mapping(struct sonde_modules *all, struct sonde_mapping *m)
+static void release_mapping(struct sonde_modules *all, struct sonde_aspace_mapping *m)
 {
     if (--m->refs) return;
-    if (m->module) sonde_module_release(all, m->module);
+    if (m->module) sonde_aspace_module_release(all, m->module);
     sonde__free(m);
 }
 
-static struct sonde_mapping *new_mapping(struct sonde_modules *all, const char *path, size_t len)
+static struct sonde_aspace_mapping *new_mapping(struct sonde_modules *all, const char *path,
+                                                size_t len)
 {
-    struct sonde_mapping *m = sonde__calloc(1, sizeof(*m) + len + 1);
+    struct sonde_aspace_mapping *m = sonde__calloc(1, sizeof(*m) + len + 1);
     if (!m) return NULL;
     m->refs = 1;
     m->id = ++all->mapping_id;
-    memcpy(m->path, path, len);
+    memcpy(m->text, path, len);
+    m->map.path = m->text;
     return m;
 }
 
 /* A part of m. */
-static struct sonde_mapping *cut_mapping(struct sonde_modules *all, const struct sonde_mapping *m,
-                                         uint64_t start, uint64_t end)
+static struct sonde_aspace_mapping *cut_mapping(struct sonde_modules *all,
+                                                const struct sonde_aspace_mapping *m,
+                                                uint64_t start, uint64_t end)
 {
-    const size_t len = strlen(m->path);
-    struct sonde_mapping *part = new_mapping(all, m->path, len);
+    struct sonde_aspace_mapping *part = new_mapping(all, m->text, strlen(m->text));
     if (!part) return NULL;
     const uint64_t id = part->id;
     memcpy(part, m, sizeof(*m));
     part->refs = 1;
     part->id = id;
-    part->start = start;
-    part->end = end;
-    part->offset = m->offset + (start - m->start);
+    part->map.path = part->text;
+    part->map.start = start;
+    part->map.end = end;
+    part->map.offset += start - m->map.start;
     if (part->module) part->module->refs++;
     return part;
 }
 
-static struct sonde_mapping *make_mapping(struct sonde_modules *all,
-                                          const struct sonde_aspace_event *e)
+static struct sonde_aspace_mapping *make_mapping(struct sonde_modules *all,
+                                                 const struct sonde_mapping *from)
 {
     static const char deleted[] = " (deleted)";
-    const char *path = e->path ? e->path : "";
+    const char *path = from->path;
     size_t len = strlen(path);
     uint32_t flags = 0;
     if (sonde_has_suffix_len(path, len, deleted)) {
@@ -90,14 +94,12 @@ static struct sonde_mapping *make_mapping(struct sonde_modules *all,
         flags = SONDE_MODULE_JIT;
         if (path[0] != '[') path = "[anon]", len = strlen(path);
     }
-    struct sonde_mapping *m = new_mapping(all, path, len);
+    struct sonde_aspace_mapping *m = new_mapping(all, path, len);
     if (!m) return NULL;
-    m->start = e->start;
-    m->end = e->start + e->len;
+    m->map = *from;
+    m->map.path = m->text;
     /* The kernel counts pages of memory without a file by address. */
-    m->offset = flags & (SONDE_MODULE_VDSO | SONDE_MODULE_JIT) ? 0 : e->offset;
-    m->dev = e->dev;
-    m->inode = e->inode;
+    if (flags & (SONDE_MODULE_VDSO | SONDE_MODULE_JIT)) m->map.offset = 0;
     m->flags = flags;
     if (flags & SONDE_MODULE_JIT) m->state = MAPPING_NONE;
     return m;
@@ -109,7 +111,7 @@ static uint32_t aspace_lower_bound(const struct sonde_aspace *as, uint64_t addr)
     uint32_t low = 0, high = as->map_count;
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;
-        if (as->maps[mid]->end <= addr) {
+        if (as->maps[mid]->map.end <= addr) {
             low = mid + 1;
         } else {
             high = mid;
@@ -118,39 +120,39 @@ static uint32_t aspace_lower_bound(const struct sonde_aspace *as, uint64_t addr)
     return low;
 }
 
-struct sonde_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t addr)
+struct sonde_aspace_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t addr)
 {
     const uint32_t i = aspace_lower_bound(as, addr);
-    return i < as->map_count && as->maps[i]->start <= addr ? as->maps[i] : NULL;
+    return i < as->map_count && as->maps[i]->map.start <= addr ? as->maps[i] : NULL;
 }
 
-int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e)
+int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_mapping *map)
 {
-    assert(as && e && e->path);
+    assert(as && map && map->path);
     struct sonde_modules *all = as->modules;
-    struct sonde_mapping *put[3]; /* what is left before it, itself, what is left behind */
+    struct sonde_aspace_mapping *put[3]; /* what is left before it, itself, what is left behind */
     uint32_t n = 0;
-    uint64_t end;
-    if (!e->len || __builtin_add_overflow(e->start, e->len, &end)) return SONDE_EINVAL;
+    const uint64_t start = map->start, end = map->end;
+    if (end <= start) return SONDE_EINVAL;
 
-    const uint32_t from = aspace_lower_bound(as, e->start);
+    const uint32_t from = aspace_lower_bound(as, start);
     uint32_t to = from;
-    while (to < as->map_count && as->maps[to]->start < end) to++;
-    if (from == to && !e->executable) return 0;
+    while (to < as->map_count && as->maps[to]->map.start < end) to++;
+    if (from == to && !map->executable) return 0;
     int rc = SONDE_ARRAY_RESERVE_MAX(as->maps, as->map_cap, as->map_count + 2, MAPS_MAX);
     if (rc) return rc;
 
     rc = SONDE_ENOMEM;
-    if (from < to && as->maps[from]->start < e->start) {
-        put[n] = cut_mapping(all, as->maps[from], as->maps[from]->start, e->start);
+    if (from < to && as->maps[from]->map.start < start) {
+        put[n] = cut_mapping(all, as->maps[from], as->maps[from]->map.start, start);
         if (!put[n++]) goto fail;
     }
-    if (e->executable) {
-        put[n] = make_mapping(all, e);
+    if (map->executable) {
+        put[n] = make_mapping(all, map);
         if (!put[n++]) goto fail;
     }
-    if (from < to && as->maps[to - 1]->end > end) {
-        put[n] = cut_mapping(all, as->maps[to - 1], end, as->maps[to - 1]->end);
+    if (from < to && as->maps[to - 1]->map.end > end) {
+        put[n] = cut_mapping(all, as->maps[to - 1], end, as->maps[to - 1]->map.end);
         if (!put[n++]) goto fail;
     }
     for (uint32_t i = from; i < to; i++) release_mapping(all, as->maps[i]);
@@ -158,8 +160,8 @@ int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e
     memcpy(as->maps + from, put, n * sizeof(put[0]));
     as->map_count = as->map_count - (to - from) + n;
     assert(as->map_count <= as->map_cap);
-    assert(!from || as->maps[from - 1]->end <= e->start); /* in order, and none over another */
-    assert(from + n == as->map_count || as->maps[from + n]->start >= end);
+    assert(!from || as->maps[from - 1]->map.end <= start); /* in order, and none over another */
+    assert(from + n == as->map_count || as->maps[from + n]->map.start >= end);
     as->layout = ++all->layout;
     return 0;
 
@@ -197,15 +199,15 @@ void sonde_aspace_destroy(struct sonde_aspace *as)
     sonde__free(as);
 }
 
-static int scan_line(void *arg, const struct sonde_aspace_event *e)
+static int scan_line(void *arg, const struct sonde_mapping *map)
 {
-    return e->executable ? sonde_aspace_map(arg, e) : 0;
+    return map->executable ? sonde_aspace_map(arg, map) : 0;
 }
 
 int sonde_aspace_scan(struct sonde_aspace *as)
 {
     sonde_aspace_exec(as);
-    return sonde_aspace_maps(as->pid, scan_line, as);
+    return sonde_proc_maps(as->pid, scan_line, as);
 }
 
 int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct sonde_aspace **out)
@@ -233,34 +235,35 @@ int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct so
 
 uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr)
 {
-    const struct sonde_mapping *m = sonde_aspace_find(as, addr);
+    const struct sonde_aspace_mapping *m = sonde_aspace_find(as, addr);
     return m ? m->id : 0;
 }
 
 uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr)
 {
-    const struct sonde_mapping *m = sonde_aspace_find(as, addr);
-    return m && !strcmp(m->path, "[uprobes]") ? m->start : 0;
+    const struct sonde_aspace_mapping *m = sonde_aspace_find(as, addr);
+    return m && !strcmp(m->text, "[uprobes]") ? m->map.start : 0;
 }
 
-int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out)
+int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_texts *texts,
+                        struct sonde_module *out)
 {
-    assert(as && out);
+    assert(as && texts && out);
     static const char digits[] = "0123456789abcdef";
-    struct sonde_mapping *m = sonde_aspace_find(as, addr);
+    struct sonde_aspace_mapping *m = sonde_aspace_find(as, addr);
     if (!m) return SONDE_ENOENT;
-    if (m->state == MAPPING_NEW) sonde_mapping_open(as->modules, m, as->pid);
-    out->path = m->path;
-    out->start = m->start;
-    out->end = m->end;
-    out->offset = m->offset;
-    out->flags = m->flags;
+    if (m->state == MAPPING_NEW) sonde_aspace_mapping_open(as->modules, m, as->pid);
     size_t n = 0;
     for (uint32_t i = 0; m->module && i < m->module->elf.build_id_len; i++) {
-        out->build_id[n++] = digits[m->module->elf.build_id[i] >> 4];
-        out->build_id[n++] = digits[m->module->elf.build_id[i] & 15];
+        texts->build_id[n++] = digits[m->module->elf.build_id[i] >> 4];
+        texts->build_id[n++] = digits[m->module->elf.build_id[i] & 15];
     }
-    out->build_id[n] = 0;
-    sonde_module_open_path(m, as->pid, out->open_path, sizeof(out->open_path));
+    texts->build_id[n] = 0;
+    sonde_module_open_path(m, as->pid, texts->open_path, sizeof(texts->open_path));
+    *out = (struct sonde_module){
+        .path = m->text, .build_id = texts->build_id, .open_path = texts->open_path,
+        .start = m->map.start, .end = m->map.end, .offset = m->map.offset, .flags = m->flags,
+        .pid = as->pid,
+    };
     return 0;
 }

@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/mapping.h"
+#include "profile/module.h"
 #include "unwind/unwind.h"
 
 /* ---- What all processes share ------------------------------------------------------------- */
@@ -61,16 +63,10 @@ int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct so
 /* The process has replaced its program: nothing is mapped. */
 void sonde_aspace_exec(struct sonde_aspace *as);
 
-/* A new mapping (PERF_RECORD_MMAP2). What it covers of older ones is gone. */
-struct sonde_aspace_event {
-    uint64_t start, len, offset; /* offset in the file, bytes */
-    dev_t dev;                   /* makedev(maj, min) */
-    uint64_t inode;              /* 0 = unknown or none */
-    const char *path;            /* "/…", "[vdso]", "//anon" … */
-    int executable;              /* prot & PROT_EXEC; others only cover what was there */
-};
-/* SONDE_EINVAL: an empty or wrapping range. SONDE_ENOMEM. SONDE_EFULL: too many mappings. */
-int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e);
+/* A new mapping, which is copied. What it covers of older ones is gone; one that is not executable
+ * does nothing else. SONDE_EINVAL: it does not end above its start. SONDE_ENOMEM. SONDE_EFULL: too
+ * many mappings. */
+int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_mapping *map);
 
 /* ---- Stacks ------------------------------------------------------------------------------- */
 
@@ -137,15 +133,10 @@ size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__re
 #define SONDE_ASPACE_PATH 4352 /* PATH_MAX and a prefix under /proc */
 #define SONDE_ASPACE_BUILD_ID (2 * SONDE__ELF_BUILD_ID + 1)
 
-/* All that a struct sonde_profile_module is made of. */
-struct sonde_aspace_module {
-    const char *path;        /* as the process sees it; "[vdso]", "[anon]". Lives as its mapping */
-    uint64_t start, end;     /* of the mapping */
-    uint64_t offset;         /* file offset of start */
-    uint32_t flags;          /* SONDE_MODULE_VDSO, _JIT, _DELETED */
-    char build_id[SONDE_ASPACE_BUILD_ID]; /* hex; "" = none */
-    char open_path[SONDE_ASPACE_PATH];    /* where the agent can open it now; "" = path itself,
-                                             or nowhere when DELETED */
+/* Room for the texts of a module that are made up when it is asked for. */
+struct sonde_aspace_texts {
+    char build_id[SONDE_ASPACE_BUILD_ID];
+    char open_path[SONDE_ASPACE_PATH];
 };
 
 /* A number of the mapping at addr that no other mapping in this agent ever has, so that the
@@ -156,22 +147,19 @@ uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr);
  * probed functions return to. Else 0. */
 uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr);
 
-/* 0, or SONDE_ENOENT: no code is mapped there. Opens the module if that was not done yet. */
-int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out);
+/* What is mapped at addr; its flags are SONDE_MODULE_VDSO, _JIT, _DELETED. Its path is good as long
+ * as the mapping is there, build_id and open_path are in texts. Opens the module if that was not
+ * done yet. SONDE_ENOENT: no code is mapped there. */
+int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_texts *texts,
+                        struct sonde_module *out);
 
 /* ---- Files of code ------------------------------------------------------------------------ */
-
-struct sonde_aspace_file {
-    dev_t dev;               /* as in /proc/PID/maps */
-    uint64_t inode;
-    const char *path;        /* as the process sees it; borrowed */
-};
 
 /* Calls file for each mapping of code that is a file for which want returns 1, with a descriptor of
  * that very file (verified as for unwinding), which it owns; -1 = it cannot be opened. SONDE_ENOENT:
  * no such process. SONDE_EACCES, SONDE_ENOMEM, SONDE_EIO. */
-int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_aspace_file *f),
-                       void (*file)(void *arg, const struct sonde_aspace_file *f, int fd),
+int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_mapping *m),
+                       void (*file)(void *arg, const struct sonde_mapping *m, int fd),
                        void *arg);
 
 #endif

@@ -20,11 +20,11 @@
 /* Where the function at addr begins; 0 = not known. *end (may be NULL): where the next one does. */
 static uint64_t function_at(struct sonde_aspace *as, uint64_t addr, uint64_t *end)
 {
-    struct sonde_mapping *m = sonde_aspace_find(as, addr);
+    struct sonde_aspace_mapping *m = sonde_aspace_find(as, addr);
     if (!m) return 0;
-    if (m->state == MAPPING_NEW) sonde_mapping_open(as->modules, m, as->pid);
+    if (m->state == MAPPING_NEW) sonde_aspace_mapping_open(as->modules, m, as->pid);
     if (m->state != MAPPING_OPEN || addr - m->first > UINT32_MAX) return 0;
-    sonde_mapping_table(as->modules, m, as->pid);
+    sonde_aspace_mapping_table(as->modules, m, as->pid);
     const uint32_t *starts = m->module->functions;
     uint32_t low = 0, high = m->module->function_count;
     while (low < high) {
@@ -33,7 +33,7 @@ static uint64_t function_at(struct sonde_aspace *as, uint64_t addr, uint64_t *en
         else high = middle;
     }
     if (!low) return 0;
-    if (end) *end = low < m->module->function_count ? m->first + starts[low] : m->end;
+    if (end) *end = low < m->module->function_count ? m->first + starts[low] : m->map.end;
     return m->first + starts[low - 1];
 }
 
@@ -45,8 +45,8 @@ uint64_t sonde_aspace_function(struct sonde_aspace *as, uint64_t pc)
 
 static int code_at(const struct sonde_aspace *as, uint64_t addr, uint8_t *out, size_t len)
 {
-    const struct sonde_mapping *m = sonde_aspace_find(as, addr);
-    if (!m || m->end - addr < len) return -1;
+    const struct sonde_aspace_mapping *m = sonde_aspace_find(as, addr);
+    if (!m || m->map.end - addr < len) return -1;
     return sonde_module_code(m, as->pid, addr, out, len);
 }
 
@@ -70,10 +70,11 @@ static uint64_t behind_plt(const struct sonde_aspace *as, uint64_t to)
 static void read_call(struct sonde_aspace *as, struct call_site *c)
 {
     uint8_t code[CODE];
-    const struct sonde_mapping *m = sonde_aspace_find(as, c->address - 1);
+    const struct sonde_aspace_mapping *m = sonde_aspace_find(as, c->address - 1);
     c->kind = SONDE__CALL_NONE;
     if (!m) return;
-    const uint64_t before = c->address - m->start < CODE ? c->address - m->start : CODE;
+    const uint64_t from = c->address - m->map.start;
+    const uint64_t before = from < CODE ? from : CODE;
     if (sonde_module_code(m, as->pid, c->address - before, code, before)) return;
     c->kind = sonde__arch_call_before(code, before, c->address, &c->to);
     if (c->kind == SONDE__CALL_DIRECT) c->to = behind_plt(as, c->to);

@@ -15,12 +15,12 @@
 #define ROWS_MAX ((size_t)16 << 20) /* 256 MiB; the largest programs have a quarter of it */
 #define IDLE_MAX 256u /* modules that no process has mapped: for programs started again and again */
 
-static size_t table_bytes(const struct sonde_module *m)
+static size_t table_bytes(const struct sonde_aspace_module *m)
 {
     return m->row_count * sizeof(m->rows[0]) + m->function_count * sizeof(m->functions[0]);
 }
 
-static void drop_table(struct sonde_modules *all, struct sonde_module *m)
+static void drop_table(struct sonde_modules *all, struct sonde_aspace_module *m)
 {
     if (!m->rows) return;
     sonde__free(m->rows);
@@ -31,9 +31,9 @@ static void drop_table(struct sonde_modules *all, struct sonde_module *m)
     m->row_count = m->function_count = 0;
 }
 
-static void destroy_module(struct sonde_modules *all, struct sonde_module *m)
+static void destroy_module(struct sonde_modules *all, struct sonde_aspace_module *m)
 {
-    struct sonde_module **link = &all->list;
+    struct sonde_aspace_module **link = &all->list;
     while (*link != m) link = &(*link)->next;
     *link = m->next;
     drop_table(all, m);
@@ -47,7 +47,7 @@ void sonde_modules_destroy(struct sonde_modules *m)
     sonde__free(m);
 }
 
-void sonde_module_release(struct sonde_modules *all, struct sonde_module *m)
+void sonde_aspace_module_release(struct sonde_modules *all, struct sonde_aspace_module *m)
 {
     assert(m->refs > 0);
     if (--m->refs) return;
@@ -55,9 +55,9 @@ void sonde_module_release(struct sonde_modules *all, struct sonde_module *m)
         destroy_module(all, m); /* nothing could find it again for sure */
         return;
     }
-    struct sonde_module *oldest = NULL;
+    struct sonde_aspace_module *oldest = NULL;
     uint32_t idle = 0;
-    for (struct sonde_module *i = all->list; i; i = i->next) {
+    for (struct sonde_aspace_module *i = all->list; i; i = i->next) {
         if (i->refs) continue;
         idle++;
         if (!oldest || i->used < oldest->used) oldest = i;
@@ -67,7 +67,7 @@ void sonde_module_release(struct sonde_modules *all, struct sonde_module *m)
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
-static int same_module(const struct sonde_module *a, const struct sonde_module *b)
+static int same_module(const struct sonde_aspace_module *a, const struct sonde_aspace_module *b)
 {
     return !a->in_memory && !b->in_memory && a->dev == b->dev && a->inode == b->inode &&
            a->size == b->size && a->changed_ns == b->changed_ns &&
@@ -76,9 +76,10 @@ static int same_module(const struct sonde_module *a, const struct sonde_module *
 }
 
 /* The module of bytes, as it is or a new one; NULL: no ELF file, or no memory. */
-static struct sonde_module *find_module(struct sonde_modules *all, struct sonde_module_bytes *bytes)
+static struct sonde_aspace_module *find_module(struct sonde_modules *all,
+                                               struct sonde_module_bytes *bytes)
 {
-    struct sonde_module key = { .in_memory = bytes->memory, .used = ++all->tick };
+    struct sonde_aspace_module key = { .in_memory = bytes->memory, .used = ++all->tick };
     const struct sonde__elf_reader r = { sonde_module_bytes_read, bytes, bytes->memory };
     struct stat st;
     if (sonde__elf_find(&r, &key.elf)) return NULL;
@@ -89,12 +90,12 @@ static struct sonde_module *find_module(struct sonde_modules *all, struct sonde_
         key.size = (uint64_t)st.st_size;
         key.changed_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     }
-    for (struct sonde_module *m = all->list; m; m = m->next) {
+    for (struct sonde_aspace_module *m = all->list; m; m = m->next) {
         if (!same_module(m, &key)) continue;
         m->refs++;
         return m;
     }
-    struct sonde_module *m = sonde__alloc(sizeof(*m));
+    struct sonde_aspace_module *m = sonde__alloc(sizeof(*m));
     if (!m) return NULL;
     *m = key;
     m->refs = 1;
@@ -103,21 +104,22 @@ static struct sonde_module *find_module(struct sonde_modules *all, struct sonde_
     return m;
 }
 
-void sonde_mapping_open(struct sonde_modules *all, struct sonde_mapping *m, uint32_t pid)
+void sonde_aspace_mapping_open(struct sonde_modules *all, struct sonde_aspace_mapping *m,
+                               uint32_t pid)
 {
     struct sonde_module_bytes bytes;
     if (m->state != MAPPING_NEW) return;
     m->state = MAPPING_NONE;
-    if (sonde_module_bytes_open(m, pid, &bytes)) return;
+    if (sonde_module_bytes_open(&m->map, pid, &bytes)) return;
     m->from = bytes.from;
     if (!(m->flags & SONDE_MODULE_VDSO) && bytes.from >= FROM_MAP_FILES) {
         m->flags |= SONDE_MODULE_DELETED;
     }
-    struct sonde_module *module = find_module(all, &bytes);
+    struct sonde_aspace_module *module = find_module(all, &bytes);
     close(bytes.fd);
     if (!module) return;
-    if (sonde__elf_first_byte(&module->elf, m->start, m->offset, &m->first)) {
-        sonde_module_release(all, module);
+    if (sonde__elf_first_byte(&module->elf, m->map.start, m->map.offset, &m->first)) {
+        sonde_aspace_module_release(all, module);
         return;
     }
     m->module = module;
@@ -127,11 +129,11 @@ void sonde_mapping_open(struct sonde_modules *all, struct sonde_mapping *m, uint
 /* ---- Tables ------------------------------------------------------------------------------- */
 
 /* Until they fit, but for one. */
-static void drop_oldest(struct sonde_modules *all, const struct sonde_module *keep)
+static void drop_oldest(struct sonde_modules *all, const struct sonde_aspace_module *keep)
 {
     while (all->table_bytes > all->table_bytes_max) {
-        struct sonde_module *oldest = NULL;
-        for (struct sonde_module *m = all->list; m; m = m->next) {
+        struct sonde_aspace_module *oldest = NULL;
+        for (struct sonde_aspace_module *m = all->list; m; m = m->next) {
             if (m->rows && m != keep && (!oldest || m->used < oldest->used)) oldest = m;
         }
         if (!oldest) return;
@@ -156,7 +158,7 @@ static struct sonde__unwind_row *aspace_module_compile(const struct sonde__unwin
 }
 
 /* Where functions begin. Without memory for it there is none, and nothing is known of calls. */
-static void list_functions(const struct sonde__unwind_source *source, struct sonde_module *m)
+static void list_functions(const struct sonde__unwind_source *source, struct sonde_aspace_module *m)
 {
     uint32_t *starts = NULL;
     for (size_t room = 0, n = 0;; room = n, n = 0) {
@@ -183,10 +185,10 @@ static void list_functions(const struct sonde__unwind_source *source, struct son
     }
 }
 
-static void build_table(struct sonde_modules *all, const struct sonde_mapping *mapping,
+static void build_table(struct sonde_modules *all, const struct sonde_aspace_mapping *mapping,
                         struct sonde_module_bytes *bytes)
 {
-    struct sonde_module *m = mapping->module;
+    struct sonde_aspace_module *m = mapping->module;
     const uint64_t len = m->elf.eh_frame_len;
     uint32_t bad = 0;
     uint8_t *eh_frame = sonde__alloc(len);
@@ -210,18 +212,18 @@ static void build_table(struct sonde_modules *all, const struct sonde_mapping *m
     drop_oldest(all, m);
 }
 
-struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct sonde_mapping *m,
-                                               uint32_t pid)
+struct sonde__unwind_table sonde_aspace_mapping_table(struct sonde_modules *all,
+                                                      struct sonde_aspace_mapping *m, uint32_t pid)
 {
     assert(m->module);
-    struct sonde_module *module = m->module;
+    struct sonde_aspace_module *module = m->module;
     module->used = ++all->tick;
     if (!module->rows && !module->tried) {
         struct sonde_module_bytes bytes;
         const uint64_t start = sonde_clock_ns(CLOCK_MONOTONIC);
         module->tried = 1;
         /* memory where there was a file, or the other way round, is not what was opened */
-        if (module->elf.eh_frame_len && !sonde_module_bytes_open(m, pid, &bytes)) {
+        if (module->elf.eh_frame_len && !sonde_module_bytes_open(&m->map, pid, &bytes)) {
             if (bytes.memory == module->in_memory) build_table(all, m, &bytes);
             close(bytes.fd);
         }

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/proc_maps.h"
 #include "collect/aspace/private.h"
-#include "profile/profile.h"
 
 static int open_regular(const char *path, struct stat *st)
 {
@@ -34,16 +34,17 @@ static int open_regular(const char *path, struct stat *st)
     return fd;
 }
 
-int sonde_module_open_path(const struct sonde_mapping *m, uint32_t pid, char *out, size_t size)
+int sonde_module_open_path(const struct sonde_aspace_mapping *m, uint32_t pid, char *out,
+                           size_t size)
 {
     assert(m && out && size > 0);
     int n = 0;
     out[0] = 0;
-    if (m->path[0] != '/') return 0;
-    if (m->from == FROM_ROOT) n = snprintf(out, size, "/proc/%u/root%s", pid, m->path);
+    if (m->text[0] != '/') return 0;
+    if (m->from == FROM_ROOT) n = snprintf(out, size, "/proc/%u/root%s", pid, m->text);
     if (m->from == FROM_MAP_FILES) {
-        n = snprintf(out, size, "/proc/%u/map_files/%llx-%llx", pid, (unsigned long long)m->start,
-                     (unsigned long long)m->end);
+        n = snprintf(out, size, "/proc/%u/map_files/%llx-%llx", pid,
+                     (unsigned long long)m->map.start, (unsigned long long)m->map.end);
     }
     if (n < 0 || (size_t)n >= size) {
         out[0] = 0;
@@ -79,7 +80,7 @@ struct header_search {
 };
 
 /* The file's first bytes are mapped somewhere below its code. */
-static int search_header(void *arg, const struct sonde_aspace_event *e)
+static int search_header(void *arg, const struct sonde_mapping *e)
 {
     struct header_search *s = arg;
     if (e->start > s->m->start) return 1; /* lines are in order */
@@ -87,17 +88,19 @@ static int search_header(void *arg, const struct sonde_aspace_event *e)
     return 0;
 }
 
+static int is_vdso(const struct sonde_mapping *m) { return !strcmp(m->path, "[vdso]"); }
+
 static int memory_bytes(const struct sonde_mapping *m, uint32_t pid, struct sonde_module_bytes *out)
 {
     struct header_search s = { m, m->start - m->offset };
     uint64_t first;
-    if (m->flags & SONDE_MODULE_VDSO) {
+    if (is_vdso(m)) {
         /* All processes have the same one, and ours does not go away. */
         pid = (uint32_t)getpid();
         first = getauxval(AT_SYSINFO_EHDR);
         if (!first) return -1;
     } else {
-        if (sonde_aspace_maps(pid, search_header, &s) < 0) return -1;
+        if (sonde_proc_maps(pid, search_header, &s) < 0) return -1;
         first = s.at;
     }
     const int fd = aspace_open_memory(pid);
@@ -171,20 +174,20 @@ static int link_bytes(const struct sonde_mapping *m, uint32_t pid, struct sonde_
 int sonde_module_bytes_open(const struct sonde_mapping *m, uint32_t pid,
                             struct sonde_module_bytes *out)
 {
-    if (m->flags & SONDE_MODULE_VDSO) return memory_bytes(m, pid, out);
+    if (is_vdso(m)) return memory_bytes(m, pid, out);
     if (!path_bytes(m, out) || !root_bytes(m, pid, out) || !link_bytes(m, pid, out)) return 0;
     return memory_bytes(m, pid, out);
 }
 
-int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr, void *out,
+int sonde_module_code(const struct sonde_aspace_mapping *m, uint32_t pid, uint64_t addr, void *out,
                       size_t len)
 {
     assert(m && out);
     struct sonde_module_bytes bytes;
     int rc = -1;
-    if (m->module && !m->module->in_memory && !sonde_module_bytes_open(m, pid, &bytes)) {
+    if (m->module && !m->module->in_memory && !sonde_module_bytes_open(&m->map, pid, &bytes)) {
         if (!bytes.memory) {
-            rc = aspace_open_read(bytes.fd, m->offset + (addr - m->start), out, len);
+            rc = aspace_open_read(bytes.fd, m->map.offset + (addr - m->map.start), out, len);
         }
         close(bytes.fd);
     }

@@ -5,8 +5,8 @@
 #include "collect/aspace/aspace.h"
 
 /* One file, opened. Counted references: by mappings, in all processes. */
-struct sonde_module {
-    struct sonde_module *next; /* in the list of all */
+struct sonde_aspace_module {
+    struct sonde_aspace_module *next; /* in the list of all */
     uint32_t refs;
     /* What tells it from others. A file that is replaced under its name has another inode, or
      * the same again with another time; in memory there are only the build id and the address. */
@@ -22,22 +22,21 @@ struct sonde_module {
     uint64_t used;             /* tick of the last lookup, for dropping */
 };
 
-enum sonde_mapping_state { MAPPING_NEW, MAPPING_OPEN, MAPPING_NONE };
-enum sonde_mapping_from { FROM_PATH, FROM_ROOT, FROM_MAP_FILES, FROM_MEMORY };
+enum sonde_aspace_state { MAPPING_NEW, MAPPING_OPEN, MAPPING_NONE };
+enum sonde_aspace_from { FROM_PATH, FROM_ROOT, FROM_MAP_FILES, FROM_MEMORY };
 
 /* Shared by processes after a fork, so nothing in it depends on which one looks. */
-struct sonde_mapping {
+struct sonde_aspace_mapping {
     uint32_t refs;
     uint64_t id;
-    uint64_t start, end, offset;
-    dev_t dev;
-    uint64_t inode;
+    struct sonde_mapping map;      /* as reported, but for its path, which is in text, without
+                                      " (deleted)"; "[anon]" for code without file and name */
     uint32_t flags;                /* SONDE_MODULE_… */
-    enum sonde_mapping_state state;/* NONE: no module could be opened, or it is no ELF file */
-    enum sonde_mapping_from from;
-    struct sonde_module *module;
+    enum sonde_aspace_state state; /* NONE: no module could be opened, or it is not an ELF file */
+    enum sonde_aspace_from from;
+    struct sonde_aspace_module *module;
     uint64_t first;                /* address of the module's first byte */
-    char path[];
+    char text[];
 };
 
 #define RULES 4096u /* a power of two */
@@ -64,7 +63,7 @@ struct call_site {
 };
 
 struct sonde_modules {
-    struct sonde_module *list;
+    struct sonde_aspace_module *list;
     size_t table_bytes, table_bytes_max;
     uint64_t tick;
     uint64_t mapping_id;
@@ -80,41 +79,38 @@ struct sonde_aspace {
     /* Which set of mappings this is: another number after every change, the same in a child that
      * has changed nothing yet. Rules are remembered by it. */
     uint32_t layout;
-    struct sonde_mapping **maps; /* by start, not overlapping */
+    struct sonde_aspace_mapping **maps; /* by start, not overlapping */
     uint32_t map_count, map_cap;
 };
 
 /* aspace.c */
-struct sonde_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t addr);
-
-/* maps.c: calls line for each mapping of /proc/PID/maps; it stops when line does not
- * return 0, and returns that. SONDE_E… when the file cannot be read. */
-int sonde_aspace_maps(uint32_t pid,
-                      int (*line)(void *arg, const struct sonde_aspace_event *e), void *arg);
+struct sonde_aspace_mapping *sonde_aspace_find(const struct sonde_aspace *as, uint64_t addr);
 
 /* module.c */
-void sonde_module_release(struct sonde_modules *all, struct sonde_module *m);
+void sonde_aspace_module_release(struct sonde_modules *all, struct sonde_aspace_module *m);
 /* Opens what is mapped there, once: m->state is OPEN or NONE afterwards. */
-void sonde_mapping_open(struct sonde_modules *all, struct sonde_mapping *m, uint32_t pid);
+void sonde_aspace_mapping_open(struct sonde_modules *all, struct sonde_aspace_mapping *m,
+                               uint32_t pid);
 /* Its table, made if need be; no rows when there is none. */
-struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct sonde_mapping *m,
-                                               uint32_t pid);
+struct sonde__unwind_table sonde_aspace_mapping_table(struct sonde_modules *all,
+                                                      struct sonde_aspace_mapping *m, uint32_t pid);
 
 /* open.c: bytes of a mapped module, and where they come from. */
 struct sonde_module_bytes {
     int fd;
     int memory;      /* fd is a process's memory; first: where its first byte is */
     uint64_t first;
-    enum sonde_mapping_from from;
+    enum sonde_aspace_from from;
 };
 int sonde_module_bytes_open(const struct sonde_mapping *m, uint32_t pid,
                             struct sonde_module_bytes *out); /* 0 or -1 */
 /* struct sonde__elf_reader.read of it. */
 int sonde_module_bytes_read(void *bytes, uint64_t at, void *out, size_t len);
-int sonde_module_open_path(const struct sonde_mapping *m, uint32_t pid, char *out, size_t size);
+int sonde_module_open_path(const struct sonde_aspace_mapping *m, uint32_t pid, char *out,
+                           size_t size);
 /* Bytes of code in a mapping that was opened, from its file if it has one: the process may be gone
  * by now, or another program. 0 or -1. */
-int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr, void *out,
+int sonde_module_code(const struct sonde_aspace_mapping *m, uint32_t pid, uint64_t addr, void *out,
                       size_t len);
 
 #endif

@@ -46,13 +46,13 @@ static int aspace_unwind_read_stack(void *arg, uint64_t addr, uint64_t *out)
 
 /* Where no table has a rule the code itself may show one. from: where such code begins. */
 static enum rule_kind aspace_unwind_guess(const struct sonde_aspace *as,
-                                          const struct sonde_mapping *m, uint64_t from, uint64_t ip,
-                                          int exact, struct sonde__unwind_row *row)
+                                          const struct sonde_aspace_mapping *m, uint64_t from,
+                                          uint64_t ip, int exact, struct sonde__unwind_row *row)
 {
     uint8_t code[CODE_BEFORE + CODE_AFTER];
-    if (ip < from || ip >= m->end) return RULE_FP_DOUBT;
+    if (ip < from || ip >= m->map.end) return RULE_FP_DOUBT;
     const uint64_t before = ip - from < CODE_BEFORE ? ip - from : CODE_BEFORE;
-    const uint64_t after = m->end - ip < CODE_AFTER ? m->end - ip : CODE_AFTER;
+    const uint64_t after = m->map.end - ip < CODE_AFTER ? m->map.end - ip : CODE_AFTER;
     if (sonde_module_code(m, as->pid, ip - before, code, before + after)) return RULE_FP_DOUBT;
     if (sonde__unwind_guess(code, before + after, before, exact, row)) return RULE_ROW;
     return sonde__unwind_keeps_fp(code, before, ip - before) ? RULE_FP : RULE_FP_DOUBT;
@@ -61,8 +61,8 @@ static enum rule_kind aspace_unwind_guess(const struct sonde_aspace *as,
 /* Where a process begins, in code that no table describes from gap on: glibc's dynamic linker. It
  * is sampled there, while its first page comes in. Some linkers name an entry in libraries too, so
  * the code has the last word. */
-static int is_entry(const struct sonde_aspace *as, const struct sonde_mapping *m, uint64_t pc,
-                    uint32_t gap)
+static int is_entry(const struct sonde_aspace *as, const struct sonde_aspace_mapping *m,
+                    uint64_t pc, uint32_t gap)
 {
     const uint64_t entry = m->module->elf.entry;
     uint8_t code[8];
@@ -73,14 +73,14 @@ static int is_entry(const struct sonde_aspace *as, const struct sonde_mapping *m
 
 static void find_rule(struct sonde_aspace *as, uint64_t pc, int exact, struct rule *out)
 {
-    struct sonde_mapping *m = sonde_aspace_find(as, pc);
+    struct sonde_aspace_mapping *m = sonde_aspace_find(as, pc);
     uint64_t from;
     out->kind = RULE_NOWHERE;
     if (!m) return;
-    from = m->start;
-    if (m->state == MAPPING_NEW) sonde_mapping_open(as->modules, m, as->pid);
+    from = m->map.start;
+    if (m->state == MAPPING_NEW) sonde_aspace_mapping_open(as->modules, m, as->pid);
     if (m->state == MAPPING_OPEN && pc - m->first <= UINT32_MAX) {
-        const struct sonde__unwind_table t = sonde_mapping_table(as->modules, m, as->pid);
+        const struct sonde__unwind_table t = sonde_aspace_mapping_table(as->modules, m, as->pid);
         const struct sonde__unwind_row *row = sonde__unwind_lookup(&t, (uint32_t)(pc - m->first));
         if (row && row->cfa != SONDE__CFA_NONE) {
             out->row = *row;
@@ -138,7 +138,7 @@ static int hides_call(struct sonde_aspace *as, const struct aspace_unwind_stack 
     for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= fp; at += 8) {
         uint64_t word;
         memcpy(&word, s->copy + (at - s->addr), sizeof(word));
-        const struct sonde_mapping *m =
+        const struct sonde_aspace_mapping *m =
             word < 4096 || word >> 63 ? NULL : sonde_aspace_find(as, word - 1);
         uint8_t code;
         if (!m) continue;

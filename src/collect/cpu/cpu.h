@@ -24,6 +24,7 @@ enum sonde_cpu_engine_kind {
 #undef SONDE__X
 };
 
+struct sonde_preload_readers;
 struct sonde_uprobe_returns;
 
 struct sonde_cpu_options {
@@ -37,8 +38,9 @@ struct sonde_cpu_options {
     enum sonde_cpu_engine_kind engine;
     size_t profile_bytes_max; /* 0 = 256 MiB */
     const char *dir;          /* of segments, for the timer engine; NULL = the default directory */
-    struct sonde_uprobe_returns *returns; /* collect/uprobe/returns.h, if there are probes; NULL = none.
-                                             Must outlive the engine */
+    /* Both must outlive the engine. */
+    struct sonde_preload_readers *readers; /* sonde_collector_readers; NULL = no collector */
+    struct sonde_uprobe_returns *returns;  /* collect/uprobe/returns.h; NULL = no probes */
 };
 
 struct sonde_cpu;

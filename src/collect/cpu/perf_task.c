@@ -181,9 +181,9 @@ void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread 
 }
 
 void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process *p,
-                          const struct sonde_aspace_event *e)
+                          const struct sonde_mapping *map)
 {
-    sonde_aspace_map(p->as, e); /* what does not fit stays unknown code */
+    sonde_aspace_map(p->as, map); /* what does not fit stays unknown code */
     p->layout = sonde_cpu_stacks_layout_new(t->stacks);
 }
 

@@ -72,7 +72,7 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
 /* The process has replaced its program: of its threads only this one is left. */
 void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread);
 void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process *p,
-                          const struct sonde_aspace_event *e);
+                          const struct sonde_mapping *map);
 
 /* Mappings may have been missed: read those of every process again. */
 void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/intern.h"
+#include "profile/module.h"
 #include "sonde/sonde.h"
 
 #define PLACES 8192u /* a power of two */
@@ -87,25 +88,16 @@ uint32_t sonde_cpu_stacks_layout_new(struct sonde_cpu_stacks *s)
 static uint32_t kernel_module(struct sonde_cpu_stacks *s)
 {
     if (s->kernel) return s->kernel;
-    const struct sonde_profile_module m = { .path = sonde_profile_cstring(s->p, "[kernel]"),
-                                            .flags = SONDE_MODULE_KERNEL };
-    return s->kernel = sonde_profile_module(s->p, &m);
+    const struct sonde_module m = { .path = "[kernel]", .build_id = "", .open_path = "",
+                                    .flags = SONDE_MODULE_KERNEL };
+    return s->kernel = sonde_profile_add_module(s->p, &m);
 }
 
 static uint32_t make_module(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint64_t ip)
 {
-    struct sonde_aspace_module m;
-    if (sonde_aspace_module(as, ip, &m)) return 0;
-    const struct sonde_profile_module row = {
-        .path = sonde_profile_cstring(s->p, m.path),
-        .build_id = sonde_profile_cstring(s->p, m.build_id),
-        .start = m.start,
-        .end = m.end,
-        .offset = m.offset,
-        .flags = m.flags,
-        .open_path = sonde_profile_cstring(s->p, m.open_path),
-    };
-    return sonde_profile_module(s->p, &row);
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
+    return sonde_aspace_module(as, ip, &texts, &m) ? 0 : sonde_profile_add_module(s->p, &m);
 }
 
 static void cpu_stack_remember(struct sonde_cpu_stacks *s, uint32_t hash, struct cpu_stack_known k)

@@ -215,8 +215,8 @@ static int engine_start(const struct sonde_cpu_options *options, int on_exec,
     e->reader.profile = p;
     e->reader.clock = &e->clock;
     sonde_tick_clock_init(&e->clock);
-    int rc = sonde_preload_init(&e->found, options->dir, options->pid, options->children, on_exec,
-                                  sizeof(struct sonde_timer_target), err);
+    int rc = sonde_preload_init(&e->found, options->readers, options->dir, options->pid,
+                                options->children, on_exec, sizeof(struct sonde_timer_target), err);
     if (rc == 0 && sonde_modules_create(0, &e->reader.modules) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
     }

@@ -21,7 +21,7 @@ struct cpu_timer_target_reading {
 
 /* ---- Code ------------------------------------------------------------------------------------ */
 
-static void on_map(void *arg, const struct sonde_segment_map *m)
+static void on_map(void *arg, const struct sonde_mapping *m)
 {
     struct cpu_timer_target_reading *g = arg;
     if (sonde_preload_map(&g->t->base, g->t->as, m) == 0) {

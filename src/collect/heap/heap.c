@@ -151,8 +151,8 @@ static int heap_reader_start(const struct sonde_heap_reader_options *options, in
     sonde_lock_init(&m->lock, SONDE_RANK_HEAP_ENGINE);
     rc = make_parts(m, err);
     if (rc == 0) {
-        rc = sonde_preload_init(&m->found, o.dir, o.pid, o.children, on_exec,
-                                  sizeof(struct heap_target), err);
+        rc = sonde_preload_init(&m->found, o.readers, o.dir, o.pid, o.children, on_exec,
+                                sizeof(struct heap_target), err);
     }
     if (rc == 0) rc = on_exec ? make_environment(m, err) : heap_reader_find_running(m, err);
     if (rc == 0) rc = sonde_thread_start(&m->thread, "sonde-heap", heap_reader_read_loop, m, err);

@@ -14,6 +14,8 @@
 
 #define SONDE_HEAP_MEAN_DEFAULT (512u << 10)
 
+struct sonde_preload_readers;
+
 struct sonde_heap_reader_options {
     uint32_t pid;              /* the process; required */
     int full;                  /* every allocation */
@@ -24,6 +26,8 @@ struct sonde_heap_reader_options {
     uint64_t seed;             /* of the sampling; 0 = random */
     size_t bytes_max;          /* memory for profile and series; 0 = 192 MiB */
     const char *dir;           /* of segments; NULL = the default directory */
+    struct sonde_preload_readers *readers; /* sonde_collector_readers, which must outlive the
+                                              reader; NULL = no collector */
 };
 
 struct sonde_heap_reader;

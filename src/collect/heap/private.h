@@ -19,6 +19,7 @@
 #include "collect/preload_targets.h"
 #include "collect/proc/smaps.h"
 #include "collect/tick_clock.h"
+#include "profile/module.h"
 
 #define HEAP_EVENTS_MAX (256u << 10)   /* kept of all targets; then every second one is dropped */
 #define HEAP_THREADS_MAX 65536u        /* of a target */
@@ -43,12 +44,6 @@ void heap_site_release(struct heap_site *s, const struct sonde_budget *b);
 
 /* ---- target.c: one segment --------------------------------------------------------------- */
 
-struct heap_module {               /* a file as it was when its code was mapped */
-    uint64_t start, end, offset;
-    uint32_t flags;               /* SONDE_MODULE_… */
-    char *path, *build_id, *open_path; /* owned: path is the block of all three */
-};
-
 struct heap_event {
     uint64_t time_ns, size;       /* unix time */
     uint32_t node, tid;
@@ -70,7 +65,7 @@ struct heap_target {
     int broken;                   /* cannot be read any more: done with */
     int folded;                   /* ended, and added to the sum: done with */
     struct sonde_aspace *as;      /* code that the modules below do not have: JIT */
-    struct heap_module *modules;   /* by number */
+    struct sonde_module *modules; /* by number: copies, as they were when their code was mapped */
     uint32_t module_count, module_cap;
     uint32_t nodes_seen;          /* whose modules were looked at */
     struct heap_site *sites;       /* by number */

@@ -27,34 +27,18 @@ void heap_stacks_release(struct heap_stacks *k)
 
 /* ---- Locations ------------------------------------------------------------------------------- */
 
-static uint32_t module_row(struct sonde_profile *p, const struct heap_module *m)
-{
-    const struct sonde_profile_module row = {
-        .path = sonde_profile_cstring(p, m->path),
-        .build_id = sonde_profile_cstring(p, m->build_id),
-        .start = m->start,
-        .end = m->end,
-        .offset = m->offset,
-        .flags = m->flags,
-        .open_path = sonde_profile_cstring(p, m->open_path),
-    };
-    return sonde_profile_module(p, &row);
-}
-
 /* Of code that is in no module: what was found in /proc/PID/maps. The last one is remembered, since
  * a JIT has few. */
 static uint32_t other_module(struct heap_stacks *k, uint64_t ip)
 {
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     const uint64_t mapping = sonde_aspace_mapping(k->t->as, ip);
     if (!mapping) return 0;
     if (mapping == k->mapping) return k->mapping_module;
-    if (sonde_aspace_module(k->t->as, ip, &m) != 0) return 0;
-    const struct heap_module row = { .start = m.start, .end = m.end, .offset = m.offset,
-                                    .flags = m.flags, .path = (char *)(uintptr_t)m.path,
-                                    .build_id = m.build_id, .open_path = m.open_path };
+    if (sonde_aspace_module(k->t->as, ip, &texts, &m) != 0) return 0;
     k->mapping = mapping;
-    return k->mapping_module = module_row(k->p, &row);
+    return k->mapping_module = sonde_profile_add_module(k->p, &m);
 }
 
 static uint32_t location_of(struct heap_stacks *k, uint64_t ip)
@@ -67,8 +51,9 @@ static uint32_t location_of(struct heap_stacks *k, uint64_t ip)
     if (!number || number >= k->t->module_count) {
         module = other_module(k, address);
     } else {
-        module = k->module_of[number];
-        if (!module) module = k->module_of[number] = module_row(k->p, &k->t->modules[number]);
+        uint32_t *known = &k->module_of[number];
+        if (!*known) *known = sonde_profile_add_module(k->p, &k->t->modules[number]);
+        module = *known;
     }
     return sonde_profile_location(k->p, module, address);
 }

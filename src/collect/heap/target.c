@@ -93,36 +93,22 @@ void heap_site_release(struct heap_site *s, const struct sonde_budget *b)
 
 /* ---- Code ------------------------------------------------------------------------------------ */
 
-/* The three texts in one block. */
-static int module_keep(struct heap_module *m, const struct sonde_aspace_module *from)
-{
-    const size_t path = strlen(from->path) + 1, id = strlen(from->build_id) + 1;
-    const size_t open = strlen(from->open_path) + 1;
-    char *text = sonde__alloc(path + id + open);
-    if (!text) return SONDE_ENOMEM;
-    *m = (struct heap_module){ .start = from->start, .end = from->end, .offset = from->offset,
-                              .flags = from->flags, .path = text, .build_id = text + path,
-                              .open_path = text + path + id };
-    memcpy(m->path, from->path, path);
-    memcpy(m->build_id, from->build_id, id);
-    memcpy(m->open_path, from->open_path, open);
-    return 0;
-}
-
 /* It is mapped, looked at, and then covered by whatever comes to be mapped there. */
 static int module_read(struct heap_target *t, uint32_t id, struct sonde_err *err)
 {
-    struct sonde_segment_map map;
-    struct sonde_aspace_module found;
+    struct sonde_mapping map;
+    struct sonde_aspace_texts texts;
+    struct sonde_module found;
     char path[SONDE_HEAP_PATH_MAX + 1];
     const int rc = sonde_segment_heap_module(t->base.segment, id, &map, path, err);
     if (rc != 0) return rc;
     if (sonde_preload_map(&t->base, t->as, &map) != 0 ||
-        sonde_aspace_module(t->as, map.start, &found) != 0) {
-        found = (struct sonde_aspace_module){ .path = path, .start = map.start, .end = map.end,
-                                              .offset = map.offset };
+        sonde_aspace_module(t->as, map.start, &texts, &found) != 0) {
+        found = (struct sonde_module){ .path = path, .build_id = "", .open_path = "",
+                                       .start = map.start, .end = map.end, .offset = map.offset,
+                                       .pid = t->base.id.pid };
     }
-    return module_keep(&t->modules[id], &found) ? heap_target_no_memory(err) : 0;
+    return sonde_module_copy(&found, &t->modules[id]) ? heap_target_no_memory(err) : 0;
 }
 
 static int modules_read(struct heap_target *t, struct sonde_err *err)
@@ -397,7 +383,7 @@ int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_
 void heap_target_release(struct heap_reader *r, struct heap_target *t)
 {
     for (uint32_t i = 0; i < t->site_count; i++) heap_site_release(&t->sites[i], &r->series);
-    for (uint32_t i = 1; i < t->module_count; i++) sonde__free(t->modules[i].path);
+    for (uint32_t i = 1; i < t->module_count; i++) sonde_module_release(&t->modules[i]);
     sonde__free(t->sites);
     sonde__free(t->modules);
     sonde__free(t->events);

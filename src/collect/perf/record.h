@@ -47,7 +47,7 @@ struct sonde_perf_record {
         struct {
             char name[16];
         } comm;
-        struct sonde_aspace_event map; /* MMAP2 */
+        struct sonde_mapping map; /* MMAP2 */
         uint64_t lost;               /* LOST, LOST_SAMPLES */
     } u;
 };

@@ -208,7 +208,7 @@ int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__
     return 0;
 }
 
-int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
+int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_mapping *out,
                              char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err)
 {
     if (id == 0 || id >= s->heap.modules) {
@@ -234,8 +234,9 @@ int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde
     }
     memcpy(path, p->text, len);
     path[len] = '\0';
-    *out = (struct sonde_segment_map){ segment_load(&m->start), segment_load(&m->end),
-                                       segment_load(&m->offset), path };
+    *out = (struct sonde_mapping){ .start = segment_load(&m->start), .end = segment_load(&m->end),
+                                   .offset = segment_load(&m->offset), .path = path,
+                                   .executable = 1 };
     if (out->start >= out->end || out->end >> ADDRESS_BITS || strlen(path) != len) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: module %u of its heap profile makes no "
                              "sense", id);

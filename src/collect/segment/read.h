@@ -8,6 +8,7 @@
 #define SONDE_COLLECT_SEGMENT_READ_H
 
 #include "base/err.h"
+#include "base/mapping.h"
 #include "model/model.h"
 #include "collect/tick_clock.h"
 #include "segment/heap.h"
@@ -73,15 +74,13 @@ struct sonde_segment_sample {
     const uint64_t *ips;              /* depth of them, innermost first */
 };
 
-struct sonde_segment_map { uint64_t start, end, offset; const char *path; };
-
 struct sonde_segment_thread { uint32_t tid; uint64_t cpu_ns; char name[17]; };
 
 /* What is called for each record, in the order they were reserved. What they are given is gone
  * when they return. Texts may hold anything but NUL. */
 struct sonde_segment_sink {
     void (*sample)(void *arg, const struct sonde_segment_sample *sample);
-    void (*map)(void *arg, const struct sonde_segment_map *map);
+    void (*map)(void *arg, const struct sonde_mapping *map);
     void (*thread)(void *arg, const struct sonde_segment_thread *thread);
     void *arg;
 };
@@ -116,7 +115,7 @@ int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__
 #define SONDE_HEAP_PATH_MAX 4096u
 
 /* Module 1 … modules - 1; out->path is path, which may hold anything but NUL. Never changes. */
-int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
+int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_mapping *out,
                              char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err);
 
 /* Rows of the sites chunk * SONDE__HEAP_ROWS and following, each summed over all lanes. */

@@ -103,7 +103,8 @@ static void give_map(const uint64_t *w, const struct sonde_segment_sink *sink)
     memcpy(path, w + 4, (size_t)w[3]);
     path[w[3]] = '\0';
     if (strlen(path) != w[3] || w[1] <= w[0]) return;
-    const struct sonde_segment_map map = { w[0], w[1], w[2], path };
+    const struct sonde_mapping map = { .start = w[0], .end = w[1], .offset = w[2], .path = path,
+                                       .executable = 1 };
     sink->map(sink->arg, &map);
 }
 

@@ -97,11 +97,11 @@ static void probe_file(struct sonde_uprobe_files *u, const char *path, int fd)
     }
 }
 
-static int want_file(void *arg, const struct sonde_aspace_file *f)
+static int want_file(void *arg, const struct sonde_mapping *m)
 {
     struct sonde_uprobe_files *u = arg;
-    if (u->hooked && f->inode != u->program_inode) return 0;
-    return remember_file(u, f->dev, f->inode);
+    if (u->hooked && m->inode != u->program_inode) return 0;
+    return remember_file(u, m->dev, m->inode);
 }
 
 /* Was the process started with hooks? */
@@ -123,20 +123,20 @@ static int uprobe_files_is_asked(uint32_t pid)
 
 /* Where libsonde_preload is and was asked to, its hooks see the calls of libraries; they would be
  * told twice. Those within the program itself no hook sees. */
-static int look_for_hooks(void *arg, const struct sonde_aspace_file *f)
+static int look_for_hooks(void *arg, const struct sonde_mapping *m)
 {
     struct sonde_uprobe_files *u = arg;
-    if (!u->hooked && sonde_has_prefix(sonde_path_base(f->path), HOOKS)) {
+    if (!u->hooked && sonde_has_prefix(sonde_path_base(m->path), HOOKS)) {
         u->hooked = uprobe_files_is_asked(u->pid);
     }
     return 0;
 }
 
-static void take_file(void *arg, const struct sonde_aspace_file *f, int fd)
+static void take_file(void *arg, const struct sonde_mapping *m, int fd)
 {
     struct sonde_uprobe_files *u = arg;
     if (fd < 0) return;
-    probe_file(u, f->path, fd);
+    probe_file(u, m->path, fd);
     close(fd);
 }
 

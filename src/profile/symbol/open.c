@@ -109,12 +109,12 @@ static int leads_to(const char *link, const char *path)
 }
 
 struct symbol_open_mapping {
-    const struct sonde_symbol_place *place;
+    const struct sonde_module *place;
     char *name;
     size_t size;
 };
 
-static int symbol_open_is_mapping(void *arg, const struct sonde_proc_mapping *m)
+static int symbol_open_is_mapping(void *arg, const struct sonde_mapping *m)
 {
     const struct symbol_open_mapping *l = arg;
     if (!m->inode || l->place->start < m->start || l->place->start >= m->end) return 0;
@@ -124,14 +124,14 @@ static int symbol_open_is_mapping(void *arg, const struct sonde_proc_mapping *m)
 }
 
 /* The name in map_files of the mapping around start, from /proc/PID/maps. */
-static int mapping_name(const struct sonde_symbol_place *place, char *out, size_t size)
+static int mapping_name(const struct sonde_module *place, char *out, size_t size)
 {
     struct symbol_open_mapping l = { place, out, size };
     return sonde_proc_maps(place->pid, symbol_open_is_mapping, &l) == 1;
 }
 
 /* What the process has mapped, by way of the kernel: right even if the path's file was replaced. */
-static int open_running(const struct sonde_symbol_place *place)
+static int open_running(const struct sonde_module *place)
 {
     char link[96];
     if (place->pid == 0) return -1;
@@ -144,7 +144,7 @@ static int open_running(const struct sonde_symbol_place *place)
     return leads_to(link, place->path) ? open(link, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-static int try_place(const struct sonde_symbol_job *job, const struct sonde_symbol_place *place,
+static int try_place(const struct sonde_symbol_job *job, const struct sonde_module *place,
                      struct sonde_symbol_file *out, int *other)
 {
     const char *name = place->open_path[0] ? place->open_path : place->path;

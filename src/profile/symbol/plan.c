@@ -118,11 +118,8 @@ static void make_places(struct sonde_symbol_plan *plan, const struct sonde_profi
         }
         struct sonde_symbol_plan_job *job = &plan->jobs[plan->job_count - 1];
         plan->modules[i] = modules[i].id;
-        plan->places[i] = (struct sonde_symbol_place){
-            .path = sonde_profile_str(p, m->path),
-            .open_path = sonde_profile_str(p, m->open_path),
-            .start = m->start, .end = m->end, .flags = m->flags, .pid = modules[i].pid,
-        };
+        plan->places[i] = sonde_profile_get_module(p, modules[i].id);
+        plan->places[i].pid = modules[i].pid;
         job->job.place_count++;
     }
 }

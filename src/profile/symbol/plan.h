@@ -24,7 +24,7 @@ struct sonde_symbol_plan {
     struct sonde_symbol_plan_item *items; /* by job and at */
     uint32_t item_count;
     /* Behind the jobs' pointers. */
-    struct sonde_symbol_place *places;
+    struct sonde_module *places;
     uint32_t *modules, *first;
     uint64_t *at;
 };

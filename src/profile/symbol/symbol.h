@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile/module.h"
+
 #define SONDE_SYMBOL_TEXT_MAX 4096u   /* longest name or file, bytes; longer ones are cut */
 #define SONDE_SYMBOL_FRAMES_MAX 128u  /* frames at one address */
 
@@ -72,20 +74,11 @@ enum sonde_symbol_kind {
     SONDE_SYMBOL_KERNEL    /* at: addresses */
 };
 
-/* One mapping of the file: where it may be opened. */
-struct sonde_symbol_place {
-    const char *path;       /* as the process saw it */
-    const char *open_path;  /* as the agent can open it; "" = path */
-    uint64_t start, end;    /* where it is mapped; 0 0 = unknown */
-    uint32_t flags;         /* SONDE_MODULE_… */
-    uint32_t pid;           /* of a process that has it mapped; 0 = unknown */
-};
-
 struct sonde_symbol_job {
     enum sonde_symbol_kind kind;
     const char *build_id;   /* hex; "" = unknown */
     const char *debug_root; /* searched besides /usr/lib/debug; NULL = none */
-    const struct sonde_symbol_place *places;
+    const struct sonde_module *places; /* mappings of the file: where it may be opened */
     size_t place_count;     /* at least 1 */
     const uint64_t *at;     /* ascending, each once */
     size_t at_count;
@@ -110,7 +103,7 @@ int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emi
 struct sonde_symbol_file {
     int fd;                 /* owned */
     char name[4096];        /* where to look for debug files beside it */
-    const struct sonde_symbol_place *place;
+    const struct sonde_module *place;
 };
 
 /* SONDE_ENOENT: the file is gone, is no ELF file, or is another than the one that was mapped (then

@@ -119,7 +119,7 @@ static int open_owned(const char *path, uint32_t pid)
     return -1;
 }
 
-static int open_map(const struct sonde_symbol_place *place)
+static int open_map(const struct sonde_module *place)
 {
     char path[128];
     int fd = -1;

@@ -19,12 +19,12 @@
 
 struct looked {
     uint64_t wanted;
-    struct sonde_proc_mapping found;
+    struct sonde_mapping found;
     char path[128];
     int lines, stop; /* stop: what to return at the wanted one */
 };
 
-static int look(void *arg, const struct sonde_proc_mapping *m)
+static int look(void *arg, const struct sonde_mapping *m)
 {
     struct looked *l = arg;
     l->lines++;

@@ -267,9 +267,12 @@ static void children_that_ended(void **state)
     struct sonde_preload_targets reader;
     struct sonde_err err;
     const uint32_t me = (uint32_t)getpid();
-    assert_int_equal(sonde_preload_init(&reader, dir, me, 1, 0, sizeof(*reader.targets[0]), &err),
-                     0);
     struct sonde_collector *c = collector(1, 1000, me);
+    struct sonde_preload_readers *readers = sonde_collector_readers(c);
+    assert_true(sonde_preload_readers_scanned_ns(readers) == UINT64_MAX);
+    assert_int_equal(sonde_preload_init(&reader, readers, dir, me, 1, 0,
+                                        sizeof(*reader.targets[0]), &err), 0);
+    assert_int_equal(sonde_preload_readers_scanned_ns(readers), 0);
     const pid_t pid = child_start(1);
     wait_for(pid);
     sonde_collector_step(c);
@@ -292,7 +295,7 @@ static void children_that_ended(void **state)
     sonde_preload_scan(&reader);
     assert_int_equal(reader.target_count, 0);
     sonde_preload_release(&reader);
-    assert_true(sonde_preload_scanned_ns() == UINT64_MAX);
+    assert_true(sonde_preload_readers_scanned_ns(readers) == UINT64_MAX);
     sonde_collector_destroy(c);
 }
 

@@ -49,21 +49,22 @@ static int teardown(void **state)
 static int map(struct sonde_aspace *as, uint64_t start, uint64_t len, uint64_t offset,
                const char *path, int executable)
 {
-    return sonde_aspace_map(as, &(struct sonde_aspace_event){ .start = start, .len = len,
-                                                              .offset = offset, .path = path,
-                                                              .executable = executable });
+    return sonde_aspace_map(as, &(struct sonde_mapping){ .start = start, .end = start + len,
+                                                         .offset = offset, .path = path,
+                                                         .executable = executable });
 }
 
 static void assert_mapped(struct sonde_aspace *as, uint64_t addr, const char *path, uint64_t start,
                           uint64_t end, uint64_t offset)
 {
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     if (!path) {
-        assert_int_equal(sonde_aspace_module(as, addr, &m), SONDE_ENOENT);
+        assert_int_equal(sonde_aspace_module(as, addr, &texts, &m), SONDE_ENOENT);
         assert_int_equal(sonde_aspace_mapping(as, addr), 0);
         return;
     }
-    assert_int_equal(sonde_aspace_module(as, addr, &m), 0);
+    assert_int_equal(sonde_aspace_module(as, addr, &texts, &m), 0);
     assert_string_equal(m.path, path);
     assert_int_equal(m.start, start);
     assert_int_equal(m.end, end);
@@ -128,8 +129,9 @@ static void mappings_against_a_model(void **state)
         assert_int_equal(map(as, start * 0x1000, len * 0x1000, 0, path, code != 0), 0);
         for (uint32_t i = start; i < start + len && i < PAGES; i++) owner[i] = code ? name : 0;
         for (uint32_t i = 0; i < PAGES; i++) {
-            struct sonde_aspace_module m = { .path = "/no/0" };
-            sonde_aspace_module(as, i * 0x1000 + 7, &m);
+            struct sonde_aspace_texts texts;
+            struct sonde_module m = { .path = "/no/0" };
+            sonde_aspace_module(as, i * 0x1000 + 7, &texts, &m);
             assert_int_equal(atoi(m.path + 4), owner[i]);
         }
     }
@@ -376,16 +378,17 @@ static void modules_are_shared(void **state)
 {
     (void)state;
     struct sonde_aspace *a, *b;
-    struct sonde_aspace_module ma, mb;
+    struct sonde_aspace_texts ta, tb;
+    struct sonde_module ma, mb;
     struct sonde_modules_stats s1, s2;
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)getpid(), &a), 0);
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)getpid(), &b), 0);
     assert_int_equal(sonde_aspace_scan(a), 0);
     assert_int_equal(sonde_aspace_scan(b), 0);
     const uint64_t at = (uint64_t)(uintptr_t)deep;
-    assert_int_equal(sonde_aspace_module(a, at, &ma), 0);
+    assert_int_equal(sonde_aspace_module(a, at, &ta, &ma), 0);
     sonde_modules_stats(modules, &s1);
-    assert_int_equal(sonde_aspace_module(b, at, &mb), 0);
+    assert_int_equal(sonde_aspace_module(b, at, &tb, &mb), 0);
     sonde_modules_stats(modules, &s2);
     assert_int_equal(s1.modules, s2.modules);
     assert_string_equal(ma.build_id, mb.build_id);

@@ -166,7 +166,8 @@ static void deleted_and_replaced(void **state)
     (void)state;
     static struct stopped s;
     struct sonde_aspace *as;
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     struct stat st;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/prog", dir);
@@ -178,7 +179,7 @@ static void deleted_and_replaced(void **state)
         assert_int_equal(sonde_aspace_create(modules, (uint32_t)s.pid, &as), 0);
         assert_int_equal(sonde_aspace_scan(as), 0);
         assert_complete(as, &s);
-        assert_int_equal(sonde_aspace_module(as, s.regs.ip, &m), 0);
+        assert_int_equal(sonde_aspace_module(as, s.regs.ip, &texts, &m), 0);
         assert_string_equal(m.path, path);
         assert_true(m.flags & SONDE_MODULE_DELETED);
         assert_int_equal(strlen(m.build_id), 40);
@@ -199,7 +200,8 @@ static void another_root(void **state)
     (void)state;
     static struct stopped s;
     struct sonde_aspace *as, *host;
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     char path[PATH_MAX], expected[PATH_MAX];
     struct stat st;
     if (getuid()) skip();
@@ -208,19 +210,19 @@ static void another_root(void **state)
     stop_in_main(&s, "/sonde-test-program", dir);
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)s.pid, &host), 0);
     assert_int_equal(sonde_aspace_scan(host), 0);
-    assert_int_equal(sonde_aspace_module(host, s.regs.ip, &m), 0);
+    assert_int_equal(sonde_aspace_module(host, s.regs.ip, &texts, &m), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)s.pid, &as), 0);
-    const struct sonde_aspace_event e = { .start = m.start,
-                                          .len = m.end - m.start,
-                                          .offset = m.offset,
-                                          .dev = st.st_dev,
-                                          .inode = st.st_ino,
-                                          .path = "/sonde-test-program",
-                                          .executable = 1 };
+    const struct sonde_mapping e = { .start = m.start,
+                                     .end = m.end,
+                                     .offset = m.offset,
+                                     .dev = st.st_dev,
+                                     .inode = st.st_ino,
+                                     .path = "/sonde-test-program",
+                                     .executable = 1 };
     assert_int_equal(sonde_aspace_map(as, &e), 0);
     assert_complete(as, &s);
-    assert_int_equal(sonde_aspace_module(as, s.regs.ip, &m), 0);
+    assert_int_equal(sonde_aspace_module(as, s.regs.ip, &texts, &m), 0);
     snprintf(expected, sizeof(expected), "/proc/%d/root/sonde-test-program", (int)s.pid);
     assert_string_equal(m.open_path, expected);
     assert_int_equal(m.flags, 0);
@@ -234,7 +236,7 @@ static void another_root(void **state)
 
 struct library {
     const char *name;
-    struct sonde_aspace_event event;
+    struct sonde_mapping event;
     char path[PATH_MAX];
     uint64_t symbol;
 };
@@ -251,8 +253,9 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
         struct stat st;
         assert_non_null(realpath(info->dlpi_name, l->path));
         assert_int_equal(stat(l->path, &st), 0);
-        l->event = (struct sonde_aspace_event){
-            .start = start & ~4095ull, .len = (p->p_filesz + 4095) & ~4095ull,
+        l->event = (struct sonde_mapping){
+            .start = start & ~4095ull,
+            .end = (start & ~4095ull) + ((p->p_filesz + 4095) & ~4095ull),
             .offset = p->p_offset & ~4095ull, .dev = st.st_dev, .inode = st.st_ino,
             .path = l->path, .executable = 1,
         };
@@ -274,26 +277,27 @@ static void another_file_at_the_address(void **state)
     (void)state;
     static struct library a, b;
     struct sonde_aspace *as, *child;
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     char build_id[SONDE_ASPACE_BUILD_ID];
     find_library(&a, "qsort");
     find_library(&b, "_cmocka_run_group_tests");
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)getpid(), &as), 0);
     assert_int_equal(sonde_aspace_map(as, &a.event), 0);
-    assert_int_equal(sonde_aspace_module(as, a.symbol, &m), 0);
+    assert_int_equal(sonde_aspace_module(as, a.symbol, &texts, &m), 0);
     assert_string_equal(m.path, a.path);
     assert_string_equal(m.open_path, "");
-    memcpy(build_id, m.build_id, sizeof(build_id));
+    memcpy(build_id, texts.build_id, sizeof(build_id));
 
     assert_int_equal(sonde_aspace_fork(as, (uint32_t)getpid(), &child), 0);
-    struct sonde_aspace_event over = b.event;
+    struct sonde_mapping over = b.event;
     over.start = a.event.start;
-    over.len = a.event.len;
+    over.end = a.event.end;
     assert_int_equal(sonde_aspace_map(as, &over), 0);
-    assert_int_equal(sonde_aspace_module(as, a.symbol, &m), 0);
+    assert_int_equal(sonde_aspace_module(as, a.symbol, &texts, &m), 0);
     assert_string_equal(m.path, b.path);
     assert_string_not_equal(m.build_id, build_id);
-    assert_int_equal(sonde_aspace_module(child, a.symbol, &m), 0);
+    assert_int_equal(sonde_aspace_module(child, a.symbol, &texts, &m), 0);
     assert_string_equal(m.build_id, build_id);
     sonde_aspace_destroy(as);
     sonde_aspace_destroy(child);
@@ -305,18 +309,19 @@ static void from_memory(void **state)
     (void)state;
     static struct library l;
     struct sonde_aspace *as;
-    struct sonde_aspace_module file, memory;
+    struct sonde_aspace_texts file_texts, memory_texts;
+    struct sonde_module file, memory;
     struct sonde_modules_stats before, after;
     find_library(&l, "qsort");
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)getpid(), &as), 0);
     assert_int_equal(sonde_aspace_map(as, &l.event), 0);
-    assert_int_equal(sonde_aspace_module(as, l.symbol, &file), 0);
+    assert_int_equal(sonde_aspace_module(as, l.symbol, &file_texts, &file), 0);
     sonde_aspace_exec(as);
 
     l.event.path = "/no/such/file (deleted)";
-    l.event.len -= 4096;
+    l.event.end -= 4096;
     assert_int_equal(sonde_aspace_map(as, &l.event), 0);
-    assert_int_equal(sonde_aspace_module(as, l.symbol, &memory), 0);
+    assert_int_equal(sonde_aspace_module(as, l.symbol, &memory_texts, &memory), 0);
     assert_string_equal(memory.path, "/no/such/file");
     assert_true(memory.flags & SONDE_MODULE_DELETED);
     assert_string_equal(memory.build_id, file.build_id);
@@ -341,7 +346,8 @@ static void no_program(void **state)
 {
     (void)state;
     struct sonde_aspace *as;
-    struct sonde_aspace_module m;
+    struct sonde_aspace_texts texts;
+    struct sonde_module m;
     struct stat st;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/text", dir);
@@ -350,16 +356,16 @@ static void no_program(void **state)
     assert_int_equal(fstat(fd, &st), 0);
     close(fd);
     assert_int_equal(sonde_aspace_create(modules, 0x7ffffff0, &as), 0);
-    struct sonde_aspace_event e = { .start = 0x1000, .len = 0x1000, .dev = st.st_dev,
-                                    .inode = st.st_ino, .path = path, .executable = 1 };
+    struct sonde_mapping e = { .start = 0x1000, .end = 0x2000, .dev = st.st_dev,
+                               .inode = st.st_ino, .path = path, .executable = 1 };
     assert_int_equal(sonde_aspace_map(as, &e), 0);
-    assert_int_equal(sonde_aspace_module(as, 0x1800, &m), 0);
+    assert_int_equal(sonde_aspace_module(as, 0x1800, &texts, &m), 0);
     assert_string_equal(m.build_id, "");
     unlink(path);
     /* A pipe under a module's name must not stop the agent. */
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(sonde_aspace_map(as, &e), 0);
-    assert_int_equal(sonde_aspace_module(as, 0x1800, &m), 0);
+    assert_int_equal(sonde_aspace_module(as, 0x1800, &texts, &m), 0);
     unlink(path);
     const struct sonde__regs r = { .ip = 0x1800, .sp = 0x5000, .bp = 0x5010 };
     uint64_t stack[] = { 0, 0x1700, 0x5020, 0x1900, 0, 0 };
@@ -429,8 +435,9 @@ static void jit_code(void **state)
         call(unwind_here);
         assert_true(jit.count > 1);
         assert_int_equal(jit.ips[1], (uint64_t)(uintptr_t)page + cases[i].ret - 1);
-        struct sonde_aspace_module m;
-        assert_int_equal(sonde_aspace_module(jit.as, jit.ips[1], &m), 0);
+        struct sonde_aspace_texts texts;
+        struct sonde_module m;
+        assert_int_equal(sonde_aspace_module(jit.as, jit.ips[1], &texts, &m), 0);
         assert_string_equal(m.path, "[anon]");
         assert_int_equal(m.flags, SONDE_MODULE_JIT);
         if (jit.truncated == cases[i].good)

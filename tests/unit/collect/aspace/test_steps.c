@@ -95,18 +95,19 @@ static void push(struct trace *t, uint64_t slot, uint64_t ip, int exact)
 static void show(struct trace *t, const char *what, const uint64_t *ours, size_t our_count,
                  const uint64_t *truth, size_t truth_count)
 {
-    struct sonde_aspace_module m = { .path = "?" };
+    struct sonde_aspace_texts texts;
+    struct sonde_module m = { .path = "?" };
     for (size_t i = 0; i < t->shown_count; i++) {
         if (t->shown[i] == t->regs.rip) return;
     }
     if (t->shown_count == COUNT(t->shown)) return;
     t->shown[t->shown_count++] = t->regs.rip;
-    sonde_aspace_module(t->as, t->regs.rip, &m);
+    sonde_aspace_module(t->as, t->regs.rip, &texts, &m);
     print_message("step %lu: %s at %s+%#llx (sp %#llx)\n", t->steps, what, m.path,
                   t->regs.rip - m.start + m.offset, t->regs.rsp);
     for (size_t i = 0; i < our_count || i < truth_count; i++) {
-        struct sonde_aspace_module f = { .path = "?" };
-        if (i < truth_count) sonde_aspace_module(t->as, truth[i], &f);
+        struct sonde_module f = { .path = "?" };
+        if (i < truth_count) sonde_aspace_module(t->as, truth[i], &texts, &f);
         print_message("  %2zu  %#14lx  truth %#14lx %s+%#lx\n", i, i < our_count ? ours[i] : 0,
                       i < truth_count ? truth[i] : 0, f.path,
                       i < truth_count ? truth[i] - f.start + f.offset : 0);

@@ -167,7 +167,7 @@ static void test_others(void **state)
     put_text(&m, "/usr/bin/thing");
     assert_int_equal(sonde_perf_record_parse(end_with_trailer(&m, 99), 0, &r), 0);
     assert_int_equal(r.u.map.start, 0x7000);
-    assert_int_equal(r.u.map.len, 0x2000);
+    assert_int_equal(r.u.map.end - r.u.map.start, 0x2000);
     assert_int_equal(r.u.map.offset, 0x1000);
     assert_int_equal(r.u.map.inode, 1234);
     assert_int_equal(r.u.map.executable, 1);

@@ -96,7 +96,7 @@ static void reads_nodes_and_modules(void **state)
 {
     struct fixture f;
     struct sonde__heap_node n;
-    struct sonde_segment_map m;
+    struct sonde_mapping m;
     char path[SONDE_HEAP_PATH_MAX + 1];
     (void)state;
     fixture_init(&f);
@@ -397,7 +397,7 @@ static void refuses_bad_modules(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
         struct fixture f;
-        struct sonde_segment_map m;
+        struct sonde_mapping m;
         char path[SONDE_HEAP_PATH_MAX + 1];
         fixture_init(&f);
         damages[i](&f);

@@ -39,7 +39,7 @@ static void on_sample(void *arg, const struct sonde_segment_sample *s)
     say(f, "s%llu%s ", s->depth, s->tid == 99 ? "" : "?");
 }
 
-static void on_map(void *arg, const struct sonde_segment_map *m)
+static void on_map(void *arg, const struct sonde_mapping *m)
 {
     assert_int_equal(m->offset, 0x1000);
     say(arg, "m%llx:%s ", m->end - m->start, m->path);

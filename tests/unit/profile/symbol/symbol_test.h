@@ -146,7 +146,7 @@ static inline void release_answers(struct answers *a)
 static inline struct answers answers_of(const char *path, const uint64_t *at, size_t count,
                                         const char *debug_root, uint32_t *flags)
 {
-    const struct sonde_symbol_place place = { .path = path, .open_path = "" };
+    const struct sonde_module place = { .path = path, .build_id = "", .open_path = "" };
     const struct sonde_symbol_job job = { .kind = SONDE_SYMBOL_VADDR, .build_id = "",
                                            .places = &place, .place_count = 1, .at = at,
                                            .at_count = count, .debug_root = debug_root };
