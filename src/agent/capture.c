@@ -20,7 +20,7 @@
 #define WHOLE_BYTES_MAX ((size_t)512 << 20) /* of the profile, with heaps and names */
 #define SETTLE_S 0.2 /* until what ended in that time is drained */
 
-/* ---- Spans and requests (model's lock held) --------------------------------------------------- */
+/* ---- Spans and requests: what the model calls -------------------------------------------------- */
 
 static void capture_on_span(const struct sonde_model_span *span, void *arg)
 {
@@ -164,7 +164,7 @@ int sonde_profiler_end(struct sonde_profiler *p, struct sonde_capture *t,
     return rc;
 }
 
-/* Lock held. */
+/* from does not change meanwhile. */
 static int capture_copy_profile(const struct sonde_profile *from, struct sonde_profile **out)
 {
     struct sonde_profile *copy = NULL;

@@ -87,13 +87,13 @@ void profiler_pool_release(struct sonde_profiler *p);
 /* Adds t, and sees to it that what it wants is sampled. */
 int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_err *err);
 void profiler_pool_remove(struct sonde_profiler *p, struct sonde_capture *t);
-/* Lock held: what engines have seen until now, to those that want it. */
+/* What engines have seen until now, to those that want it. Asserts the pool's lock. */
 void profiler_pool_drain(struct sonde_profiler *p);
 /* The engine that runs anyway is another one: has returned when the old one is not used. */
 void profiler_pool_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
 
 /* capture.c */
-/* Model's lock held: a request has ended. */
+/* A request has ended. Asserts the model's write lock. */
 void captures_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r);
 /* The heap of the process that runs anyway is going. */
 void captures_keep_heaps(struct sonde_profiler *p);

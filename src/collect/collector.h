@@ -24,10 +24,10 @@ struct sonde_collector_options {
                                  ended processes also on destroy */
     struct sonde_model_limits limits;
     /* Every span as it is drained, not only those the model keeps; called on the thread that
-     * steps, with the model's write lock held: span is borrowed. NULL = nobody wants them. */
+     * steps, under the model's write lock: span is borrowed. NULL = nobody wants them. */
     void (*on_span)(const struct sonde_model_span *span, void *arg);
     void *on_span_arg;
-    /* After every tick, alike: with the write lock held, so be quick. NULL = nobody wants it. */
+    /* After every tick, alike: under the write lock, so be quick. NULL = nobody wants it. */
     void (*on_tick)(struct sonde_model *m, void *arg);
     void *on_tick_arg;
     /* Called once with the new model, before anybody else knows it, to attach a tracker of inference

@@ -99,7 +99,7 @@ struct sonde_collector {
     int stopping;
 };
 
-/* Both with c->lock and the model's write lock held. */
+/* These assert c->lock and the model's write lock. */
 void collector_entries_step(struct sonde_collector *c, double now_s);
 void collector_watched_step(struct sonde_collector *c, double now_s);
 void collector_entries_drain(struct sonde_collector *c);
@@ -113,7 +113,7 @@ void collector_entries_free(struct sonde_collector *c);
 void collector_state_load(struct sonde_collector *c, int dirfd);
 /* After the first read, as above: what was overwritten while there was no agent is worth a warning. */
 void collector_state_tell_lost(struct sonde_collector *c);
-/* After a drain, with c->lock held and not the model's. now: whenever the last was. */
+/* After a drain; asserts c->lock, and that the model's is free. now: whenever the last was. */
 void collector_state_save(struct sonde_collector *c, int now);
 /* e->segment is about to be closed: e->last is where the next agent would begin. */
 void collector_state_entry(struct entry *e);

@@ -122,7 +122,7 @@ struct sonde_front_metrics {
     size_t span_count;
 };
 
-/* ---- Into the model (write lock held) ----------------------------------------------------- */
+/* ---- Into the model ----------------------------------------------------------------------- */
 
 static struct sonde_model_series *front_metrics_make(struct sonde_model *m,
                                                      const struct sonde_model_family_spec *spec,
@@ -157,6 +157,7 @@ static void apply_count(struct sonde_front_metrics *metrics, struct front_count 
 
 static void apply_counts(struct sonde_front_metrics *metrics)
 {
+    sonde_assert_held_write(&metrics->model->lock);
     for (size_t i = 0; i < COUNTS + SONDE_FRONT_ROUTE_COUNT; i++) {
         struct front_count *c = &metrics->counts[i];
         apply_count(metrics, c, &requests_spec, (const struct sonde_label[]){
@@ -197,6 +198,7 @@ static void apply_spans(struct sonde_front_metrics *metrics)
 
 static void apply_state(struct sonde_front_metrics *metrics, const struct sonde_front_state *state)
 {
+    sonde_assert_held_write(&metrics->model->lock);
     for (size_t i = 0; i < STATE_SERIES; i++) {
         const struct sonde_label label = { state_series[i].label, state_series[i].value };
         if (!metrics->state[i]) {
@@ -213,6 +215,7 @@ static void apply_state(struct sonde_front_metrics *metrics, const struct sonde_
 
 static void apply_pending(struct sonde_front_metrics *metrics)
 {
+    sonde_assert_held_write(&metrics->model->lock);
     apply_times(metrics);
     apply_spans(metrics);
 }

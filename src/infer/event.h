@@ -84,8 +84,8 @@ struct sonde_infer_event {
     };
 };
 
-/* Where the reader of a segment puts events: the tracker (sonde_infer_sink), or a test. Called with
- * the model's write lock held; e and its texts are borrowed. */
+/* Where the reader of a segment puts events: the tracker (sonde_infer_sink), or a test. Called
+ * under the model's write lock; e and its texts are borrowed. */
 struct sonde_infer_sink {
     void (*event)(void *arg, struct sonde_model_process *p, const struct sonde_infer_event *e);
     void *arg;

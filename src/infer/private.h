@@ -253,7 +253,7 @@ void infer_computed(struct sonde_infer_tracker *tracker, struct infer_model *m, 
                     uint64_t tokens, uint64_t ns);
 void infer_models_tick(struct sonde_infer_tracker *tracker, double seconds);
 
-/* The model's lock is held, or nobody else knows the model yet. */
+/* Or nobody else knows the model yet. */
 #define INFER_ASSERT_READ(tracker) \
     do { if ((tracker)->m->shared) sonde_assert_held(&(tracker)->m->lock); } while (0)
 #define INFER_ASSERT_WRITE(tracker) \

@@ -2,8 +2,8 @@
  * each request, percentiles over windows by model and route, totals, and the timelines of requests
  * that were slow or failed.
  *
- * It is attached to a model and lives under the model's lock: events and ticks come with the write
- * lock held, whoever looks holds the read lock. Series it makes belong to the model and are windowed,
+ * It is attached to a model and lives under the model's lock, which is asserted: events and ticks come
+ * under the write lock, whoever looks has the read lock. Series it makes belong to the model and are windowed,
  * exported and queried like all others.
  *
  * Events come from rings that are read one after the other, so one of a thread may be known before
@@ -30,7 +30,7 @@ struct sonde_infer_options {
     double from_s; /* unix time: what happened before is not counted, and requests that ended
                                  before are passed over; 0 = all that is heard of counts */
     double timeout_s;         /* not heard of for so long: given up; 0 = 600 */
-    /* Each request that ended, with its timeline; write lock held, r is borrowed. NULL = nobody. */
+    /* Each request that ended, with its timeline; under the write lock, r is borrowed. NULL = nobody. */
     void (*on_done)(const struct sonde_infer_request *r, void *arg);
     /* Each that begins and asks for a profile of it alone; alike. */
     void (*on_begin)(const struct sonde_infer_request *r, void *arg);
@@ -51,7 +51,7 @@ struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m);
  * and counted. */
 void sonde_infer_post(struct sonde_infer_tracker *tracker, const struct sonde_infer_event *e);
 
-/* What the collector calls, with the write lock held. An event of p, or of no process that the model
+/* What the collector calls, under the write lock. An event of p, or of no process that the model
  * knows (NULL); e and its texts are borrowed. */
 void sonde_infer_event(struct sonde_infer_tracker *tracker, struct sonde_model_process *p,
                        const struct sonde_infer_event *e);
@@ -60,17 +60,17 @@ struct sonde_infer_sink sonde_infer_sink(struct sonde_infer_tracker *tracker);
 /* All rings have been read since unix time since_ns: what happened before is known. */
 void sonde_infer_drained(struct sonde_infer_tracker *tracker, uint64_t since_ns);
 void sonde_infer_tick(struct sonde_infer_tracker *tracker, double now_s); /* before the model's */
-/* What the next agent has to know besides series (base/state.h): read lock held, and back, before
- * the first event, with the write lock held. */
+/* What the next agent has to know besides series (base/state.h), under the read lock; and back,
+ * before the first event, under the write lock. */
 void sonde_infer_save(const struct sonde_infer_tracker *tracker, struct sonde_state *s);
 void sonde_infer_load(struct sonde_infer_tracker *tracker, struct sonde_state *s,
                       const struct sonde_model_knowns *k);
 
-/* Work out everything that is known, without waiting for what may come (write lock held): nothing
+/* Work out everything that is known, without waiting for what may come (write lock): nothing
  * will come, or somebody wants to see. */
 void sonde_infer_flush(struct sonde_model *m);
 
-/* ---- Looking (read lock held) --------------------------------------------------------------- */
+/* ---- Looking (read lock) -------------------------------------------------------------------- */
 
 /* Finished requests, age 0 = newest; NULL from sonde_infer_done_count on. */
 size_t sonde_infer_done_count(const struct sonde_infer_tracker *tracker);
@@ -83,7 +83,7 @@ size_t sonde_infer_running(const struct sonde_infer_tracker *tracker, double now
                            struct sonde_infer_request *out, size_t max);
 
 /* One more finished request, of a recording that is looked at: with its timeline, and in the totals,
- * but in no series. r is copied. Write lock held, or before other threads know the model. 0 or
+ * but in no series. r is copied. Under the write lock, or before other threads know the model. 0 or
  * SONDE_ENOMEM. */
 int sonde_infer_adopt(struct sonde_infer_tracker *tracker, const struct sonde_infer_request *r);
 
@@ -140,7 +140,7 @@ struct sonde_infer_totals {
 void sonde_infer_totals(const struct sonde_infer_tracker *tracker, double now_s,
                         struct sonde_infer_totals *out);
 /* Totals, counts of groups and their windows begin anew; series themselves do not, since a counter
- * never goes back. Write lock held. */
+ * never goes back. Under the write lock. */
 void sonde_infer_reset(struct sonde_infer_tracker *tracker, double now_s);
 /* The first tick of the model, and how many of the newest finished requests, are after the reset. */
 uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *tracker);

@@ -29,7 +29,7 @@ struct sonde_classic {
     uint8_t octave[SONDE_CLASSIC_MAX];
 };
 
-/* Widens f's set by what its series hold now. Read lock held. */
+/* Widens f's set by what its series hold now. Under the read lock of f's model. */
 void sonde_classic_bounds(struct sonde_model_family *f, struct sonde_classic *out);
 
 /* cumulative[i]: values <= bound[i]. */

@@ -176,7 +176,7 @@ struct sonde_model_span {
     uint32_t part_count, pad;
 };
 
-/* Called with the write lock held; a function that is NULL is not called. */
+/* Called under the write lock; a function that is NULL is not called. */
 struct sonde_model_listener {
     /* Every span that is added: the ring holds the newest only. */
     void (*on_span)(const struct sonde_model_span *span, void *arg);
@@ -245,7 +245,7 @@ struct sonde_model_limits { size_t series_max, history_series_max, spans_max; };
 int sonde_model_create(const struct sonde_model_limits *limits, struct sonde_model **out);
 void sonde_model_destroy(struct sonde_model *m);
 
-/* ---- Writing (write lock held) ------------------------------------------------------------ */
+/* ---- Writing (write lock; whoever is handed m asserts it) ---------------------------------- */
 
 struct sonde_model_family_spec {
     const char *name, *help, *unit, *source;  /* name required; others may be NULL */
@@ -356,7 +356,7 @@ struct sonde_model_knowns { const struct sonde_model_known *known; size_t count;
 int sonde_model_known(const struct sonde_model_knowns *k, uint64_t serial,
                       struct sonde_model_process **out);
 
-/* All `kept` series with their values (read lock held); and back (write lock held): they go on from
+/* All `kept` series with their values (read lock), and back (write lock); asserted. They go on from
  * there, without a leap in their history. What is bad stops it, s->bad tells. */
 void sonde_model_save(const struct sonde_model *m, struct sonde_state *s);
 void sonde_model_load(struct sonde_model *m, struct sonde_state *s,
@@ -364,7 +364,7 @@ void sonde_model_load(struct sonde_model *m, struct sonde_state *s,
 /* Buckets and sums of one histogram, either way; h is empty when it is loaded. */
 void sonde_hist_value_state(struct sonde_state *s, struct sonde_hist_value *h);
 
-/* ---- Looking (read lock held) ------------------------------------------------------------- */
+/* ---- Looking (read lock) ------------------------------------------------------------------- */
 
 /* A filter: every pattern that is set must match. Patterns are shell globs; several filters
  * chained match when all do. */

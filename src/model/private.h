@@ -24,7 +24,7 @@ struct sonde_model_index {
     size_t stripped_count, stripped_cap;
 };
 
-/* The lock is held as it has to be, or nobody else knows m yet. */
+/* Or nobody else knows m yet. */
 #define SONDE_MODEL_ASSERT_READ(m) \
     do { if ((m)->shared) sonde_assert_held(&(m)->lock); } while (0)
 #define SONDE_MODEL_ASSERT_WRITE(m) \

@@ -61,7 +61,7 @@ void sonde_push_destroy(struct sonde_push *p); /* NULL is fine; stops without fl
  * on this thread, sent by others. Any thread, p NULL: nothing happens. 0, or the first error. */
 int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile);
 
-/* A request that ended (on_done of infer/tracker.h; the model's write lock is held). */
+/* A request that ended (on_done of infer/tracker.h; asserts the model's write lock). */
 void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *r);
 
 /* Send profile once, now, without a spool or another try: for `sonde push`. */
@@ -69,7 +69,7 @@ int sonde_push_once(const struct sonde_push_target *target, const char *labels, 
                     const struct sonde_profile *profile, struct sonde_err *err);
 
 /* What would be sent to each destination of m as it is now, not compressed, one body after the
- * other: for tests and benchmarks. m's read lock is held, and p is not started. */
+ * other: for tests and benchmarks. Asserts m's read lock, and that p is not started. */
 int sonde_push_encode(struct sonde_push *p, struct sonde_model *m,
                       void (*each)(const char *kind, const char *body, size_t len, void *arg),
                       void *arg);

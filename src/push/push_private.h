@@ -23,7 +23,7 @@ struct sonde_push_ops {
     int (*open)(struct push_dest *d);   /* d->state; NULL = needs none */
     void (*close)(struct push_dest *d);
     /* All that can fail are memory and sizes. NULL = it does not take them. */
-    int (*metrics)(struct push_dest *d, struct sonde_model *m); /* read lock held */
+    int (*metrics)(struct push_dest *d, struct sonde_model *m); /* asserts the read lock */
     int (*traces)(struct push_dest *d, const struct push_spans *s);
     int (*profile)(struct push_dest *d, const struct sonde_profile *p, struct sonde_err *err);
     int (*pack)(const struct sonde_buf *raw, struct sonde_buf *out); /* NULL = as it is */
@@ -145,7 +145,7 @@ int push_wants_native(const struct push_dest *d);
 
 /* ---- series.c: its own figures, in the model ------------------------------------------------- */
 
-/* Write lock held. */
+/* Asserts the write lock. */
 void push_series_update(struct push_dest *d, struct sonde_model *m);
 
 #endif

@@ -291,7 +291,7 @@ static uint32_t define_find_family(const struct key *k)
                       match_family);
 }
 
-/* ---- Appending (define lock held) ---------------------------------------------------------- */
+/* ---- Appending ----------------------------------------------------------------------------- */
 
 /* Have bytes up to need populated in the table at off; grows by half, at least 16 KiB. */
 static int table_ready(uint64_t off, uint64_t *ready, uint64_t need, uint64_t max)

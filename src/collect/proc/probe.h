@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 struct sonde_probe_env {
-    struct sonde_model *model;      /* write lock held during read */
+    struct sonde_model *model;      /* of read: it asserts the write lock */
     const char *proc_root;          /* "/proc"; tests point it elsewhere */
     const char *sys_root;           /* "/sys" */
     double now_s;                   /* unix time */

@@ -170,6 +170,7 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
                         int last, struct sonde_err *err)
 {
     assert(s && m && p && clock);
+    if (m->shared) sonde_assert_held_write(&m->lock);
     struct segment_drain d = { s, m, p, clock };
     s->ring_fullest = 0;
     const int rc = rings_drain(&d, last, err);

@@ -76,6 +76,7 @@ int sonde_segment_read(struct sonde_segment *s, struct sonde_model *m,
                        struct sonde_model_process *p, int last, struct sonde_err *err)
 {
     assert(s && m && p);
+    if (m->shared) sonde_assert_held_write(&m->lock);
     int rc = segment_tables_read(s, m, p, err);
     if (rc == 0) rc = segment_values_read(s, last, err);
     if (rc == 0) {

@@ -31,7 +31,7 @@ void sonde_segment_program(const struct sonde_segment *s, char out[64]);
 int sonde_segment_closed(const struct sonde_segment *s);
 
 /* Bring p's series and figures in m up to date. last: the process is gone, so look at
- * everything and pass over what it left unfinished. Write lock held. 0, or SONDE_EFORMAT and
+ * everything and pass over what it left unfinished. Asserts the write lock. 0, or SONDE_EFORMAT and
  * the segment must not be read again; what was read stays in the model. */
 int sonde_segment_read(struct sonde_segment *s, struct sonde_model *m,
                        struct sonde_model_process *p, int last, struct sonde_err *err);

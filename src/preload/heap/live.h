@@ -78,7 +78,7 @@ static inline struct sonde__live_entry *sonde__live_near(const struct sonde__liv
     return NULL;
 }
 
-/* The slow ways, with the lock held; put_far also lets go of it. */
+/* The slow ways; both assert the lock, put_far also lets go of it. */
 int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
                         struct sonde__live_entry *old);
 int sonde__live_take_far(struct sonde__live_shard *s, uint64_t key, struct sonde__live_entry *out);

@@ -87,7 +87,7 @@ static void heap_map_gone(const struct sonde__heap_block *b, uint64_t bytes, int
     if (counts && b->addr) heap_map_count_free(b, &w, row);
 }
 
-/* ---- The list, with the lock held ------------------------------------------------------------ */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 /* The first that ends behind addr. */
 static uint32_t first_behind(uint64_t addr)

@@ -1,6 +1,6 @@
 /* api.h - the JSON answers of /api/…, as functions, so that the terminal views show exactly what
  * HTTP serves, whether they read segments themselves or ask an agent by URL.
- * Each appends one JSON object; read lock held by the caller. */
+ * Each appends one JSON object, and asserts the read lock. */
 #ifndef SONDE_SERVE_API_API_H
 #define SONDE_SERVE_API_API_H
 

@@ -187,6 +187,7 @@ static void export_csv_put_series(struct sonde_buf *out, const struct sonde_mode
 static void export_csv_render(const struct sonde_model *m, const struct sonde_filter *f,
                               struct sonde_buf *out)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     struct columns c = { 0 };
     const int rc = columns_of(m, f, &c);
     const char **row = rc ? NULL : sonde__alloc((c.count + 1) * sizeof(*row));

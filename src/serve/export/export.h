@@ -10,7 +10,7 @@ struct sonde_export_ops {
     const char *name;          /* --format NAME */
     const char *summary;       /* one line for help */
     const char *content_type;  /* as HTTP says it */
-    /* Append all series that f lets through (NULL = all). Read lock held by the caller. */
+    /* Append all series that f lets through (NULL = all). Asserts the read lock. */
     void (*render)(const struct sonde_model *m, const struct sonde_filter *f,
                    struct sonde_buf *out);
 };

@@ -147,6 +147,7 @@ static void export_json_put_family(struct sonde_buf *out, const struct sonde_mod
 static void export_json_render(const struct sonde_model *m, const struct sonde_filter *f,
                                struct sonde_buf *out)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);
     sonde_json_num(out, "interval_s", m->interval_s);

@@ -5,6 +5,7 @@
 static void export_openmetrics_render(const struct sonde_model *m, const struct sonde_filter *f,
                                       struct sonde_buf *out)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     sonde_export_text(m, f, SONDE_TEXT_OPENMETRICS, out);
 }
 

@@ -232,6 +232,7 @@ static void export_protobuf_put_family(struct export_protobuf_writer *w, const s
 static void export_protobuf_render(const struct sonde_model *m, const struct sonde_filter *f,
                                    struct sonde_buf *out)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     struct export_protobuf_writer *w = out->error ? NULL : sonde__alloc(sizeof(*w));
     if (!w) {
         if (!out->error) out->error = SONDE_ENOMEM;

@@ -16,6 +16,7 @@ enum { STEP_CHUNKS = 100, VACUUM_PAGES = 64 };
 
 int store_do(struct sonde_store *s, const char *sql, int64_t a, int64_t b, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) != SQLITE_OK) {
         return store_failed(s, s->db, err);

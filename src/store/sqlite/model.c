@@ -158,6 +158,7 @@ static void take_span(const struct sonde_model_span *span, void *arg)
 
 void sonde_store_feed_spans(struct sonde_store_feed *f, struct sonde_model *m)
 {
+    if (m->shared) sonde_assert_held_write(&m->lock);
     f->spans = (struct sonde_model_listener){ .on_span = take_span, .arg = f };
     sonde_model_listen(m, &f->spans);
 }

@@ -140,9 +140,9 @@ struct sonde_store {
     char *uri;                       /* instead of path, where nothing can be written; NULL = none */
     int lock_fd;                     /* -1 = read only */
     int version;                     /* of the file: less than ours if it is only read */
-    uint32_t run;                    /* changed with db_lock and read_lock held */
+    uint32_t run;                    /* changed under db_lock and read_lock */
 
-    /* The writer's connection; db_lock is held while it is used. */
+    /* The writer's connection, used under db_lock: functions that need it, or lock, assert that. */
     struct sonde_lock db_lock;
     sqlite3 *db;
     sqlite3_stmt *sql[SQL_COUNT];
@@ -198,7 +198,6 @@ double store_cpu_s(void); /* of this thread: for durations */
 /* What SQLite says of db, as an error; notes damage. */
 int store_is_damaged(const struct sonde_store *s);
 int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err);
-/* db_lock held. */
 int store_exec(struct sonde_store *s, const char *sql, struct sonde_err *err);
 sqlite3_stmt *store_sql(struct sonde_store *s, enum store_sql which); /* NULL = failed */
 int store_step(struct sonde_store *s, sqlite3_stmt *st, struct sonde_err *err); /* and reset */
@@ -206,7 +205,7 @@ int store_run_sql(struct sonde_store *s, enum store_sql which, struct sonde_err 
 /* A number from db; 0 if there is none. */
 int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t arg, int64_t *out,
                  struct sonde_err *err);
-/* Numbers of blocks that are written from now on. db_lock held, nobody else writes. */
+/* Numbers of blocks that are written from now on; nobody else writes. */
 int store_begin_blocks(struct sonde_store *s, struct sonde_err *err);
 int store_begin_run(struct sonde_store *s, struct sonde_err *err);
 /* What is recorded from now on is of another run. */
@@ -218,7 +217,7 @@ int store_make_file(struct sonde_store *s, struct sonde_err *err);
 int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err);
 void store_disconnect(struct sonde_store *s);
 int store_set_up(struct sonde_store *s, struct sonde_err *err);
-void store_rollback(struct sonde_store *s); /* if there is a transaction. db_lock held */
+void store_rollback(struct sonde_store *s); /* if there is a transaction */
 
 /* ---- look.c -------------------------------------------------------------------------------- */
 
@@ -237,29 +236,29 @@ int store_migrate(struct sonde_store *s, struct sonde_err *err);
 int store_is_damage(int code);
 /* Whether pages are damaged, and what SQLite says of it. Large files are looked at if wanted only. */
 int store_check_pages(struct sonde_store *s, int whatever_size, char *what, size_t what_size);
-/* Put the damaged file aside and begin a new one; what failed is made up for by calling it again.
- * db_lock held. */
+/* Put the damaged file aside and begin a new one; what failed is made up for by calling it
+ * again. */
 int store_start_over(struct sonde_store *s, struct sonde_err *err);
 
 /* ---- slot.c -------------------------------------------------------------------------------- */
 
 int store_define(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot);
-void store_slot_free(struct sonde_store *s, struct store_slot *slot); /* lock held */
-/* Numbers for those that have none; rows for those that are new. db_lock held. */
+void store_slot_free(struct sonde_store *s, struct store_slot *slot);
+/* Numbers for those that have none; rows for those that are new. */
 int store_slots_find(struct sonde_store *s, struct sonde_err *err);
 int store_slots_save(struct sonde_store *s, struct sonde_err *err);
 
 /* ---- recent.c ------------------------------------------------------------------------------ */
 
 int store_is_off(const struct sonde_store *s);
-/* Nothing more is kept, and the room on the disk is given back. db_lock held. */
+/* Nothing more is kept, and the room on the disk is given back. */
 void store_give_up(struct sonde_store *s, const struct sonde_err *why);
 
 /* ---- tick.c -------------------------------------------------------------------------------- */
 
 int store_append(struct sonde_store *s, const struct sonde_store_tick *t);
 int store_flush(struct sonde_store *s, struct sonde_err *err);
-/* The rest with lock held. */
+/* The rest under lock. */
 void store_block_put(struct block *b);
 void store_take_tick(struct sonde_store *s, const struct store_pending *p);
 void store_close_block(struct sonde_store *s);
@@ -269,12 +268,12 @@ void store_drop_rows(struct sonde_store *s);
 
 void store_events_init(struct sonde_store *s);
 void store_events_release(struct sonde_store *s);
-/* Numbers of the next batches, in a new run. db_lock held. */
+/* Numbers of the next batches, in a new run. */
 int store_events_begin(struct sonde_store *s, struct sonde_err *err);
 int store_span_add(struct sonde_store *s, const struct sonde_model_span *span);
 int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r);
-int store_events_wait(const struct sonde_store *s); /* there are any to be written; lock held */
-/* In a transaction; db_lock held. saved: it was committed; lock held. */
+int store_events_wait(const struct sonde_store *s); /* there are any to be written */
+/* In a transaction. saved: it was committed. */
 int store_events_save(struct sonde_store *s, struct sonde_err *err);
 void store_events_saved(struct sonde_store *s);
 
@@ -304,7 +303,7 @@ int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
 
 /* ---- facts.c ------------------------------------------------------------------------------- */
 
-/* Of a profile that was inserted just now. In its transaction; db_lock held. */
+/* Of a profile that was inserted just now. In its transaction. */
 int store_facts_put(struct sonde_store *s, const struct sonde_store_profile *p, const void *data,
                     size_t len, uint64_t profile, struct sonde_err *err);
 int store_modules(struct sonde_store *s, uint32_t run,
@@ -316,7 +315,7 @@ int store_heaps(struct sonde_store *s, uint32_t run,
 
 /* ---- pack.c -------------------------------------------------------------------------------- */
 
-/* Some columns of the oldest full block; 1 = there is more to do. db_lock held. */
+/* Some columns of the oldest full block; 1 = there is more to do. */
 int store_pack_step(struct sonde_store *s, struct sonde_err *err);
 
 /* ---- recover.c ----------------------------------------------------------------------------- */
@@ -391,16 +390,16 @@ int store_each(struct store_reader *r, struct store_source *source, uint32_t ser
 
 /* ---- rollup.c ------------------------------------------------------------------------------ */
 
-/* A little of what is to be rolled up; 1 = there is more, 0 = nothing left. db_lock held. */
+/* A little of what is to be rolled up; 1 = there is more, 0 = nothing left. */
 int store_rollup_step(struct sonde_store *s, struct sonde_err *err);
 void store_rollup_release(struct sonde_store *s);
 
 /* ---- gc.c ---------------------------------------------------------------------------------- */
 
-/* A little of what is to be deleted; 1 = there is more. db_lock held. */
+/* A little of what is to be deleted; 1 = there is more. */
 int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *keep,
                   struct sonde_err *err);
-/* 1 if it is as large as it may be, less a little. db_lock held. */
+/* 1 if it is as large as it may be, less a little. */
 int store_is_over(struct sonde_store *s, const struct sonde_store_retention *keep,
                   struct sonde_err *err);
 int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, uint64_t *freed,
@@ -450,7 +449,7 @@ int store_profile_put(struct sonde_store *s, const struct sonde_store_profile *p
 int store_profile_replace(struct sonde_store *s, const struct sonde_store_profile *p,
                           const void *data, size_t len, const uint64_t *ids, size_t id_count,
                           uint64_t *id, struct sonde_err *err);
-/* One of them, with what was noted of it; sqlite3_changes says if there was one. db_lock held. */
+/* One of them, with what was noted of it; sqlite3_changes says if there was one. */
 int store_profile_forget(struct sonde_store *s, int64_t id, struct sonde_err *err);
 int store_profiles(struct sonde_store *s, const char *name,
                    void (*row)(const struct sonde_store_profile *p, void *arg), void *arg,

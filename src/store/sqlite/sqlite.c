@@ -126,6 +126,7 @@ int store_step(struct sonde_store *s, sqlite3_stmt *st, struct sonde_err *err)
 
 int store_run_sql(struct sonde_store *s, enum store_sql which, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     return store_step(s, store_sql(s, which), err);
 }
 
