@@ -24,7 +24,7 @@ static int agent_without(const struct sonde_agent *a, enum sonde_agent_part part
     return rc;
 }
 
-/* ---- What the model calls ---------------------------------------------------------------------- */
+/* ---- What the model calls -------------------------------------------------------------------- */
 
 static void agent_on_span(const struct sonde_model_span *span, void *arg)
 {

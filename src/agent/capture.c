@@ -20,7 +20,7 @@
 #define WHOLE_BYTES_MAX ((size_t)512 << 20) /* of the profile, with heaps and names */
 #define SETTLE_S 0.2 /* until what ended in that time is drained */
 
-/* ---- Spans and requests: what the model calls -------------------------------------------------- */
+/* ---- Spans and requests: what the model calls ------------------------------------------------ */
 
 static void capture_on_span(const struct sonde_model_span *span, void *arg)
 {

@@ -1,4 +1,5 @@
 /* profiler_heap.c - heaps on demand; see profiler.h. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ void profiler_heap_init(struct profiler_heap *h) { sonde_lock_init(&h->lock, SON
 /* The watched process i is done with. */
 static void profiler_heap_forget(struct profiler_heap *h, size_t i)
 {
+    assert(i < h->count);
     struct sonde_profile *unused = NULL;
     if (sonde_heap_reader_stop(h->watched[i].heap_reader, &unused) == 0) sonde_profile_destroy(unused);
     h->watched[i] = h->watched[--h->count];

@@ -125,7 +125,7 @@ static int take_cpu(struct sonde_profiler *p, uint64_t from_ns, struct sonde_pro
     return rc;
 }
 
-/* ---- Whose is it (in the tracker, which asserts the read lock) --------------------------------- */
+/* ---- Whose is it (in the tracker, which asserts the read lock) ------------------------------- */
 
 static int same_trace(const struct sonde_infer_request *a, const struct sonde_profiler_request *r)
 {

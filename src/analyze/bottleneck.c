@@ -1,6 +1,7 @@
 /* bottleneck.c - see bottleneck.h. */
 #include "analyze/bottleneck.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k)
         SONDE_FINDING_KINDS(SONDE__X)
 #undef SONDE__X
     };
+    assert((size_t)k < SONDE_COUNT(names));
     return names[k];
 }
 

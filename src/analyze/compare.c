@@ -30,6 +30,7 @@ const char *sonde_compare_measure_group_name(enum sonde_compare_measure_group g)
 {
     static const char *const names[] = { "requests", "phases", "spans", "run", "memory",
                                          "functions" };
+    assert((size_t)g < SONDE_COUNT(names));
     return names[g];
 }
 
@@ -37,6 +38,7 @@ const char *sonde_verdict_name(enum sonde_verdict v)
 {
     static const char *const names[] = { "not known", "not different", "faster", "slower",
                                          "less", "more", "different" };
+    assert((size_t)v < SONDE_COUNT(names));
     return names[v];
 }
 
@@ -52,6 +54,7 @@ void cmp_range(const struct sonde_compare_run *r, uint64_t *start_ns, uint64_t *
 
 uint32_t cmp_part(const struct cmp *c, int side, size_t run, uint64_t time_ns)
 {
+    assert((side == 0 || side == 1) && run < c->side[side].run_count);
     const struct cmp_side *s = &c->side[side];
     const struct sonde_profile_filter *f = &s->runs[run].filter;
     if ((f->from_ns && time_ns < f->from_ns) || (f->to_ns && time_ns >= f->to_ns)) {

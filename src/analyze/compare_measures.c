@@ -57,6 +57,7 @@ int cmp_list_add(struct cmp_list *l, double value, uint32_t part)
 static int quantile_by_runs(const struct cmp *c, int side, const struct cmp_list *l, double q,
                             struct sonde_estimate *out)
 {
+    assert(q > 0 && q < 1);
     const struct cmp_side *s = &c->side[side];
     double *count = c->work, *value = c->work + s->n;
     for (size_t i = 0; i < s->n; i++) count[i] = value[i] = 0;

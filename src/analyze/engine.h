@@ -127,7 +127,7 @@ void sonde_engine_destroy(struct sonde_engine *e); /* NULL is fine */
 /* Of what m knows now (read lock, asserted, until the engine is destroyed). */
 int sonde_engine_of_model(const struct sonde_model *m, struct sonde_engine **out);
 
-/* m's series as they are now into p, which is a recording (read lock, asserted). 0 or SONDE_ENOMEM. */
+/* m's series as they are now into p, a recording (read lock, asserted). 0 or SONDE_ENOMEM. */
 int sonde_engine_complete_run(const struct sonde_model *m, struct sonde_profile *p);
 
 #endif

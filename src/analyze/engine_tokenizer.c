@@ -1,5 +1,6 @@
 /* engine_tokenizer.c - what to do about a tokenizer: see engine.h. Each piece of advice has a threshold
  * on what was measured, says the figures it is made of, and is left out where they are too few. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ const char *sonde_engine_advice_name(enum sonde_engine_advice_kind k)
         SONDE_ENGINE_ADVICES(SONDE__X)
 #undef SONDE__X
     };
+    assert(k < SONDE_ENGINE_ADVICE_COUNT);
     return names[k];
 }
 

@@ -2,6 +2,7 @@
  * of getting memory. */
 #include "analyze/heap_site.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,7 @@ const char *heap_frame_name(const struct heap_frame *f) { return f->name ? f->na
 size_t heap_frames(const struct sonde_profile *p, uint32_t stack, struct heap_frame *out,
                    size_t max)
 {
+    assert(stack < p->stacks_count);
     size_t count = 0;
     struct heap_frame innermost;
     int any = 0;

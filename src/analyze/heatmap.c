@@ -142,6 +142,7 @@ static void choose_edges(struct sonde_heatmap *h, double least, double greatest,
 /* The row that holds value, which is not below the first edge. */
 static uint32_t heatmap_row(const struct sonde_heatmap *h, double value)
 {
+    assert(h->rows); /* finished */
     uint32_t low = 0, high = h->rows;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
@@ -153,6 +154,7 @@ static uint32_t heatmap_row(const struct sonde_heatmap *h, double value)
 
 int sonde_heatmap_finish(struct sonde_heatmap *h)
 {
+    assert(!h->rows); /* once */
     double least = INFINITY, greatest = 0;
     int tiny = 0;
     for (size_t i = 0; i < h->count; i++) {

@@ -1,6 +1,7 @@
 /* span_own.c - see span_own.h. */
 #include "analyze/span_own.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -70,6 +71,7 @@ static uint32_t span_own_find(const struct nesting *n, uint64_t id,
                               const struct sonde_profile_span *inner)
 {
     uint32_t low = 0, high = id ? n->id_count : 0;
+    assert(!high || n->ids[0].id <= n->ids[high - 1].id);
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
         if (n->ids[middle].id < id) low = middle + 1;

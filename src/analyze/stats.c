@@ -56,6 +56,7 @@ static double beta_share(double a, double b, double x)
 
 double sonde_t_p(double t, double df)
 {
+    assert(isnan(df) || df > 0);
     if (isnan(t) || isnan(df)) return NAN;
     /* So many degrees of freedom are a normal distribution, to 6 digits. */
     if (df > 1e6) return erfc(fabs(t) / sqrt(2));
@@ -150,6 +151,7 @@ static double stats_likeness(const double *y, const double *x, const uint32_t *r
 struct sonde_estimate sonde_estimate_ratio(const double *y, const double *x, const uint32_t *run,
                                            size_t n, double variance_min)
 {
+    assert(variance_min >= 0);
     struct sonde_estimate e = { NAN, INFINITY, INFINITY, 1 };
     double sum_y = 0, sum_x = 0, square = 0;
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 /* json_read.c - see json_read.h. */
 #include "base/json_read.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ int sonde_json_enter(struct sonde_json_reader *r, char bracket)
 static int next_value(struct sonde_json_reader *r, char close)
 {
     if (r->error) return 0;
+    assert(r->depth); /* sonde_json_enter() was before */
     const char *before = r->at;
     while (before > r->begin && strchr(" \t\n\r", before[-1])) before--;
     const int first = before > r->begin && (before[-1] == '{' || before[-1] == '[');

@@ -30,6 +30,7 @@ static struct infer_model *model_of(struct sonde_infer_tracker *tracker,
 void infer_computed(struct sonde_infer_tracker *tracker, struct infer_model *m, uint32_t kind,
                     uint64_t tokens, uint64_t ns)
 {
+    assert(kind < SONDE_PHASE_COUNT);
     if (!m || tracker->muted) return;
     const int prefill = kind == SONDE_PHASE_PREFILL;
     m->facts.phase_tokens[kind] += tokens;
@@ -265,6 +266,7 @@ void infer_models_tick(struct sonde_infer_tracker *tracker, double seconds)
 
 size_t sonde_infer_model_count(const struct sonde_infer_tracker *tracker)
 {
+    INFER_ASSERT_READ(tracker);
     return tracker->model_count;
 }
 

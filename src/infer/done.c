@@ -422,6 +422,7 @@ static int copy_request(struct sonde_infer_tracker *tracker, const struct sonde_
 
 int sonde_infer_adopt(struct sonde_infer_tracker *tracker, const struct sonde_infer_request *r)
 {
+    INFER_ASSERT_WRITE(tracker);
     struct sonde_infer_request copy;
     if (copy_request(tracker, r, &copy)) return SONDE_ENOMEM;
     infer_done_store(tracker, &copy);
@@ -438,6 +439,7 @@ int sonde_infer_adopt(struct sonde_infer_tracker *tracker, const struct sonde_in
 
 size_t sonde_infer_done_count(const struct sonde_infer_tracker *tracker)
 {
+    INFER_ASSERT_READ(tracker);
     return tracker->done_next < tracker->o.done_max ? (size_t)tracker->done_next
                                                     : tracker->o.done_max;
 }

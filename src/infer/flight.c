@@ -70,6 +70,8 @@ static void infer_flight_land(struct sonde_infer_tracker *tracker, struct infer_
 
 void infer_flight_link(struct sonde_infer_tracker *tracker, struct infer_flight *f)
 {
+    INFER_ASSERT_WRITE(tracker);
+    assert(!f->quiet_slot);
     const uint32_t hash = infer_flight_hash_of(f->r.id, f->r.pid, f->r.source);
     sonde_pointer_map_put(&tracker->flights, hash, f);
     list_append(tracker, f);
@@ -92,6 +94,7 @@ static void flight_free(struct sonde_infer_tracker *tracker, struct infer_flight
 /* It is kept for a while, should it go on. */
 void infer_flight_quiet(struct sonde_infer_tracker *tracker, struct infer_flight *f)
 {
+    assert(tracker->quiet_next < INFER_QUIET && !f->quiet_slot);
     struct infer_flight **slot = &tracker->quiet[tracker->quiet_next];
     if (*slot) flight_free(tracker, *slot);
     infer_flight_land(tracker, f);
@@ -570,6 +573,8 @@ void infer_on_event(struct sonde_infer_tracker *tracker, const struct infer_even
 size_t sonde_infer_running(const struct sonde_infer_tracker *tracker, double now_s,
                            struct sonde_infer_request *out, size_t max)
 {
+    INFER_ASSERT_READ(tracker);
+    assert(out || !max);
     size_t n = 0;
     for (const struct infer_flight *f = tracker->oldest; f && n < max; f = f->after, n++) {
         const uint64_t now_ns = (uint64_t)(now_s * 1e9);

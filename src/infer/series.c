@@ -378,6 +378,7 @@ void infer_model_set(struct sonde_infer_tracker *tracker, struct infer_model *m,
 void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64_t raw,
                     const struct sonde_infer_request *r, uint64_t time_ns)
 {
+    assert((size_t)s < SONDE_INFER_GROUP_SLOT_COUNT);
     if (!g || !g->slot[s].main || !(r->trace_hi | r->trace_lo)) return;
     const struct sonde_exemplar e = {
         .value = sonde_family_value(g->slot[s].main->family, raw), .trace_hi = r->trace_hi,

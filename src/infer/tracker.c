@@ -70,6 +70,7 @@ void infer_count(struct sonde_infer_tracker *tracker, enum sonde_infer_reason re
 uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *tracker,
                              enum sonde_infer_reason reason)
 {
+    assert((size_t)reason < SONDE_COUNT(reasons));
     return tracker->invalid[reason];
 }
 

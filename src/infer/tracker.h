@@ -2,9 +2,9 @@
  * each request, percentiles over windows by model and route, totals, and the timelines of requests
  * that were slow or failed.
  *
- * It is attached to a model and lives under the model's lock, which is asserted: events and ticks come
- * under the write lock, whoever looks has the read lock. Series it makes belong to the model and are windowed,
- * exported and queried like all others.
+ * It is attached to a model and lives under the model's lock, which is asserted: events and ticks
+ * come under the write lock, whoever looks has the read lock. Series it makes belong to the model and
+ * are windowed, exported and queried like all others.
  *
  * Events come from rings that are read one after the other, so one of a thread may be known before
  * an earlier one of another thread. They are put in order by time: what happened is worked out a
@@ -30,7 +30,7 @@ struct sonde_infer_options {
     double from_s; /* unix time: what happened before is not counted, and requests that ended
                                  before are passed over; 0 = all that is heard of counts */
     double timeout_s;         /* not heard of for so long: given up; 0 = 600 */
-    /* Each request that ended, with its timeline; under the write lock, r is borrowed. NULL = nobody. */
+    /* Each request that ended, with its timeline; write lock, r is borrowed. NULL = nobody. */
     void (*on_done)(const struct sonde_infer_request *r, void *arg);
     /* Each that begins and asks for a profile of it alone; alike. */
     void (*on_begin)(const struct sonde_infer_request *r, void *arg);

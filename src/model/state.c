@@ -5,6 +5,7 @@
  *
  * A family is written whole, since a process that has ended makes no events that would define it
  * again. A histogram is its buckets that are not empty. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,6 +19,7 @@
 int sonde_model_known(const struct sonde_model_knowns *k, uint64_t serial,
                       struct sonde_model_process **out)
 {
+    assert(!k->count || k->known[0].serial <= k->known[k->count - 1].serial);
     *out = NULL;
     if (serial == 0) return 1;
     size_t lo = 0, hi = k->count;

@@ -5,6 +5,7 @@
  * middle, at most 2^(1/128) = 0.54 % off. */
 #include "model/window.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,7 @@ static uint32_t window_ticks(const struct sonde_model *m, const struct sonde_mod
 static void scalar_stats(const struct sonde_model *m, const struct sonde_model_series *s,
                          uint32_t from, uint32_t ticks, struct sonde_window *out)
 {
+    assert(s->history && from + ticks <= SONDE_HISTORY);
     struct points p = { .count = 0 };
     int counter = s->family->type == SONDE_COUNTER;
     double increase = 0;
@@ -172,6 +174,7 @@ struct window_merged {
 static void window_merge(const struct sonde_model *m, const struct sonde_model_series *s,
                          uint32_t from, uint32_t ticks, struct window_merged *all, struct points *averages)
 {
+    assert(from + ticks <= SONDE_HISTORY);
     memset(all, 0, sizeof(*all));
     all->first = SONDE__HIST_BUCKETS;
     all->scale = s->family->scale;

@@ -1,6 +1,7 @@
 /* otlp.c - OTLP/HTTP with protobuf bodies: /v1/metrics, /v1/traces, /v1development/profiles. */
 #include "push/otlp.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +78,7 @@ void push_otlp_double(struct sonde_buf *to, uint32_t field, struct push_otlp_scr
 void push_otlp_id(struct sonde_buf *to, uint32_t field, const uint64_t *words, size_t count)
 {
     uint64_t bytes[2];
+    assert(count <= 2);
     for (size_t i = 0; i < count; i++) bytes[i] = __builtin_bswap64(words[i]);
     sonde_pb_bytes(to, field, bytes, count * sizeof(*bytes));
 }

@@ -296,6 +296,7 @@ static int push_otlp_metrics_put_family(struct push_otlp_metrics_writer *w, cons
 
 int push_otlp_metrics(struct push_dest *d, struct sonde_model *m)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     struct push_otlp_metrics_writer *w = sonde__calloc(1, sizeof(*w));
     if (!w) return SONDE_ENOMEM;
     w->d = d;

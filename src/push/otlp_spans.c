@@ -166,6 +166,7 @@ static void push_otlp_spans_put_attr(struct push_spans *s, const struct sonde_mo
 static void push_otlp_spans_on(const struct sonde_model_span *span, void *arg)
 {
     struct push_spans *s = arg;
+    if (s->model && s->model->shared) sonde_assert_held_write(&s->model->lock);
     const int of_front = !span->tid && !strcmp(span->name, "front");
     if (s->requests && span->pid && !span->tid && !strcmp(span->name, "request")) return;
     const struct ids ids = ids_of(span->trace_hi, span->trace_lo, span->id, span->parent,

@@ -59,6 +59,7 @@ static const struct sonde_push_ops *const kinds[] = {
 
 const char *sonde_push_kind(size_t i)
 {
+    assert(i < SONDE_COUNT(kinds));
     return kinds[i] ? kinds[i]->name : NULL;
 }
 
@@ -262,6 +263,7 @@ int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile
 
 void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *r)
 {
+    if (p && p->model && p->model->shared) sonde_assert_held_write(&p->model->lock);
     if (r->flags & SONDE_INFER_WENT_ON) return; /* it has been sent */
     if (p && p->listening) push_spans_request(&p->spans, r);
 }
@@ -462,6 +464,7 @@ int sonde_push_encode(struct sonde_push *p, struct sonde_model *m,
                       void (*each)(const char *kind, const char *body, size_t len, void *arg),
                       void *arg)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     assert(!p->thread.started);
     int rc = 0;
     for (size_t i = 0; i < p->dest_count && !rc; i++) {

@@ -41,6 +41,7 @@ static uint64_t unix_ms(void) { return sonde_clock_ns(CLOCK_REALTIME) / 1000000;
 struct push_batch *push_batch_create(uint32_t signal, const char *target, uint32_t items,
                                      char *body, size_t body_len)
 {
+    assert(target && (body || !body_len));
     struct push_batch *b = sonde__calloc(1, sizeof(*b));
     char *copy = sonde__strdup(target);
     if (!b || !copy) {

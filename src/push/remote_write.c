@@ -401,6 +401,7 @@ static void put_gone(const char *labels, size_t len, void *arg)
 
 static int remote_write_metrics(struct push_dest *d, struct sonde_model *m)
 {
+    if (m->shared) sonde_assert_held(&m->lock);
     struct remote_write_state *state = d->state;
     assert(state);
     const int64_t time_ms = (int64_t)floor(m->now_s * 1e3);

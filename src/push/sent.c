@@ -1,6 +1,7 @@
 /* sent.c - see sent.h. */
 #include "push/sent.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,6 +78,7 @@ void push_sent_close(struct push_sent *s)
 
 int push_sent_has(const struct push_sent *s, uint64_t id)
 {
+    assert(!s || !s->count || s->ids[0] <= s->ids[s->count - 1]);
     return s && s->count && bsearch(&id, s->ids, s->count, sizeof(id), sonde_cmp_u64) != NULL;
 }
 
@@ -84,6 +86,7 @@ int push_sent_has(const struct push_sent *s, uint64_t id)
 void push_sent_add(struct push_sent *s, const uint64_t *ids, size_t count)
 {
     while (s && count && s->fd >= 0) {
+        assert(s->written <= PUSH_SENT_MAX);
         const size_t room = PUSH_SENT_MAX - s->written, n = count < room ? count : room;
         if (!n) {
             close(s->fd);

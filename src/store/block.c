@@ -98,6 +98,7 @@ static int new_column(struct block *b, const struct block_value *v, uint32_t *at
 /* Not doubled for ever: there are as many of these as there are series, and a block is full soon. */
 static int block_add_number(struct block *b, struct block_column *c, uint64_t value)
 {
+    assert(c->count <= c->cap);
     if (c->count == c->cap) {
         const uint32_t cap = c->cap < VALUES_STEP ? (c->cap ? c->cap * 2 : VALUES_FIRST)
                                                   : c->cap + VALUES_STEP;
@@ -136,6 +137,7 @@ int block_add(struct block *b, const struct block_value *v)
 
 int block_over(const struct block *b, uint32_t at)
 {
+    assert(at < b->count);
     const struct block_column *c = &b->column[at];
     return c->ended || c->entries.len > ENTRIES_MAX / 2;
 }
@@ -160,6 +162,7 @@ static int misses_tick(const struct block *b, const struct block_column *c)
 
 void block_close_tick(struct block *b, struct sonde_buf *out)
 {
+    assert(b->ticks);
     const uint32_t tick = b->ticks - 1;
     uint32_t ended = 0, old = b->count;
     for (uint32_t i = 0; i < b->count; i++) ended += (uint32_t)misses_tick(b, &b->column[i]);
@@ -248,6 +251,7 @@ int block_replay(struct block *b, int64_t time_ms, const void *row, size_t len,
 
 void block_forget_tick(struct block *b)
 {
+    assert(b->ticks);
     b->ticks--;
     for (uint32_t i = 0; i < b->count; i++) {
         struct block_column *c = &b->column[i];
@@ -274,6 +278,7 @@ double block_interval_ms(const struct block *b)
 
 void block_put_times(const struct block *b, struct sonde_buf *out)
 {
+    assert(b->ticks && b->ticks <= BLOCK_TICKS_MAX);
     sonde_chunk_put(out, SONDE_CHUNK_INTEGERS, (const uint64_t *)b->time_ms, b->ticks);
 }
 
@@ -284,6 +289,7 @@ static enum sonde_chunk_type numbers_of(unsigned type)
 
 void block_put_column(const struct block_column *c, struct sonde_buf *out)
 {
+    assert(c->count);
     sonde_chunk_put_varint(out, c->first);
     sonde_chunk_put_varint(out, c->count);
     if (c->type != SONDE_HISTOGRAM) {

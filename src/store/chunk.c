@@ -234,6 +234,7 @@ static uint64_t chunk_magnitude(uint64_t v) { return v >> 63 ? 0 - v : v; }
  * the time of packing. Leaves v in another order. */
 static int64_t select_kth(int64_t *v, uint32_t n, uint32_t k)
 {
+    assert(n && k < n);
     uint32_t low = 0, high = n - 1;
     while (low < high) {
         /* The middle of three, so that what is in order already is not the worst case. */

@@ -29,6 +29,7 @@ void sonde_hist_column_reset(struct sonde_hist_column *c)
 
 int sonde_hist_column_open(struct sonde_hist_column *c, uint64_t zero, uint64_t sum_raw)
 {
+    assert(c->n <= c->cap);
     if (c->n == c->cap) { /* three arrays of one cap: they grow alike */
         uint32_t zero_cap = c->cap, sum_cap = c->cap, end_cap = c->cap;
         if (SONDE_ARRAY_ROOM(c->zero, c->n, zero_cap) || SONDE_ARRAY_ROOM(c->sum_raw, c->n, sum_cap) ||
@@ -69,6 +70,7 @@ void sonde_chunk_put_entry(struct sonde_buf *out, const struct sonde_hist_delta 
     sonde_chunk_put_varint(out, d->bucket_count);
     uint32_t next = 0;
     for (uint32_t i = 0; i < d->bucket_count; i++) {
+        assert(d->bucket[i].p >= next); /* ascending */
         sonde_chunk_put_varint(out, d->bucket[i].p - next);
         sonde_chunk_put_varint(out, d->bucket[i].n);
         next = d->bucket[i].p + 1u;

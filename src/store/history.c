@@ -1,6 +1,7 @@
 /* history.c - see history.h. */
 #include "store/history.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -135,6 +136,7 @@ static int history_replace(struct sonde_history *h, enum sonde_history_tier tier
                            const struct sonde_profile *p, const uint64_t *old, size_t count,
                            uint64_t *id, struct sonde_err *err)
 {
+    assert((size_t)tier < SONDE_COUNT(tiers));
     const struct sonde_store_profile row = {
         .name = tiers[tier].name,
         .kind = tier == SONDE_HISTORY_HEAP ? KIND_HEAP : KIND,

@@ -1,5 +1,6 @@
 /* memory.c - profiles in memory, for an agent without a store: see store.h. A list, the newest
  * last. Run files are kept deflated; a session's is some hundred kilobytes. */
+#include <assert.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -36,6 +37,7 @@ static void kept_release(struct kept *k)
 
 static void store_memory_remove_at(struct sonde_store *s, size_t i)
 {
+    assert(i < s->count && s->bytes >= s->list[i].p.bytes);
     s->bytes -= s->list[i].p.bytes;
     kept_release(&s->list[i]);
     memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(s->list[0]));

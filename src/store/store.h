@@ -336,8 +336,8 @@ int sonde_store_feed_create(const struct sonde_store_ops *ops, struct sonde_stor
 void sonde_store_feed_destroy(struct sonde_store_feed *f); /* NULL is fine */
 /* For sonde_collector_options.on_tick; arg is the feed. */
 void sonde_store_feed_tick(struct sonde_model *m, void *arg);
-/* Spans of m from now on; under its write lock (asserted), or before others know m, which ends before
- * f does. */
+/* Spans of m from now on; under its write lock (asserted), or before others know m, which ends
+ * before f does. */
 void sonde_store_feed_spans(struct sonde_store_feed *f, struct sonde_model *m);
 /* A request that ended. */
 void sonde_store_feed_request(struct sonde_store_feed *f, const struct sonde_infer_request *r);

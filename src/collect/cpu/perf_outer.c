@@ -122,6 +122,7 @@ struct sonde_perf_words *sonde_perf_words_copy(const struct sonde_perf_words *of
 void sonde_perf_words_free(struct sonde_perf_words *w)
 {
     if (!w) return;
+    assert(w->owner->tables);
     w->owner->tables--;
     sonde__free(w);
 }

@@ -14,6 +14,7 @@ static const uint64_t waits_ns[] = { 100000000u, 300000000u, 1000000000u };
 int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header *h, uint32_t pid,
                        uint64_t time_ns)
 {
+    assert(l->bytes <= SONDE_PERF_PARKED_BYTES);
     if (l->bytes + h->size > SONDE_PERF_PARKED_BYTES) return SONDE_EFULL;
     struct sonde_perf_parked *p = sonde__alloc(sizeof(*p) + h->size);
     if (!p) return SONDE_ENOMEM;

@@ -239,7 +239,7 @@ static inline int heap_is_open(const struct heap_target *t)
     return t->base.segment && t->base.ours && !t->broken && !t->folded;
 }
 
-/* All that there is to do now. These assert the lock. */
+/* All that there is to do now. Those that change m assert the lock. */
 void heap_round(struct sonde_heap_reader *m);
 
 /* Of all processes; what is in use only of those that are there, or that have just ended. */

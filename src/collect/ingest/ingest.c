@@ -84,6 +84,7 @@ int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options
 
 static void ingest_forget(struct sonde_ingest *f, size_t at)
 {
+    assert(at < f->count && f->entry[at].series->ingest_at == at);
     sonde_model_series_forget(f->model, f->entry[at].series);
     f->count--;
     if (at == f->count) return;
@@ -372,6 +373,7 @@ size_t sonde_ingest_count(const struct sonde_ingest *f) { return f->count; }
 
 void sonde_ingest_tick(struct sonde_model *m, double now_s)
 {
+    if (m->shared) sonde_assert_held_write(&m->lock);
     for (struct sonde_ingest *f = m->foreign; f; f = f->next) {
         if (!(f->stale_s > 0)) continue;
         for (size_t i = f->count; i-- > 0;) {

@@ -171,6 +171,7 @@ void otlp_labels_cut(struct otlp_labels *l, size_t count, size_t text)
 
 void otlp_labels_done(struct otlp_labels *l)
 {
+    assert(l->count <= OTLP_LABELS_MAX);
     for (size_t i = 0; i < l->count; i++) {
         l->label[i] = (struct sonde_label){ l->text.data + l->offset[i][0],
                                             l->text.data + l->offset[i][1] };
@@ -190,6 +191,7 @@ static const char *otlp_value_of(const struct otlp_labels *l, const char *name)
 /* What else is known of the sender, as a series that is always 1. */
 static void put_target_info(struct otlp_capture *t, const struct otlp_labels *all)
 {
+    assert(t->labels.count <= OTLP_LABELS_MAX);
     struct sonde_label label[OTLP_LABELS_MAX];
     size_t n = 0;
     for (size_t i = 0; i < t->labels.count; i++) label[n++] = t->labels.label[i];

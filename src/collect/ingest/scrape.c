@@ -9,6 +9,7 @@
  * takes several times the memory of the text. */
 #include "collect/ingest/scrape.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
@@ -103,6 +104,7 @@ static int scrape_put_sample(const struct sonde_exposition_sample *s, void *arg)
 
 static void set_figures(struct target *t, const double value[FIGURES])
 {
+    assert(t->t.label_count <= SONDE_SCRAPE_LABELS_MAX);
     struct sonde_label labels[SONDE_SCRAPE_LABELS_MAX + 2];
     size_t n = 0;
     labels[n++] = (struct sonde_label){ "instance", t->t.instance };

@@ -457,6 +457,7 @@ static void host_read(void *state, const struct sonde_probe_env *env)
 {
     struct host *h = state;
     struct sonde_model *m = env->model;
+    if (m->shared) sonde_assert_held_write(&m->lock);
     if (!h->scalar[INFO]) read_info(h, m);
     read_stat(h, m);
     read_meminfo(h, m);

@@ -373,6 +373,7 @@ static void process_read(void *state, const struct sonde_probe_env *env)
 {
     struct process_probe *p = state;
     struct sonde_model *m = env->model;
+    if (m->shared) sonde_assert_held_write(&m->lock);
     p->tick++;
     for (size_t i = 0; i < m->process_count; i++) {
         struct sonde_model_process *process = m->processes[i];

@@ -67,6 +67,7 @@ int sonde_procfs_read_fd(struct sonde_procfs_buf *b, int fd)
 
 int sonde_procfs_read(struct sonde_procfs_buf *b, int dir_fd, const char *path)
 {
+    assert(b->data && b->cap);
     b->len = 0;
     b->data[0] = 0;
     /* O_NONBLOCK: a fifo under this name must not stop the agent. */
@@ -248,6 +249,7 @@ int sonde_procfs_dir_open(struct sonde_procfs_dir *d, int dir_fd, const char *pa
 
 int sonde_procfs_dir_next(struct sonde_procfs_dir *d, uint32_t *number)
 {
+    assert(d->fd >= 0 && d->pos <= d->len);
     for (;;) {
         if (d->pos >= d->len) {
             /* getdents64 and not readdir: the latter allocates a buffer for every open. */

@@ -53,6 +53,7 @@ static int proc_tree_read_all(struct kin **out, uint32_t *count)
 /* The first of all whose parent it is, or where it would be. */
 static uint32_t first_child(const struct kin *all, uint32_t count, uint32_t parent)
 {
+    assert(!count || all[0].parent <= all[count - 1].parent);
     uint32_t low = 0, high = count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;

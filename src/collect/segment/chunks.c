@@ -53,6 +53,7 @@ static enum segment_chunks_found segment_chunks_record_copy(const struct segment
 /* The ring counts chunks, people count records. */
 uint64_t segment_chunks_lost(const struct segment_chunks *k)
 {
+    assert(!k->records || k->chunks);
     if (k->lost == 0 || k->records == 0) return k->lost;
     const double share = (double)k->records / (double)k->chunks;
     return (uint64_t)((double)k->lost * share) + (k->records != k->chunks);

@@ -341,6 +341,7 @@ int sonde_segment_heap_row(struct sonde_segment *s, uint32_t site, struct sonde_
 
 void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__heap_lane *out)
 {
+    assert(s->heap.off); /* sonde_segment_heap() was before */
     *out = (struct sonde__heap_lane){ 0 };
     if (i >= s->heap.lanes) return;
     const struct sonde__heap_lane *from = &heap_at(s)->lane[i];
@@ -358,6 +359,7 @@ void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__
 
 void sonde_segment_heap_totals(struct sonde_segment *s, struct sonde_segment_heap_totals *out)
 {
+    assert(s->heap.off); /* sonde_segment_heap() was before */
     struct sonde_segment_heap_totals *to = out;
     const struct sonde__heap_lane *lanes = heap_at(s)->lane, *from;
     *out = (struct sonde_segment_heap_totals){ 0 };

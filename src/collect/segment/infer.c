@@ -195,6 +195,7 @@ static void segment_infer_on_phase(struct segment_drain *d, const uint64_t w[8])
 
 void segment_part_keep(struct sonde_segment *s, const struct segment_part *part)
 {
+    assert(s->parts_pending <= SEGMENT_PENDING_PARTS);
     if (!s->part) s->part = sonde__calloc(SEGMENT_PENDING_PARTS, sizeof(*s->part));
     if (!s->part || part->batch == 0 || part->request == 0) return;
     struct segment_part *p = &s->part[s->part_next++ % SEGMENT_PENDING_PARTS];
@@ -213,6 +214,7 @@ static void segment_infer_part_add(struct sonde_model_span *span, uint64_t reque
                                    uint64_t out)
 {
     if (!span->parts || !(in | out)) return;
+    assert(span->part_count <= SEGMENT_PENDING_PARTS); /* there is room for one more */
     span->parts[span->part_count++] =
         (struct sonde_model_part){ request, (uint32_t)in, (uint32_t)out };
 }

@@ -90,6 +90,7 @@ static void uprobe_pair_pop(struct sonde_uprobe_thread *t)
 
 static void uprobe_pair_forget(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread **at)
 {
+    assert(p->thread_count);
     struct sonde_uprobe_thread *t = *at;
     *at = t->next;
     p->thread_count--;

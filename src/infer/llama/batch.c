@@ -7,6 +7,7 @@
  * Newer ones say so (llama_set_warmup). Of others the first small batches of a context, if no prompt
  * is known that they could be, are kept until it is clear which it was: the memory is cleared, or
  * somebody asks for their logits. */
+#include <assert.h>
 #include <string.h>
 
 #include "infer/llama/private.h"
@@ -43,6 +44,7 @@ void llama_batch_tell(struct sonde_llama *llama, struct llama_context *k)
         e.part.output = b->parts[i].output;
         parts[part_count++] = (struct sonde_model_part){ e.id, (uint32_t)e.part.prompt,
                                                          (uint32_t)e.part.output };
+        assert(in >= e.part.prompt && out >= e.part.output);
         in -= e.part.prompt;
         out -= e.part.output;
         llama_tell(llama, &e);
@@ -68,6 +70,7 @@ void llama_batch_tell(struct sonde_llama *llama, struct llama_context *k)
 /* A sequence may have several parts in a batch. */
 static void batch_add(struct llama_batch *b, const struct llama_batch_part *part)
 {
+    assert(b->part_count < SONDE_LLAMA_PARTS_MAX);
     b->prompt_tokens += part->prompt;
     b->output_tokens += part->output;
     for (uint32_t i = 0; i < b->part_count && part->id; i++) {
@@ -82,6 +85,7 @@ static void batch_add(struct llama_batch *b, const struct llama_batch_part *part
 
 static void rows_set(struct llama_context *k, const struct sonde_llama_call *c)
 {
+    assert(c->part_count <= SONDE_LLAMA_PARTS_MAX);
     k->row_count = c->part_count;
     k->outputs = 0;
     memset(k->sampled, 0, sizeof(k->sampled));

@@ -1,6 +1,7 @@
 /* llama.c - see llama.h: the order of calls, what each is handed to, and telling. */
 #include "infer/llama/llama.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -255,6 +256,7 @@ static void llama_release_one(struct sonde_llama *llama)
 
 int llama_keep(struct llama_kept *to, const struct sonde_llama_call *c)
 {
+    assert(c->parts || !c->part_count);
     *to = (struct llama_kept){ .c = *c };
     to->c.parts = NULL;
     to->c.text = "";
@@ -364,6 +366,7 @@ void sonde_llama_end(struct sonde_llama *llama)
 struct sonde_llama *sonde_llama_create(uint32_t pid, uint16_t source,
                                        const struct sonde_llama_ops *ops, void *arg)
 {
+    assert(ops);
     struct sonde_llama *llama = sonde__calloc(1, sizeof(*llama));
     if (!llama) return NULL;
     llama->pid = pid;

@@ -4,6 +4,7 @@
  * takes its place. A buffer is told before what it was made for (the call that loads a model ends
  * after those that make its buffers), so it waits until a call of the same thread that began before
  * it tells whose it is. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 
 void llama_context_release(struct sonde_llama *llama, struct llama_context *k)
 {
+    assert(k >= llama->context && k < llama->context + LLAMA_CONTEXTS_MAX);
     llama_batch_tell(llama, k);
     llama_held_drop(llama, k);
     llama_seqs_clear(llama, k);

@@ -6,6 +6,7 @@
  * speculative decoding). Everything else begins a new one; what is filled before its first position
  * is what it reuses. A sequence that is cut (llama_memory_seq_rm without an upper bound) before each
  * chunk of a prompt, or for drafts that were rejected, still ends where the next part stands. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 
 struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq)
 {
+    assert(k->seq);
     return seq >= 0 && seq < LLAMA_SEQS_MAX ? &k->seq[seq] : NULL;
 }
 
@@ -80,6 +82,7 @@ static void llama_seq_request_begin(struct sonde_llama *llama, struct llama_cont
 void llama_request_end(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                        uint32_t outcome, const char *error)
 {
+    assert(s >= k->seq && s < k->seq + LLAMA_SEQS_MAX);
     if (s->state == LLAMA_NOTHING) return;
     struct sonde_infer_event e =
         llama_event(llama, SONDE_INFER_END, 0, s->arrived_ns, s->heard_ns);

@@ -75,6 +75,7 @@ static void copy_chunk(struct sonde__heap *m, uint32_t chunk, struct sonde__heap
 
 static void heap_peak_copy(struct sonde__heap *m, uint64_t live)
 {
+    SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_PEAK));
     const uint64_t seq = m->peak_seq + 1;
     const uint32_t sites = __atomic_load_n(&m->site_count, __ATOMIC_ACQUIRE);
     uint64_t *directory = directory_of(&m->peak[seq & 1]);

@@ -5,6 +5,7 @@
  *
  * The buckets of a histogram are a blob of varints, two for each that is not empty: how many buckets
  * it is behind the last one (of the first: its number), and how many values are in it. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -82,6 +83,7 @@ static const struct run_table
 
 int sonde_run_engine_write(sqlite3 *db, const struct sonde_profile *p)
 {
+    assert(p->engine_run);
     return run_rows_write(db, p, &series_table, p->engine_run->series, p->engine_run->count);
 }
 

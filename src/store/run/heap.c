@@ -8,6 +8,7 @@
  *
  * A series is a blob, little-endian: first, per_point, pending (u32), pending_sum (f64), then its
  * values as runs of equal ones, {u8 how many, f32 value}: most sites hardly change. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -193,6 +194,7 @@ static const struct run_field_ops verdict_ops = { "TEXT", bind_verdict, get_verd
 
 int sonde_run_heap_write(sqlite3 *db, const struct sonde_profile *p)
 {
+    assert(p->heap);
     const struct sonde_heap *h = p->heap;
     struct class sizes[SONDE_HEAP_SIZES], lifetimes[SONDE_HEAP_LIFETIMES];
     for (uint32_t i = 0; i < SONDE_HEAP_SIZES; i++) {

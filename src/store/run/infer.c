@@ -11,6 +11,7 @@
  * of the item before, of the first to arrival), length, busy time (difference to the length),
  * tokens, count, batch. Neighbours are alike, so an item takes some five bytes where a row of a
  * table would be 50. */
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -358,6 +359,7 @@ static int write_memory(sqlite3 *db, const struct sonde_profile *p)
 
 int sonde_run_infer_write(sqlite3 *db, const struct sonde_profile *p)
 {
+    assert(p->infer);
     const struct sonde_infer_run *run = p->infer;
     int rc = run_rows_write(db, p, &facts_table, run, 1);
     if (!rc) rc = run_rows_write(db, p, &invalid_table, run->invalid, run->invalid_count);

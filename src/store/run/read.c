@@ -3,6 +3,7 @@
  * checked for type and range, ids must be 1, 2, 3 … and refer to what was read before. Rows go in
  * through the interning calls of profile.h, so equal rows become one; a map for each table carries
  * the file's ids over. */
+#include <assert.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,6 +439,7 @@ static int read_database(struct run_reader *r)
 int sonde_run_read(const char *path, const char *data, size_t len, const char *name,
                    struct sonde_profile *p, struct sonde_err *err)
 {
+    assert(!path != !data); /* one of them */
     struct run_reader r = { .p = p, .name = name, .err = err };
     int rc = open_database(&r, path, data, len);
     if (!rc) rc = read_database(&r);

@@ -74,6 +74,7 @@ static int bind_field(const struct sonde_profile *p, sqlite3_stmt *s, int column
 int run_rows_write(sqlite3 *db, const struct sonde_profile *p, const struct run_table *t,
                    const void *rows, size_t count)
 {
+    assert(rows || !count);
     sqlite3_stmt *s;
     int rc = create_table(db, t);
     if (rc != SQLITE_OK) return rc;

@@ -1,5 +1,6 @@
 /* value.c - values of a run file's rows, checked for type and range, and what is said of those
  * that are not as they must be. */
+#include <assert.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@ int run_no_memory(struct run_reader *r)
 
 int run_bad(struct run_reader *r, const char *format, ...)
 {
+    assert(r->table); /* run_prepare() was before */
     char what[256];
     va_list ap;
     va_start(ap, format);

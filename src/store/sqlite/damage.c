@@ -21,6 +21,7 @@ int store_is_damage(int code) { return code == SQLITE_CORRUPT || code == SQLITE_
  * page is then found when it is used. */
 int store_check_pages(struct sonde_store *s, int whatever_size, char *what, size_t what_size)
 {
+    sonde_assert_held(&s->db_lock);
     struct stat st;
     if (!whatever_size && stat(s->path, &st) == 0 && st.st_size > CHECK_MAX) return 0;
     sqlite3_stmt *check = NULL;

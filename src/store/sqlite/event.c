@@ -59,7 +59,7 @@ int store_events_begin(struct sonde_store *s, struct sonde_err *err)
     return rc;
 }
 
-/* ---- Which ---------------------------------------------------------------------------------------- */
+/* ---- Which ----------------------------------------------------------------------------------- */
 
 static void turn_second(struct store_events *e, double now_s)
 {

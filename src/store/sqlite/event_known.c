@@ -68,6 +68,7 @@ int store_is_known(const struct store_known *k, uint32_t pid, uint64_t id, uint6
 {
     const int64_t time_ms = (int64_t)(time_ns / 1000000);
     if (!k->count || time_ms >= k->since_ms) return 0;
+    assert(k->keys[0] <= k->keys[k->count - 1]);
     const uint64_t key = store_event_known_key_of(pid, id);
     return time_ms < k->oldest_ms ||
            bsearch(&key, k->keys, k->count, sizeof(key), sonde_cmp_u64) != NULL;

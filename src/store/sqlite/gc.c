@@ -275,6 +275,7 @@ static int store_gc_by_size(struct sonde_store *s, const struct sonde_store_rete
  * went; gc_series is 0 when all were looked at. */
 static int store_gc_names(struct sonde_store *s, int64_t before_ms, struct sonde_err *err)
 {
+    sonde_assert_held(&s->db_lock);
     sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(s->db, "SELECT id, seen_ms FROM series WHERE id > ?1 ORDER BY id"
                            " LIMIT 500", -1, &st, NULL) != SQLITE_OK) {

@@ -127,6 +127,7 @@ static int is_over(const struct sonde_model *m, struct sonde_model_series *s)
 
 void sonde_store_feed_tick(struct sonde_model *m, void *arg)
 {
+    if (m->shared) sonde_assert_held_write(&m->lock);
     struct sonde_store_feed *f = arg;
     if (f->off) return;
     if (SONDE_ARRAY_RESERVE(f->tick.values, f->cap, m->series_count + 16)) {

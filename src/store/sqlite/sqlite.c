@@ -133,6 +133,7 @@ int store_run_sql(struct sonde_store *s, enum store_sql which, struct sonde_err 
 int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t arg, int64_t *out,
                  struct sonde_err *err)
 {
+    if (db == s->db) sonde_assert_held(&s->db_lock);
     sqlite3_stmt *st = NULL;
     *out = 0;
     if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK) return store_failed(s, db, err);

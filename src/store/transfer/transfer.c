@@ -268,6 +268,7 @@ struct grid {
 static size_t transfer_lower_bound(const struct grid *g, int64_t time_ms)
 {
     size_t lo = 0, hi = g->count;
+    assert(!hi || g->time_ms[0] <= g->time_ms[hi - 1]);
     while (lo < hi) {
         const size_t mid = lo + (hi - lo) / 2;
         if (g->time_ms[mid] < time_ms) lo = mid + 1;
