@@ -24,6 +24,7 @@ static uint64_t in_ms(uint32_t ms) { return front_now_ns() + (uint64_t)ms * 1000
 
 static void idle_join(struct front_client *c)
 {
+    assert(c->state != FRONT_DEAD);
     struct sonde_front *f = c->front;
     c->state = FRONT_IDLE;
     c->idle_ns = front_now_ns();
@@ -36,6 +37,7 @@ static void idle_join(struct front_client *c)
 
 static void idle_leave(struct front_client *c)
 {
+    assert(c->state == FRONT_IDLE);
     struct sonde_front *f = c->front;
     if (c->quieter) c->quieter->louder = c->louder;
     else f->quietest = c->louder;
@@ -155,6 +157,7 @@ void front_client_close(struct front_client *c)
 {
     struct sonde_front *f = c->front;
     if (c->state == FRONT_DEAD) return;
+    assert(f->state.clients);
     if (c->state == FRONT_IDLE) idle_leave(c);
     c->state = FRONT_DEAD;
     const int full = f->state.clients >= f->o.connections_max;
@@ -176,6 +179,7 @@ void front_client_close(struct front_client *c)
  * that nothing more comes, and read on for a while. */
 static void front_client_linger(struct front_client *c)
 {
+    assert(c->state == FRONT_BUSY);
     c->state = FRONT_LINGER;
     c->s.deadline_ns = front_now_ns() + LINGER_NS;
     front_bytes_release(&c->s.out);
@@ -186,6 +190,7 @@ static void front_client_linger(struct front_client *c)
 
 void front_client_next(struct front_client *c)
 {
+    assert(c->state == FRONT_BUSY && !c->proxied.observed);
     const struct front_proxied *proxied = &c->proxied;
     const int unread = proxied->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
     if (proxied->keep_alive && !c->front->stopping) {
@@ -205,6 +210,7 @@ void front_client_next(struct front_client *c)
 
 void front_client_expire(struct front_client *c)
 {
+    assert(c->state != FRONT_DEAD);
     if (c->state == FRONT_IDLE && front_held(&c->s.in)) {
         front_refuse(c, 408, "the request's head did not come within the time there is for it");
         front_pump(c);
@@ -250,6 +256,7 @@ static int step_linger(struct front_client *c)
 
 static int write_client(struct front_client *c)
 {
+    assert(c->state == FRONT_BUSY);
     int failed;
     const uint32_t n = front_write(&c->s, &failed);
     c->proxied.r.bytes_out += n;

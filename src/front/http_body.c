@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "front/http.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { SIZE_LINE_MAX = 4096, TRAILERS_MAX = 8192, DIGITS_MAX = 15 };
@@ -22,6 +23,7 @@ enum chunk_state {
 
 void sonde_http_body_of_request(struct sonde_http_body *b, const struct sonde_http_head *h)
 {
+    assert(!h->response && h->progress == SONDE_HTTP_DONE);
     *b = (struct sonde_http_body){ .framing = SONDE_HTTP_NONE };
     if (h->chunked) {
         b->framing = SONDE_HTTP_CHUNKED;
@@ -36,6 +38,7 @@ void sonde_http_body_of_request(struct sonde_http_body *b, const struct sonde_ht
 void sonde_http_body_of_response(struct sonde_http_body *b, const struct sonde_http_head *h,
                                  int to_head_request)
 {
+    assert(h->response && h->progress == SONDE_HTTP_DONE);
     *b = (struct sonde_http_body){ .framing = SONDE_HTTP_NONE };
     const int none = to_head_request || h->status < 200 || h->status == 204 || h->status == 304;
     if (none || (h->has_length && !h->length)) {

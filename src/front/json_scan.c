@@ -1,6 +1,7 @@
 /* json_scan.c - see json_scan.h. A state machine with one byte of state and a stack of bits. */
 #include "front/json_scan.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum json_scan_state {
@@ -24,6 +25,7 @@ void sonde_json_scan_init(struct sonde_json_scan *j, const struct sonde_json_nam
                                         enum sonde_json_type type),
                           void *arg)
 {
+    assert(names && value);
     *j = (struct sonde_json_scan){ .names = names, .value = value, .arg = arg };
     sonde_json_scan_reset(j);
 }
@@ -87,6 +89,7 @@ static void open_container(struct sonde_json_scan *j, int array)
 
 static void close_container(struct sonde_json_scan *j, char c)
 {
+    assert(j->depth <= SONDE_JSON_DEPTH_MAX);
     if (j->depth == 0 || j->is_array[j->depth - 1] != (c == ']')) {
         j->state = BAD;
         return;

@@ -4,6 +4,7 @@
  * told apart; what comes after is counted as "other". */
 #include "front/metrics.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -279,15 +280,18 @@ static struct front_count *find_count(struct front_count *counts, size_t *count,
 /* Room for one more time and one more span. */
 static void front_metrics_make_room(struct sonde_front_metrics *metrics)
 {
+    sonde_assert_not_held(&metrics->model->lock);
     if (metrics->timing_count < TIMINGS && metrics->span_count < SPANS) return;
     sonde_wrlock(&metrics->model->lock);
     apply_pending(metrics);
     sonde_rwunlock(&metrics->model->lock);
+    assert(metrics->timing_count < TIMINGS && metrics->span_count < SPANS);
 }
 
 static void front_metrics_add_timing(struct sonde_front_metrics *metrics, unsigned what,
                                enum sonde_front_route route, uint64_t from_ns, uint64_t to_ns)
 {
+    assert(what < HISTOGRAMS && (size_t)route < SONDE_FRONT_ROUTE_COUNT);
     front_metrics_make_room(metrics);
     metrics->timings[metrics->timing_count++] =
         (struct front_timing){ to_ns > from_ns ? to_ns - from_ns : 0, (uint16_t)what,

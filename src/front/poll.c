@@ -1,5 +1,7 @@
 #include "front/poll.h"
 
+#include <assert.h>
+
 enum {
     ENOUGH_MIN = 4,
     ENOUGH_MAX = 1024,
@@ -13,6 +15,7 @@ static int64_t saved_max(const struct front_poll *p)
 
 void front_poll_init(struct front_poll *p, uint32_t percent)
 {
+    assert(percent <= 100);
     *p = (struct front_poll){ .percent = percent };
     for (int i = 0; i < FRONT_WAITS; i++) p->kinds[i].enough = ENOUGH_MIN;
     p->credit_ns = saved_max(p);
@@ -30,6 +33,7 @@ static void credit_earn(struct front_poll *p, uint64_t now_ns)
 
 uint32_t front_poll_time(struct front_poll *p, enum front_wait kind, uint64_t now_ns)
 {
+    assert(kind < FRONT_WAITS);
     const struct front_poll_kind *k = &p->kinds[kind];
     credit_earn(p, now_ns);
     return p->percent && k->score >= k->enough && p->credit_ns > 0 ? FRONT_POLL_NS : 0;
@@ -38,6 +42,7 @@ uint32_t front_poll_time(struct front_poll *p, enum front_wait kind, uint64_t no
 void front_poll_done(struct front_poll *p, enum front_wait kind, uint64_t looked_ns,
                      uint64_t waited_ns, int found)
 {
+    assert(kind < FRONT_WAITS);
     struct front_poll_kind *k = &p->kinds[kind];
     const int looked = looked_ns != 0, seen = looked && found && waited_ns == looked_ns;
     if (seen) {

@@ -105,6 +105,7 @@ static void swallow_request(struct front_client *c)
 static void proxy_give_up(struct front_client *c, unsigned status, const char *why,
                           const char *message)
 {
+    assert(c->state == FRONT_BUSY && status >= 400);
     struct front_proxied *proxied = &c->proxied;
     if (c->up) front_upstream_close(c->up);
     proxied->phase = FRONT_DONE;
@@ -142,6 +143,7 @@ static void proxy_reject(struct front_client *c, unsigned status, const char *me
 
 void front_stalled(struct front_client *c)
 {
+    assert(c->state == FRONT_BUSY);
     set_failure(&c->proxied, SONDE_FRONT_CANCELLED, "client_stalled");
     c->proxied.keep_alive = 0;
     proxy_give_up(c, 408, "client_stalled",
@@ -150,6 +152,7 @@ void front_stalled(struct front_client *c)
 
 void front_cancel(struct front_client *c, const char *why)
 {
+    assert(c->state == FRONT_BUSY);
     struct front_proxied *proxied = &c->proxied;
     /* Clients that have read the last event need not wait for the end of the last chunk. */
     const int had_all = proxied->answer_scan.complete && front_held(&c->s.out) <= LAST_CHUNK;
@@ -170,6 +173,7 @@ void front_finish(struct front_client *c)
 
 static void proxy_copy_text(char *out, size_t size, const char *text, size_t len)
 {
+    assert(size);
     if (len >= size) len = size - 1;
     memcpy(out, text, len);
     out[len] = 0;
@@ -281,6 +285,7 @@ static int says_true(const struct sonde_http_head *h, const char *head,
 static void proxy_announce(struct front_client *c, const char *head)
 {
     struct front_proxied *proxied = &c->proxied;
+    assert(!proxied->observed && !proxied->own);
     proxied->r.id = ++c->front->last_id;
     proxied->r.route = sonde_front_route_of(proxied->r.method, proxied->r.path);
     proxied->r.profile = says_true(&c->head, head, SONDE_HTTP_X_PROFILE);
@@ -297,6 +302,7 @@ static void proxy_announce(struct front_client *c, const char *head)
 
 void front_begin(struct front_client *c)
 {
+    assert(c->head.progress == SONDE_HTTP_DONE && c->head.len <= front_held(&c->s.in));
     const struct sonde_front_options *o = &c->front->o;
     /* Stays where it is until more is read: nothing here does. */
     const char *head = c->s.in.data + c->s.in.begin;

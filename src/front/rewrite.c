@@ -2,6 +2,7 @@
  *
  * Fields go through byte by byte as they came, but for those that are about one connection only
  * (RFC 9110, 7.6.1), the Host, and those that a proxy adds to. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -43,6 +44,7 @@ static void puts_(struct front_rewrite_writer *w, const char *text)
 /* What was written counts, or nothing of it. */
 static int writer_done(struct front_rewrite_writer *w, struct front_bytes *b)
 {
+    assert(w->full || (w->at >= b->data + b->end && w->at <= w->end));
     if (w->full) return -1;
     b->end = (uint32_t)(w->at - b->data);
     return 0;
@@ -195,6 +197,7 @@ static void put_request_line(struct front_rewrite_writer *w, const struct front_
 
 int front_put_request(struct front_client *c, const char *head)
 {
+    assert(c->up && !front_held(&c->up->s.out));
     const struct sonde_front *f = c->front;
     const struct sonde_http_head *h = &c->head;
     const struct front_proxied *proxied = &c->proxied;
@@ -303,6 +306,7 @@ static const char *front_rewrite_reason_of(unsigned status)
 int front_put_error(struct front_client *c, unsigned status, const char *type,
                     const char *message)
 {
+    assert(status >= 400);
     const struct front_proxied *proxied = &c->proxied;
     struct sonde_buf body;
     char line[128];

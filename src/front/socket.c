@@ -15,6 +15,7 @@ uint64_t front_unix_ns(void) { return sonde_clock_ns(CLOCK_REALTIME); }
 
 uint32_t front_room(struct front_bytes *b)
 {
+    assert(b->begin <= b->end && b->end <= FRONT_BUFFER);
     if (!b->data) {
         b->data = sonde__alloc(FRONT_BUFFER);
         b->begin = b->end = 0;

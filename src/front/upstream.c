@@ -42,6 +42,7 @@ void front_upstream_close(struct front_upstream *u)
 {
     struct sonde_front *f = u->front;
     if (u->dead) return;
+    assert(f->state.upstreams && (u->client || f->state.upstreams_idle));
     u->dead = 1;
     if (u->s.fd >= 0) close(u->s.fd);
     u->s.fd = -1;
@@ -63,6 +64,7 @@ void front_upstream_close(struct front_upstream *u)
 
 static void socket_renew(struct front_upstream *u, int fd)
 {
+    assert(fd >= 0 && u->s.fd < 0);
     u->s.fd = fd;
     u->s.readable = u->s.hup = u->s.eof = u->s.broken = 0;
     u->s.writable = 1;
@@ -74,6 +76,7 @@ static void socket_renew(struct front_upstream *u, int fd)
 /* To sonde's own server. 0 or an errno. */
 static int open_own(struct front_upstream *u)
 {
+    assert(u->own && u->front->o.adopt);
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
         return errno;
@@ -94,6 +97,7 @@ static socklen_t address_len(const struct sockaddr_storage *a)
 /* To u->address. 0: connected, or about to be; or an errno. */
 static int open_remote(struct front_upstream *u)
 {
+    assert(!u->own && u->address < u->front->o.upstream.address_count);
     const struct sockaddr_storage *a = &u->front->o.upstream.address[u->address];
     const int fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return errno;
@@ -114,6 +118,7 @@ static int open_remote(struct front_upstream *u)
  * the address before did not. */
 static int open_any(struct front_upstream *u, int error)
 {
+    assert(u->client); /* who is told */
     struct sonde_front *f = u->front;
     while (u->own || u->address < f->o.upstream.address_count) {
         error = u->own ? open_own(u) : open_remote(u);
@@ -151,6 +156,7 @@ static void try_next(struct front_upstream *u, int error)
 
 void front_upstream_connected(struct front_upstream *u)
 {
+    assert(u->connecting && u->client);
     int error = 0;
     socklen_t len = sizeof(error);
     if (getsockopt(u->s.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) error = errno;
@@ -189,6 +195,7 @@ static struct front_upstream *from_pool(struct front_client *c)
     for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
         next = u->next;
         if (u->own && u->who != c->who) continue;
+        assert(!u->client && f->state.upstreams_idle);
         if (!still_open(u)) {
             front_upstream_close(u);
             continue;
@@ -233,6 +240,7 @@ int front_upstream_attach(struct front_client *c)
 
 void front_upstream_lost(struct front_client *c)
 {
+    assert(c->up && !c->up->dead);
     struct front_upstream *u = c->up;
     if (u->reused && !u->sent && !u->received) {
         close(u->s.fd);
@@ -269,6 +277,7 @@ static uint64_t idle_ns(const struct front_proxied *proxied, const char *head)
 
 void front_upstream_keep_alive(struct front_client *c, const char *head)
 {
+    assert(c->up);
     c->up->idle_ns = idle_ns(&c->proxied, head);
 }
 
@@ -277,6 +286,7 @@ void front_upstream_release(struct front_client *c, int reusable)
     struct front_upstream *u = c->up;
     struct sonde_front *f = c->front;
     if (!u) return;
+    assert(u->client == c && !u->dead);
     if (!reusable || !u->idle_ns || f->stopping || f->state.upstreams_idle >= POOL_MAX) {
         front_upstream_close(u);
         return;
