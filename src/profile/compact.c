@@ -70,6 +70,7 @@ static int compact_by_process(const void *a, const void *b)
 /* Index + 1 of the first of that id; 0 = none. */
 static uint32_t find_span(const struct wanting *w, uint64_t id)
 {
+    assert(!w->id_count || w->ids[0].id <= w->ids[w->id_count - 1].id);
     uint32_t low = 0, high = w->id_count;
     while (id && low < high) {
         const uint32_t mid = low + (high - low) / 2;
@@ -104,6 +105,7 @@ static int had_outside(const struct wanting *w, const struct sonde_profile_span 
 {
     const struct outside key = { s->start_ns, pid };
     uint32_t low = 0, high = w->outside_count;
+    assert(!high || compact_by_process(&w->outside[0], &w->outside[high - 1]) <= 0);
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;
         if (compact_by_process(&w->outside[mid], &key) < 0) low = mid + 1;

@@ -51,6 +51,7 @@ int sonde_sample_kind_is_bytes(enum sonde_sample_kind k) { return !strcmp(kinds[
 
 int sonde_sample_kind_is_time(enum sonde_sample_kind k)
 {
+    assert((size_t)k < SONDE_COUNT(kinds));
     return !strcmp(kinds[k].unit, "nanoseconds");
 }
 

@@ -11,6 +11,7 @@
  * so the walk only decides how that is divided among the function's stacks; one that the walk did not
  * get to is put below a caller that has a stack. So every function's own cost is exactly callgrind's,
  * and so is the sum. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ int sonde_callgrind_function(struct sonde_callgrind *g, uint32_t location, uint3
 
 int sonde_callgrind_self(struct sonde_callgrind *g, uint32_t node, uint64_t cost)
 {
+    assert(node < g->node_count);
     if (cost >= COST_MAX - g->total) return SONDE_EFORMAT;
     g->total += cost;
     g->nodes[node].self += cost;
@@ -64,6 +66,7 @@ int sonde_callgrind_self(struct sonde_callgrind *g, uint32_t node, uint64_t cost
 
 int sonde_callgrind_call(struct sonde_callgrind *g, uint32_t from, uint32_t to, uint64_t cost)
 {
+    assert(from < g->node_count && to < g->node_count);
     const struct sonde_budget b = { .used = &g->bytes, .max = g->bytes_max };
     struct sonde_callgrind_node *n = &g->nodes[from];
     if (cost >= COST_MAX - n->calls) return SONDE_EFORMAT;
@@ -151,6 +154,7 @@ static uint64_t callgrind_stacks_deal(struct callgrind_stacks_step *s, uint64_t 
 
 static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node, uint32_t above, uint64_t weight)
 {
+    assert(w->depth <= DEPTH_MAX && node < w->g->node_count);
     struct sonde_callgrind_node *n = &w->g->nodes[node];
     const uint32_t stack = sonde_profile_stack(w->p, above, n->location);
     if (!stack) return sonde_import_no_room(w->p, w->err);
@@ -177,6 +181,7 @@ static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node
 
 static int callgrind_stacks_walk_from(struct callgrind_stacks_walk *w, uint32_t root, uint64_t weight)
 {
+    assert(!w->depth);
     int rc = callgrind_stacks_enter(w, root, 0, weight);
     while (!rc && w->depth) {
         struct callgrind_stacks_step *s = &w->path[w->depth - 1];
@@ -222,6 +227,7 @@ static int place_rest(struct callgrind_stacks_walk *w)
             to->stack = sonde_profile_stack(w->p, deep ? 0 : from->stack, to->location);
             to->depth = deep ? 0 : from->depth + 1;
             if (!to->stack) rc = sonde_import_no_room(w->p, w->err);
+            assert(count < g->node_count); /* each is there once */
             queue[count++] = g->edges[e - 1].to;
         }
     }

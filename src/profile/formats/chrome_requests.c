@@ -12,6 +12,7 @@
  * first token is all there is inside. */
 #include "profile/formats/chrome_requests.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,8 @@ void sonde_chrome_requests_release(struct sonde_chrome_requests *r)
 int sonde_chrome_requests_has(const struct sonde_chrome_requests *r,
                               const struct sonde_profile *p, const struct sonde_profile_span *s)
 {
+    assert(!r->count || r->ids[0] <= r->ids[r->count - 1]);
+    assert(s->thread < p->threads_count);
     return r->count && !p->threads[s->thread].tid &&
            bsearch(&s->id, r->ids, r->count, sizeof(*r->ids), sonde_cmp_u64) != NULL;
 }

@@ -13,6 +13,7 @@
  * instead of children. */
 #include "profile/formats/cpuprofile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,7 @@ static int cpuprofile_by_id(const void *a, const void *b, void *nodes)
 /* Index of the node with this id; NO_PARENT = there is none. */
 static uint32_t find_node(const struct cpuprofile_reader *s, uint64_t id)
 {
+    assert(s->order || !s->node_count);
     uint32_t low = 0, high = s->node_count;
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;
@@ -370,6 +372,7 @@ static int cpuprofile_release(struct cpuprofile_reader *s, int rc)
 int sonde_cpuprofile_chunks(const struct sonde_json_reader *args, uint32_t count, uint32_t thread,
                             struct sonde_profile *p, struct sonde_err *err)
 {
+    assert(thread < p->threads_count);
     struct cpuprofile_reader s = { .p = p, .err = err, .thread = thread };
     sonde_buf_init(&s.text, TEXT_MAX_BYTES);
     sonde_buf_init(&s.other, TEXT_MAX_BYTES);

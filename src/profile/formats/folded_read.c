@@ -7,6 +7,7 @@
  * as reading it, and memory twice. */
 #include "profile/formats/folded.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ static int add_names(struct folded_reader *r, const struct sonde_folded_batch *b
 
 static int push_frame(struct folded_reader *r, uint32_t word)
 {
+    assert(word < SONDE_FOLDED_NAMES + r->location_count);
     if (r->count == r->cap && SONDE_ARRAY_ROOM(r->path, r->count, r->cap)) return SONDE_ENOMEM;
     uint32_t stack = r->count ? r->path[r->count - 1] : 0;
     if (word >= SONDE_FOLDED_NAMES) {

@@ -8,6 +8,7 @@
  * sorted, guesses are wrong too often, and a wrong guess costs as much as the hash. */
 #include "profile/formats/folded_scan.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,7 @@
 void sonde_folded_scan_init(struct sonde_folded_scan *s, const char *data, size_t len,
                             size_t bytes_max)
 {
+    assert(data || !len);
     *s = (struct sonde_folded_scan){ .at = data, .end = data + len, .frames = data,
                                      .scale = 1, .bytes_max = bytes_max };
 }
@@ -221,6 +223,7 @@ int sonde_folded_scan_survey(struct sonde_folded_scan *s)
 /* The next line that is a stack, or none: then there is no line at hand. */
 static void begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
 {
+    assert(!s->in_line);
     const char *line = s->at;
     size_t line_len = 0, len = 0;
     for (int found = 0; !found;) {
@@ -249,6 +252,7 @@ static void begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b
 
 static void end_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
 {
+    assert(s->in_line && s->next >= s->len);
     b->tokens[b->token_count++] = SONDE_FOLDED_END;
     b->tokens[b->token_count++] = (uint32_t)s->weight;
     b->tokens[b->token_count++] = (uint32_t)(s->weight >> 32);

@@ -1,6 +1,7 @@
 /* import.c - see import.h. */
 #include "profile/formats/import.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ int sonde_import_frame_read(struct sonde_json_reader *r, const struct sonde_impo
                             struct sonde_buf *name, struct sonde_buf *file,
                             struct sonde_import_frame_text *out)
 {
+    assert(name != file); /* out points into both */
     struct sonde_json_text key;
     *out = (struct sonde_import_frame_text){ { "", 0 }, { "", 0 }, -1 };
     if (!sonde_json_enter(r, '{')) return 0;
@@ -75,6 +77,7 @@ int sonde_import_frame_read(struct sonde_json_reader *r, const struct sonde_impo
 int sonde_import_grow(const struct sonde_profile *p, size_t *bytes, void **table, uint32_t count,
                       uint32_t *cap, size_t size, struct sonde_err *err)
 {
+    assert(count <= *cap && size);
     const struct sonde_budget b = { .used = bytes, .max = p->bytes_max };
     void *grown = sonde_table_grow(*table, count, cap, size, &b);
     if (!grown) return sonde_import_no_room(p, err);
@@ -164,6 +167,7 @@ void sonde_import_maps_release(struct sonde_import_maps *m) { sonde__free(m->row
 uint32_t sonde_import_maps_find(const struct sonde_import_maps *m, uint64_t address)
 {
     uint32_t low = 0, high = m->count;
+    assert(!high || m->rows[0].start <= m->rows[high - 1].start);
     while (low < high) { /* the last that starts at or before it */
         const uint32_t mid = low + (high - low) / 2;
         if (m->rows[mid].start <= address) low = mid + 1;

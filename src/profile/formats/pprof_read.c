@@ -61,6 +61,7 @@ static int seal_ids(struct pprof_reader *r, struct pprof_ids *ids, const char *w
 uint32_t pprof_find_id(const struct pprof_ids *ids, uint64_t id)
 {
     if (ids->dense) return id && id <= ids->count ? ids->rows[id - 1].value : 0;
+    assert(!ids->count || ids->rows[0].id <= ids->rows[ids->count - 1].id); /* sealed */
     const struct pprof_id key = { .id = id };
     const struct pprof_id *found =
         bsearch(&key, ids->rows, ids->count, sizeof(key), pprof_read_by_id);

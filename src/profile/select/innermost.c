@@ -53,6 +53,7 @@ static void innermost_sweep(const struct sonde_profile *p, const struct innermos
         while (depth && p->spans[open[depth - 1]].end_ns <= e->time_ns) depth--;
         uint32_t *out = e->is_sample ? of_sample : of_span;
         if (depth && out) out[e->index] = open[depth - 1] + 1;
+        assert(depth < p->spans_count || e->is_sample);
         if (!e->is_sample) open[depth++] = e->index;
     }
 }

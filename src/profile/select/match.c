@@ -120,6 +120,7 @@ static int in_interval(const struct work *w, const struct sonde_profile_sample *
     if (!s->thread || !s->time_ns) return 0;
     /* The last one that starts at or before the sample. */
     uint32_t low = w->first[s->thread], high = w->first[s->thread + 1];
+    assert(low <= high);
     const uint32_t begin = low;
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;

@@ -2,6 +2,7 @@
  *
  * One request may be known twice, from the engine and from a front before it: of other sources, in
  * one trace, at the same time. Whoever asks for one means both. */
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -81,6 +82,7 @@ static int select_request_slowest_first(const void *a, const void *b, void *arg)
 
 int64_t select_request_find(const struct select_work *w, uint32_t pid, uint64_t id)
 {
+    assert(w->by_id || !w->request_count);
     uint32_t low = 0, high = w->request_count;
     while (id && low < high) {
         const uint32_t mid = low + (high - low) / 2;
@@ -95,6 +97,7 @@ int64_t select_request_find(const struct select_work *w, uint32_t pid, uint64_t 
 /* Place in by_trace of the first that is not less. */
 static uint32_t first_of_trace(const struct select_work *w, uint64_t hi, uint64_t lo)
 {
+    assert(w->by_trace || !w->request_count);
     uint32_t low = 0, high = w->request_count;
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;

@@ -1,4 +1,5 @@
 /* span.c - how much of each span is of the selection: see select.h for the rule. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static uint32_t select_span_pid_of(const struct select_work *w, const struct son
 /* The first of a span's parts; NULL = it is no batch. */
 static const struct sonde_profile_part *parts_of(const struct sonde_profile *p, uint32_t span)
 {
+    assert(span < p->spans_count);
     uint32_t low = 0, high = p->parts_count;
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;
@@ -39,6 +41,7 @@ static int64_t request_of(const struct select_work *w, const struct sonde_profil
 
 int select_is_phase(const struct select_work *w, uint32_t span)
 {
+    assert(span < w->p->spans_count);
     const struct sonde_profile_span *s = &w->p->spans[span];
     return (w->names[s->name] & (SELECT_PHASE | SELECT_ASKED)) || parts_of(w->p, span) ||
            select_request_find(w, select_span_pid_of(w, s), s->parent) >= 0;
@@ -70,6 +73,7 @@ static int index_spans(struct select_work *w)
 /* Index + 1 of the span above; 0 = none. */
 static uint32_t select_span_above(const struct select_work *w, uint32_t span)
 {
+    assert(span < w->p->spans_count);
     const uint64_t parent = w->p->spans[span].parent;
     uint32_t low = 0, high = w->span_id_count;
     while (parent && low < high) {

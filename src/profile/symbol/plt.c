@@ -1,6 +1,7 @@
 /* plt.c - PLT stubs have no symbols. What a stub jumps to is read from its code: the slot of
  * the global offset table it jumps through, and the relocation that fills that slot. Unlike
  * counting stubs this holds for .plt, .plt.sec and .plt.got of every linker. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,7 @@ static void symbol_plt_make(struct sonde_symbol_elf *e)
 
 static const char *slot_name(struct sonde_symbol_elf *e, uint64_t slot)
 {
+    assert(e->plt.made);
     const struct sonde_symbol_got key = { .slot = slot };
     const struct sonde_symbol_got *g =
         e->plt.count ? bsearch(&key, e->plt.slots, e->plt.count, sizeof(key), by_slot) : NULL;

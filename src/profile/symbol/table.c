@@ -78,6 +78,7 @@ void sonde_symbol_table_limit(struct sonde_symbol_table *t,
 static size_t count_before(const struct sonde_symbol_table *t, uint64_t addr)
 {
     size_t low = 0, high = t->count;
+    assert(!high || t->ranges[0].start <= t->ranges[high - 1].start); /* sealed */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (t->ranges[mid].start <= addr) low = mid + 1;
@@ -101,6 +102,7 @@ uint64_t sonde_symbol_table_next(const struct sonde_symbol_table *t, uint64_t ad
 const struct sonde_symbol_range *sonde_symbol_table_find(const struct sonde_symbol_table *t,
                                                            uint64_t addr)
 {
+    assert(!t->count || t->ranges[t->count - 1].reach); /* sealed */
     const struct sonde_symbol_range *best = NULL;
     size_t low = count_before(t, addr);
     for (int steps = 0; low > 0 && steps < BACK_MAX; steps++) {

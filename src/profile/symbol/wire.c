@@ -1,6 +1,7 @@
 /* wire.c - messages of the child, see wire.h. */
 #include "profile/symbol/wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +46,7 @@ static int symbol_wire_put(struct sonde_symbol_wire_writer *w, const void *data,
 int sonde_symbol_wire_send(struct sonde_symbol_wire_writer *w, enum sonde_symbol_wire_type type,
                            uint32_t a, uint32_t b)
 {
+    assert(type != SONDE_SYMBOL_WIRE_FRAMES); /* which has a payload */
     const struct symbol_wire_header h = { type, a, b, 0 };
     const int rc = symbol_wire_put(w, &h, sizeof(h));
     return rc ? rc : symbol_wire_flush(w);
@@ -55,6 +57,7 @@ static uint16_t text_len(const char *s) { return (uint16_t)strnlen(s, SONDE_SYMB
 int sonde_symbol_wire_frames(struct sonde_symbol_wire_writer *w, uint32_t index,
                              const struct sonde_symbol_frame *frames, uint32_t count)
 {
+    assert(count <= SONDE_SYMBOL_FRAMES_MAX);
     struct symbol_wire_header h = { SONDE_SYMBOL_WIRE_FRAMES, index, count, 0 };
     for (uint32_t i = 0; i < count; i++) {
         h.len += FRAME_FIXED + text_len(frames[i].name) + text_len(frames[i].file);
@@ -129,6 +132,7 @@ static int symbol_wire_take_frames(struct sonde_symbol_wire_reader *r, const cha
 int sonde_symbol_wire_next(struct sonde_symbol_wire_reader *r,
                            struct sonde_symbol_wire_message *out)
 {
+    assert(r->taken <= r->in.len);
     struct symbol_wire_header h;
     int rc = 0;
     if (r->in.len - r->taken < sizeof(h)) goto later;

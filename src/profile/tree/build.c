@@ -100,6 +100,7 @@ static uint32_t used_stack(const struct tree_build *b, uint32_t i)
 /* List the stack and its callers, unless they are listed. */
 static void use_stack(struct tree_build *b, uint32_t stack)
 {
+    assert(stack < b->p->stacks_count);
     const uint32_t begin = b->used_count;
     for (uint32_t at = stack; at && !b->folds[at].listed; at = b->p->stacks[at].parent) {
         b->folds[at].listed = 1;

@@ -52,6 +52,7 @@ static int tree_diff_add_text(struct tree_diff_state *d, const char *s, uint32_t
 
 static int tree_diff_add_pair(struct tree_diff_state *d, uint32_t parent, uint32_t before, uint32_t after)
 {
+    assert(before != NONE || after != NONE);
     const struct sonde_tree_node *n =
         after != NONE ? &d->after->nodes[after] : &d->before->nodes[before];
     struct sonde_frame f = { .line = n->line, .flags = n->flags };

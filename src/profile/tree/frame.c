@@ -1,5 +1,6 @@
 #include "profile/tree/frame.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -148,6 +149,7 @@ static int path_push(struct sonde_frame_path *path, uint32_t row)
 int sonde_frame_path_set(struct sonde_frame_path *path, const struct sonde_frames *f,
                          const struct sonde_profile *p, const struct sonde_profile_sample *s)
 {
+    assert(s->stack < p->stacks_count);
     path->count = 0;
     for (uint32_t at = s->stack; at; at = p->stacks[at].parent) {
         const uint32_t location = p->stacks[at].location;
@@ -173,6 +175,7 @@ void sonde_frame_path_release(struct sonde_frame_path *path)
 uint32_t sonde_thread_label(const struct sonde_profile *p, uint32_t thread,
                             struct sonde_strings *pool, const struct sonde_budget *b)
 {
+    assert(thread < p->threads_count);
     char text[NAME_MAX_TEXT];
     const struct sonde_profile_thread *t = &p->threads[thread];
     const char *name = sonde_profile_str(p, t->name);

@@ -1,4 +1,6 @@
 /* place.c - stacks are given their nodes, callers first; and what has none is counted. */
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "profile/tree/build.h"
 #include "sonde/sonde.h"
@@ -10,6 +12,7 @@
 uint32_t tree_child(struct tree_build *b, uint32_t parent, const struct sonde_frame *f)
 {
     const struct sonde_tree *t = b->t;
+    assert(parent < t->node_count);
     const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | f->name);
     uint32_t at = hash, id;
     while ((id = sonde_map_next(&b->children, hash, &at))) {
@@ -148,6 +151,7 @@ static int place_stack(struct tree_build *b, uint32_t stack)
 /* All stacks of the group that are linked, without recursion: they may be deep. */
 int tree_place_stacks(struct tree_build *b, uint32_t group, uint32_t base)
 {
+    assert((base & NODE_MASK) < b->t->node_count);
     uint32_t at = b->folds[0].first;
     b->folds[0].node = base & NODE_MASK;
     b->folds[0].single = 1;
@@ -175,6 +179,7 @@ int tree_place_stacks(struct tree_build *b, uint32_t group, uint32_t base)
 /* The leaf first: nothing is shared with the caller's node. */
 int tree_place_inverted(struct tree_build *b, uint32_t base, uint32_t stack, int truncated)
 {
+    assert(base < b->t->node_count && stack < b->p->stacks_count);
     const struct sonde_profile *p = b->p;
     uint32_t node = base;
     for (uint32_t at = stack; at; at = p->stacks[at].parent) {

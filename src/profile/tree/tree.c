@@ -81,6 +81,7 @@ static int tree_grow(struct sonde_tree *t)
 
 uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sonde_frame *f)
 {
+    assert(!t->node_count || parent < t->node_count);
     /* name_of may be behind when its growth failed. */
     if ((t->node_count >= t->node_cap || t->node_count >= t->names->name_of_cap) && tree_grow(t)) {
         return 0;
@@ -105,6 +106,7 @@ uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sond
 uint32_t sonde_tree_add_like(struct sonde_tree *d, uint32_t parent, const struct sonde_tree *t,
                              uint32_t like)
 {
+    assert(like < t->node_count);
     const uint32_t id = sonde_tree_add(d, parent, &(struct sonde_frame){ 0 });
     if (!d->node_count) return 0;
     const struct sonde_tree_node *from = &t->nodes[like];
@@ -124,6 +126,7 @@ void sonde_tree_rests(const struct sonde_tree *t, struct sonde_tree_rest *out)
 {
     for (uint32_t i = 0; i < t->node_count; i++) {
         const struct sonde_tree_node *n = &t->nodes[i];
+        assert(n->total >= n->self && n->base_total >= n->base_self);
         out[i] = (struct sonde_tree_rest){ n->total - n->self, n->samples,
                                            n->base_total - n->base_self };
     }
@@ -171,6 +174,7 @@ static uint32_t *rank_names(struct sonde_strings *pool)
 static int sort_children(struct sonde_tree *t, uint32_t node, const uint32_t *rank,
                          uint64_t **keys, uint32_t *keys_cap)
 {
+    assert(node < t->node_count);
     uint32_t count = 0;
     for (uint32_t c = t->nodes[node].first_child; c; c = t->nodes[c].next) {
         if (count == *keys_cap) {
@@ -196,6 +200,7 @@ int sonde_tree_link(struct sonde_tree *t)
 {
     for (uint32_t i = t->node_count - 1; i; i--) {
         struct sonde_tree_node *n = &t->nodes[i], *parent = &t->nodes[n->parent];
+        assert(n->parent < i); /* parents come first */
         n->next = parent->first_child;
         parent->first_child = i;
     }
@@ -256,6 +261,7 @@ double sonde_tree_share_for(const struct sonde_tree *t, uint32_t nodes_max)
 
 double sonde_tree_share_under(const struct sonde_tree *t, uint32_t node, uint32_t nodes_max)
 {
+    assert(node < t->node_count);
     if (!node || t->node_count <= nodes_max) return sonde_tree_share_for(t, nodes_max);
     struct sonde_tree_bins bins = { { 0 } };
     uint8_t *below = sonde__calloc(t->node_count, 1);
