@@ -2,6 +2,7 @@
  * arguments, which every user of the machine can read. */
 #include "cli/agent_options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -154,6 +155,7 @@ static int find_targets(const struct sonde_cli *cli,
 
 static void forget_headers(struct sonde_buf *headers, size_t count)
 {
+    assert(count <= SONDE_CLI_KINDS_MAX);
     for (size_t i = 0; i < count; i++) {
         if (headers[i].data) explicit_bzero(headers[i].data, headers[i].len);
         sonde_buf_release(&headers[i]);

@@ -4,6 +4,7 @@
  *
  * Rejected: getopt_long, whose messages cannot say what is allowed and whose permutation cannot be
  * stopped per command without the environment having a say (POSIXLY_CORRECT). */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -115,6 +116,7 @@ static int opt_list_add(struct sonde_cli_list *l, const char *text)
 static int setting_add(struct sonde_cli *cli, const char *key, const char *value,
                        const char *origin)
 {
+    assert(key && value && origin);
     struct sonde_cli_setting *grown =
         sonde__realloc(cli->settings, (cli->setting_count + 1) * sizeof(*grown));
     if (!grown) return sonde_cli_fail(cli, "out of memory");
@@ -138,6 +140,8 @@ static int take_set(struct sonde_cli *cli, char *text)
 static int opt_take_number(const struct sonde_cli *cli, const struct sonde_cli_opt *o,
                            const char *text, void *field)
 {
+    assert(o->type == SONDE_OPT_UINT || o->type == SONDE_OPT_NUM);
+    assert(o->min < o->max);
     char *end;
     errno = 0;
     const double v = strtod(text, &end);
@@ -156,6 +160,8 @@ static int opt_take_number(const struct sonde_cli *cli, const struct sonde_cli_o
 /* Store an option; text is its value, or NULL if it takes none. */
 static int opt_take(struct sonde_cli *cli, const struct sonde_cli_opt *o, char *text)
 {
+    assert(o->setting || !o->fixed);
+    assert(is_common(o) || o->type == SONDE_OPT_SETTING || o->offset < cli->command->values_size);
     char *base = is_common(o) ? (char *)cli : (char *)cli->values;
     void *field = base ? base + o->offset : NULL;
     switch (o->type) {
@@ -233,6 +239,7 @@ static int parse_short(struct sonde_cli *cli, int argc, char **argv, int *i)
 
 int sonde_cli_parse(struct sonde_cli *cli, int argc, char **argv)
 {
+    assert(!cli->values);
     const struct sonde_command *command = cli->command;
     if (command->values_size) {
         cli->values = sonde__calloc(1, command->values_size);
@@ -313,6 +320,7 @@ int sonde_cli_was_set(const struct sonde_cli *cli, const char *setting)
 
 void sonde_cli_release(struct sonde_cli *cli)
 {
+    assert(cli->command);
     for (const struct sonde_cli_opt *o = cli->command->options; cli->values && o && o->name; o++) {
         if (o->type != SONDE_OPT_LIST) continue;
         sonde__free(((struct sonde_cli_list *)((char *)cli->values + o->offset))->item);

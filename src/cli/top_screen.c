@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "sonde/sonde.h"
 
+#include <assert.h>
 #include <curses.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +101,7 @@ static int check_terminal(struct sonde_err *err)
 
 int sonde_top_screen_open(int colour, struct sonde_err *err)
 {
+    assert(!screen);
     const int rc = check_terminal(err);
     if (rc) return rc;
     if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK)) {
@@ -148,6 +150,7 @@ void sonde_top_screen_close(void)
 
 void sonde_top_screen_size(int *width, int *height)
 {
+    assert(screen);
     getmaxyx(stdscr, *height, *width);
 }
 
@@ -181,6 +184,7 @@ static void show_cell(const struct sonde_cell *c, int x, int y)
 
 void sonde_top_screen_show(const struct sonde_grid *g)
 {
+    assert(screen);
     erase();
     for (int y = 0; y < g->height; y++) {
         for (int x = 0; x < g->width; x++) {
@@ -221,6 +225,7 @@ static int top_screen_translate(wint_t code, int is_function_key)
 
 enum sonde_top_event sonde_top_screen_wait(int fd, int *key)
 {
+    assert(screen);
     for (;;) {
         wint_t code;
         const int kind = get_wch(&code);

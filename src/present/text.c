@@ -138,6 +138,7 @@ size_t sonde_text_next(const char *s, size_t len, int ascii, struct sonde_glyph 
 
 size_t sonde_text_encode(uint32_t code, char out[4])
 {
+    assert(code && code <= 0x10ffff);
     if (code < 0x80) {
         out[0] = (char)code;
         return 1;

@@ -82,6 +82,7 @@ static const struct { struct ramp names, kernel; } schemes[SONDE_FLAMEGRAPH_COLO
 
 uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int dark)
 {
+    assert(scheme < SONDE_FLAMEGRAPH_COLORS_COUNT);
     if (index == SONDE_FLAME_UNKNOWN) {
         return dark ? flame_palette_oklch(0.36, 0, 0) : flame_palette_oklch(0.83, 0, 0);
     }
@@ -101,6 +102,7 @@ uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int d
 
 uint32_t sonde_flame_diff_color(int level, int dark)
 {
+    assert(level >= -SONDE_FLAME_LEVELS && level <= SONDE_FLAME_LEVELS);
     const double by = fabs((double)level) / SONDE_FLAME_LEVELS;
     const double hue = level > 0 ? 25 : 252;
     /* The least change that is shown is still a colour and not grey. */
@@ -113,6 +115,7 @@ uint32_t sonde_flame_diff_color(int level, int dark)
 
 double sonde_flame_change(const struct sonde_tree *t, const struct sonde_tree_node *n)
 {
+    assert(t->base_total); /* of a diff */
     const double total = (double)t->nodes[0].total;
     return (total > 0 ? (double)n->total / total : 0) -
            (double)n->base_total / (double)t->base_total;

@@ -1,6 +1,7 @@
 /* compare.c - see compare.h: text and Markdown. */
 #include "present/report/compare.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +141,7 @@ static int compare_text_by_change(const void *a, const void *b)
 static void put_contributors(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                              struct sonde_buf *out)
 {
+    assert(c->headline < c->count);
     const struct sonde_compare_measure *best[CONTRIBUTORS + 1];
     const struct sonde_compare_measure *top = &c->figures[c->headline];
     const double way = top->better > 0 ? -top->d.change : top->d.change;
@@ -223,6 +225,7 @@ static void put_unchanged(const struct sonde_comparison *c, const struct sonde_c
 void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                             struct sonde_buf *out)
 {
+    assert(c->headline <= c->count); /* count: nothing has changed */
     if (c->headline == c->count) {
         put_unchanged(c, v, out);
         return;

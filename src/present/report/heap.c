@@ -1,6 +1,7 @@
 /* heap.c - the figures of a report on the heap that the facts do not have as such. */
 #include "present/report/heap.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -48,6 +49,7 @@ static void set_rates(struct heap_report *r)
 int heap_report_init(struct heap_report *r, const struct sonde_profile *p,
                      const struct sonde_report_options *o, size_t limit)
 {
+    assert(p->heap);
     const struct sonde_heap *h = p->heap;
     *r = (struct heap_report){ .p = p, .o = o, .h = h, .limit = limit, .seconds = seconds_of(p) };
     set_rates(r);

@@ -1,6 +1,7 @@
 /* infer.c - the figures of a report on inference: see infer.h. */
 #include "present/report/infer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void sum_part(const struct infer_report *r, struct infer_part *part, doub
     for (size_t i = 0; i < run->request_count; i++) {
         const struct sonde_infer_request *q = &run->requests[i];
         if (!infer_report_is_of(part, q)) continue;
+        assert(q->outcome < SONDE_INFER_OUTCOMES);
         part->count++;
         part->requests[q->outcome]++;
         part->invalid += *q->invalid != 0;
@@ -151,6 +153,7 @@ static int find_slowest(struct infer_report *r)
 int infer_report_init(struct infer_report *r, const struct sonde_profile *p,
                       const struct sonde_report_options *o, size_t limit)
 {
+    assert(p->infer);
     *r = (struct infer_report){ .p = p, .o = o, .run = p->infer, .limit = limit };
     double *room = sonde__calloc(p->infer->request_count + 1, sizeof(*room));
     int rc = room ? infer_report_find_parts(r) : SONDE_ENOMEM;

@@ -2,6 +2,7 @@
  * of the nearest rank. */
 #include "present/report/infer_answer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +270,7 @@ static void find_time(struct infer_answer_run *run)
 
 int sonde_infer_answer(const struct sonde_profile *p, struct sonde_buf *out)
 {
+    assert(p->infer);
     struct infer_answer_run run = { .of = p->infer };
     run.values = sonde__calloc(run.of->request_count + 1, sizeof(*run.values));
     if (!run.values) return SONDE_ENOMEM;
@@ -297,6 +299,7 @@ int sonde_infer_answer(const struct sonde_profile *p, struct sonde_buf *out)
 int sonde_requests_answer(const struct sonde_profile *p, size_t limit, size_t *count,
                           struct sonde_buf *out)
 {
+    assert(p->infer);
     const struct sonde_infer_run *run = p->infer;
     const struct sonde_requests_query q = { .limit = limit, .outcome = -1, .source = -1 };
     size_t total = 0;

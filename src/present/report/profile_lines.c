@@ -1,5 +1,6 @@
 /* profile_lines.c - what reports are made of: a line with a name, a heading, a table; as
  * text or as Markdown. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,6 +54,7 @@ void report_put_text(const struct sonde_report_options *o, struct sonde_buf *out
 void report_put_heading(const struct sonde_report_options *o, int level, const char *title,
                         struct sonde_buf *out)
 {
+    assert(level == 2 || level == 3);
     const char *mark = o->style != SONDE_REPORT_MARKDOWN ? "" : level == 2 ? "## " : "### ";
     sonde_buf_printf(out, "\n%s%s\n\n", mark, title);
 }

@@ -1,5 +1,6 @@
 /* profile_text.c - a report and a comparison as text for a terminal, or as Markdown: the
  * same tables, laid out in columns or with bars. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,7 @@ static int profile_report_text_by_total(const void *a, const void *b, void *tree
 /* The children that are heavy enough, so that the heaviest is taken next. */
 static int push_children(struct profile_report_text_walk *w, uint32_t node, uint32_t indent)
 {
+    assert(node < w->tree->node_count);
     const size_t first = w->count;
     for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
         if (w->tree->nodes[c].total < w->least) continue;

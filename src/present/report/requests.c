@@ -1,6 +1,7 @@
 /* requests.c - which requests, in which order: see requests.h. */
 #include "present/report/requests.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
@@ -45,17 +46,20 @@ int sonde_request_metric_find(const char *name)
 
 const char *sonde_request_metric_name(enum sonde_request_metric metric)
 {
+    assert(metric < SONDE_METRIC_COUNT);
     return metrics[metric].name;
 }
 
 const char *sonde_request_metric_unit(enum sonde_request_metric metric)
 {
+    assert(metric < SONDE_METRIC_COUNT);
     return metrics[metric].unit;
 }
 
 int sonde_request_metric(const struct sonde_infer_request *r, enum sonde_request_metric metric,
                          double *out)
 {
+    assert(metric < SONDE_METRIC_COUNT);
     const int whole = !(r->flags & SONDE_INFER_INCOMPLETE);
     int known = 0;
     if ((r->flags & SONDE_INFER_RUNNING) || *r->invalid) return 0;

@@ -4,6 +4,7 @@
  *
  * A cell shows what took most of its time. Time in which nothing was done for the request is
  * waiting, whether in a queue or for a turn. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static const struct { const char *glyph, *ascii, *name; unsigned style; } looks[
 
 const char *sonde_bar_glyph(enum sonde_bar cell, int ascii)
 {
+    assert(cell < SONDE_BAR_KINDS);
     return ascii ? looks[cell].ascii : looks[cell].glyph;
 }
 

@@ -1,5 +1,6 @@
 /* requests_text.c - requests as a list, and one with all that is known of it: see requests.h. Drawn
  * as a grid, so that a terminal gets colours and a file does not. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,6 +109,7 @@ int sonde_requests_list_column(enum sonde_requests_sort sort)
         [SONDE_REQUESTS_TTFT] = TTFT, [SONDE_REQUESTS_ITL] = ITL,
         [SONDE_REQUESTS_QUEUE] = QUEUE, [SONDE_REQUESTS_TOKENS] = TOKENS,
     };
+    assert(sort < SONDE_REQUESTS_SORT_COUNT);
     return column[sort];
 }
 

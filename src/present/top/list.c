@@ -1,5 +1,6 @@
 /* list.c - what the pages of `sonde top` are made of: a table with a cursor that stays on its
  * row, a line of parts, a message. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,12 +24,14 @@ uint64_t sonde_top_row_id(const char *a, const char *b, uint64_t n)
 
 struct sonde_top_cursor *sonde_top_cursor(struct sonde_top_state *s)
 {
+    assert((size_t)s->page < SONDE_TOP_PAGES);
     if (s->page != SONDE_TOP_SPANS) return &s->cursor[s->page];
     return &s->cursor[SONDE_TOP_PAGES + (int)s->view];
 }
 
 void sonde_top_place(struct sonde_top_cursor *c, const uint64_t *ids, size_t count, size_t shown)
 {
+    assert(ids || !count);
     if (count == 0) {
         c->index = c->scroll = 0;
         c->moved = 0;
@@ -70,6 +73,7 @@ static void draw_titles(const struct sonde_top_list *list, const int *width, str
 static void draw_row(const struct sonde_top_list *list, const int *width, size_t row,
                      struct sonde_grid *g, int y)
 {
+    assert(row < list->table->row_count);
     const struct sonde_table *t = list->table;
     int x = 0;
     for (size_t c = 0; c < t->column_count; c++) {

@@ -1,6 +1,7 @@
 /* spans.c - see spans.h. */
 #include "present/top/spans.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,7 @@ int sonde_top_trace_tree(const struct sonde_top_data *d, struct sonde_top_node *
         for (size_t i = 0; i < n; i++) {
             if (!links[i].seen) count = top_spans_walk(links, i, out, count);
         }
+        assert(count == n); /* the room that out has */
     }
     sonde__free(ids);
     sonde__free(links);
