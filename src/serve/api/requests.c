@@ -22,7 +22,7 @@
 enum { SHARED_MAX = 100, /* of each list */ KEPT_LEAST = 1000, LIMIT_DEFAULT = 100 };
 #define COPIES_BYTES_MAX ((size_t)256 << 20)
 
-/* ---- In the model ------------------------------------------------------------------------------ */
+/* ---- In the model ---------------------------------------------------------------------------- */
 
 /* All that are known, those that run first: pointers to them, and those that run by value. */
 struct all {

@@ -2,6 +2,7 @@
 #include "serve/http/listen.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -250,6 +251,7 @@ static int try_open(struct sonde_listen *l)
 
 int sonde_listen_open(struct sonde_listen *l, int tries, int *fd, struct sonde_err *err)
 {
+    assert(tries >= 0);
     char url[80], holder[128];
     const int first = port_of(l);
     for (int port = first;; port++) {

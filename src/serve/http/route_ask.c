@@ -1,5 +1,6 @@
 /* route_ask.c - routes asked by their own process, without a server: a target as a browser would send
  * it is taken apart, checked like any other, and handed to its route. See route.h. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ static int read_params(char *text, struct sonde_http_request *r)
 void sonde_route_ask(const struct sonde_http_request *from, const char *target,
                      struct sonde_response *answer)
 {
+    assert(!answer->body.len);
     struct sonde_http_request r = *from;
     const char *name = NULL;
     char allow[SONDE_ALLOW_MAX];

@@ -119,6 +119,7 @@ static void release_piece(struct stream_piece *p)
 static struct stream_piece *make_piece(struct sonde_streams *s, const struct channel *c,
                                 uint64_t tick, int *silent)
 {
+    sonde_assert_none_held(); /* render may take any */
     static const char large[] = "{\"error\":\"more than a stream may carry: ask for less, by name\"}";
     struct sonde_buf text;
     struct stream_piece *p = NULL;
@@ -192,6 +193,7 @@ static int stream_is_same(const struct channel *c, const struct sonde_http_reque
 /* A copy of r that nobody's connection owns. */
 static struct channel *make_channel(const struct sonde_http_request *r, sonde_stream_render *render)
 {
+    assert(r->param_count <= SONDE_PARAMS_MAX);
     struct channel *c = sonde__calloc(1, sizeof(*c));
     if (!c) return NULL;
     c->render = render;

@@ -238,6 +238,7 @@ static void targets(void **state)
         }
     }
     const int64_t live = sonde__alloc_live();
+    sonde_buf_reset(&answer.body);
     sonde__alloc_fail_nth(1);
     sonde_route_ask(&(struct sonde_http_request){ .param_count = 0 }, "/livez", &answer);
     sonde__alloc_fail_nth(0);

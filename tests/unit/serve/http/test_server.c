@@ -538,7 +538,10 @@ static void test_export(void **state)
         struct sonde_buf out;
         sonde_buf_init(&out, 1 << 20);
         const struct sonde_filter f = { .name = "b" };
-        sonde_exports[i]->render(sonde_collector_model(collector), &f, &out);
+        struct sonde_model *m = sonde_collector_model(collector);
+        sonde_rdlock(&m->lock);
+        sonde_exports[i]->render(m, &f, &out);
+        sonde_rwunlock(&m->lock);
         assert_int_equal(reply_len - (size_t)(body() - reply), out.len);
         assert_memory_equal(body(), out.data, out.len);
         sonde_buf_release(&out);
