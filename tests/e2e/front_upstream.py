@@ -1,7 +1,7 @@
 """front_upstream.py LOG: an inference server for tests of the front. Says its port on stdout.
 
 What it does is asked for in the query: POST …?tokens=5&first_ms=20&gap_ms=5&split=1. Of every
-stream it writes a line of JSON to LOG when it is over: when the request was there, when each token
+stream it writes a line of JSON to LOG when it is over: its id, when the request was there, when each token
 was sent (CLOCK_MONOTONIC, ns), and how it ended. Sockets are fed by hand, so that pieces are cut
 where the test wants them to be."""
 import asyncio
@@ -39,7 +39,7 @@ async def send_cut(writer, data, times):
 
 async def stream(reader, writer, query, model):
     number = lambda name, otherwise: float(query.get(name, otherwise))
-    log = {"model": model, "received": time.monotonic_ns(), "sent": [], "end": "gone"}
+    log = {"model": model, "id": query.get("id", model), "received": time.monotonic_ns(), "sent": [], "end": "gone"}
     gone = asyncio.ensure_future(reader.read(1))  # ends when the other side closes
     try:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"

@@ -7,4 +7,4 @@ for tool in node npm python3 go openssl; do
     command -v $tool >/dev/null || { echo "$tool is missing: run tools/deps test" >&2; exit 1; }
 done
 "$SONDE_SOURCE/tests/push/prepare" "$SONDE_BUILD"
-timeout -k 10 500 python3 -B "$SONDE_SOURCE/tests/e2e/push_profiles.py"
+timeout -k 10 580 python3 -B "$SONDE_SOURCE/tests/e2e/push_profiles.py"
