@@ -154,7 +154,7 @@ static void setup(void)
     const struct sonde_model_limits limits = { 0, 0, 0 };
     struct sockaddr_in up, at;
     listener = listen_on(&up);
-    if (sonde_model_create(&limits, &model) || sonde_front_metrics_create(model, &figures)) {
+    if (sonde_model_create(&limits, &model) || sonde_front_metrics_create(model, NULL, &figures)) {
         bench_die("out of memory");
     }
     inner = sonde_front_metrics_observer(figures);

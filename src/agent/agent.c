@@ -58,19 +58,6 @@ static void agent_on_done(const struct sonde_infer_request *r, void *arg)
     }
 }
 
-struct agent_attaching { struct sonde_agent *agent; const struct sonde_infer_options *infer; };
-
-static int agent_attach(struct sonde_model *m, const void *arg)
-{
-    const struct agent_attaching *x = arg;
-    struct sonde_infer_options o = *x->infer;
-    o.on_begin = agent_on_begin;
-    o.on_done = agent_on_done;
-    o.on_done_arg = x->agent;
-    if (x->agent->life->feed) sonde_store_feed_spans(x->agent->life->feed, m);
-    return sonde_infer_attach(m, &o);
-}
-
 /* ---- Open ------------------------------------------------------------------------------------ */
 
 static int agent_feed(struct sonde_agent *a, struct sonde_store *s, struct sonde_err *err)
@@ -104,22 +91,33 @@ static int agent_open_temporary(struct sonde_agent *a, const struct sonde_agent_
     return agent_without(a, SONDE_AGENT_TEMPORARY, rc, err);
 }
 
+static void agent_feed_spans(struct sonde_agent *a)
+{
+    struct sonde_model *m = sonde_collector_model(a->collector);
+    sonde_wrlock(&m->lock);
+    sonde_store_feed_spans(a->life->feed, m);
+    sonde_rwunlock(&m->lock);
+}
+
 static int agent_open_collector(struct sonde_agent *a, const struct sonde_agent_options *options,
                                 struct sonde_err *err)
 {
     struct sonde_collector_options o = options->collector;
-    const struct agent_attaching attaching = { a, &options->infer };
-    assert(!o.on_span && !o.on_tick && !o.attach);
+    struct sonde_infer_options infer = options->infer;
+    assert(!o.on_span && !o.on_tick && !o.infer);
     if (options->record) {
         o.on_span = agent_on_span;
         o.on_span_arg = a;
     }
     o.on_tick = a->life->feed ? agent_on_tick : NULL;
     o.on_tick_arg = a;
-    o.attach = agent_attach;
-    o.attach_arg = &attaching;
+    infer.on_begin = agent_on_begin;
+    infer.on_done = agent_on_done;
+    infer.on_done_arg = a;
+    o.infer = &infer;
     const int rc = sonde_collector_create(&o, &a->collector, err);
     if (rc) a->collector = NULL;
+    else if (a->life->feed) agent_feed_spans(a);
     return agent_without(a, SONDE_AGENT_COLLECTOR, rc, err);
 }
 
@@ -331,11 +329,12 @@ int sonde_agent_start(struct sonde_agent *a, struct sonde_err *err)
 static void agent_read_last(struct sonde_agent *a)
 {
     struct sonde_model *m = sonde_collector_model(a->collector);
+    struct sonde_infer_tracker *tracker = sonde_collector_tracker(a->collector);
     struct sonde_profile *spans = a->life->recording.spans;
     sonde_collector_step(a->collector);
     sonde_wrlock(&m->lock);
-    sonde_infer_flush(m);
-    if (spans && sonde_infer_of(m)) sonde_infer_complete_run(sonde_infer_of(m), spans);
+    sonde_infer_flush(tracker);
+    if (spans && tracker) sonde_infer_complete_run(tracker, spans);
     if (spans) sonde_engine_complete_run(m, spans);
     sonde_rwunlock(&m->lock);
 }

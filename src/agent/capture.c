@@ -73,7 +73,7 @@ static int capture_add_context(struct sonde_profiler *p, struct sonde_capture *t
     sonde_rdlock(&m->lock);
     const int told = t->was_told;
     int rc = sonde_profile_merge(to, t->spans);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(p->o.collector);
     if (!rc && told && tracker) rc = sonde_infer_complete_run(tracker, to);
     if (!rc) rc = sonde_engine_complete_run(m, to);
     sonde_rwunlock(&m->lock);

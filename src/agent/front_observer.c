@@ -42,7 +42,8 @@ int sonde_agent_front(struct sonde_agent *a, const struct sonde_front_options *o
 {
     assert(a->collector && !a->life->front);
     struct sonde_agent_life *l = a->life;
-    if (sonde_front_metrics_create(sonde_collector_model(a->collector), &l->front_metrics) != 0) {
+    if (sonde_front_metrics_create(sonde_collector_model(a->collector),
+                                   sonde_collector_tracker(a->collector), &l->front_metrics) != 0) {
         return sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
     }
     struct sonde_front_options o = *options;

@@ -153,9 +153,10 @@ int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_prof
 int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(p->o.collector);
     int rc = 0;
     sonde_rdlock(&m->lock);
-    if (sonde_infer_of(m)) rc = profiler_add_requests(sonde_infer_of(m), from_ns, profile);
+    if (tracker) rc = profiler_add_requests(tracker, from_ns, profile);
     sonde_rwunlock(&m->lock);
     return rc;
 }

@@ -167,8 +167,7 @@ void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_
 /* There are engines that know of no traces, and whose requests end by silence. */
 static int has_traceless(const struct sonde_profiler *p)
 {
-    const struct sonde_infer_tracker *tracker =
-        sonde_infer_of(sonde_collector_model(p->o.collector));
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(p->o.collector);
     struct sonde_infer_model_view m;
     for (size_t i = 0; tracker && i < sonde_infer_model_count(tracker); i++) {
         sonde_infer_model_at(tracker, i, &m);

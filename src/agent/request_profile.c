@@ -238,7 +238,7 @@ static int request_profile_add_context(struct sonde_profiler *p, struct sonde_re
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = profiler_spans(p, r->request.arrived_ns, into);
     sonde_rdlock(&m->lock);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(p->o.collector);
     if (!rc && tracker) rc = request_profile_add_requests(tracker, r, into);
     sonde_rwunlock(&m->lock);
     return rc ? rc : add_plain(r, into);

@@ -156,7 +156,7 @@ int sonde_uprobes_start(struct sonde_collector *c, uint32_t pid, const char *pro
     struct sonde_uprobes *p = sonde__calloc(1, sizeof(*p));
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
     p->model = sonde_collector_model(c);
-    p->infer = sonde_infer_of(p->model);
+    p->infer = sonde_collector_tracker(c);
     p->pid = pid;
     p->spans = sonde__calloc(SPANS_MAX, sizeof(*p->spans));
     p->tracker = sonde_llama_create(pid, SONDE_INFER_PROBE, &ops, p);

@@ -49,7 +49,7 @@
     X(STORE, "the store's lists and open block; never while the disk is used")                 \
     X(STORE_MEMORY, "a store in memory")                                                       \
     X(SYMBOLIZER, "naming addresses: seconds")                                                 \
-    X(PRELOADED, "all directories of preloaded processes")                                     \
+    X(PRELOADED, "who in this process reads the segments of preloaded processes")              \
     X(FOLDED_READER, "the ring between the two threads that read a file of folded stacks")     \
     /* Innermost, never held across a call out */                                              \
     X(GUARD, "setting the handler of SIGBUS")                                                  \

@@ -231,6 +231,7 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct c
     struct sonde_collector *c = agent->collector;
     sonde_collector_step(c);
     struct sonde_model *m = sonde_collector_model(c);
+    struct sonde_infer_tracker *tracker = sonde_collector_tracker(c);
     int status = SONDE_EXIT_OK;
     if (!m->process_count) {
         status = sonde_cli_fail(cli, "process %u tells of nothing: it does not use libsonde and "
@@ -246,9 +247,9 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct c
         sonde_collector_stop(c);
         sonde_collector_step(c);
         sonde_wrlock(&m->lock);
-        sonde_infer_flush(m);
-        if (!a->id) sonde_api_requests(m, &a->query, out);
-        else if (!sonde_api_request(m, a->id, out) && !out->error) {
+        sonde_infer_flush(tracker);
+        if (!a->id) sonde_api_requests(m, tracker, &a->query, out);
+        else if (!sonde_api_request(m, tracker, a->id, out) && !out->error) {
             status = sonde_cli_fail(cli, "there is no request '%s' of process %u", a->id, pid);
         }
         sonde_rwunlock(&m->lock);

@@ -92,12 +92,13 @@ static size_t request_count(const struct viewing *v)
 static int cmd_view_adopt(const struct viewing *v)
 {
     struct sonde_model *m = sonde_collector_model(v->agent->collector);
+    struct sonde_infer_tracker *tracker = sonde_collector_tracker(v->agent->collector);
     int rc = 0;
     sonde_wrlock(&m->lock);
     for (size_t i = 0; !rc && i < v->count; i++) {
         const struct sonde_infer_run *run = v->files[i].profile->infer;
         for (size_t k = 0; run && !rc && k < run->request_count; k++) {
-            rc = sonde_infer_adopt(sonde_infer_of(m), &run->requests[k]);
+            rc = sonde_infer_adopt(tracker, &run->requests[k]);
         }
     }
     sonde_rwunlock(&m->lock);

@@ -89,6 +89,7 @@ static int local_get(struct sonde_top_source *s, enum top_source_answer what,
                      struct sonde_err *err)
 {
     struct sonde_model *m = sonde_collector_model(s->agent->collector);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(s->agent->collector);
     struct sonde_filter filters[SONDE_TOP_WORDS];
     struct sonde_api_query q = { .filters = filters, .limit = SONDE_TOP_SERIES_MAX,
                                  .history = SONDE_TOP_HISTORY };
@@ -118,9 +119,9 @@ static int local_get(struct sonde_top_source *s, enum top_source_answer what,
     sonde_rdlock(&m->lock);
     if (what == PROCESSES) sonde_api_processes(m, out);
     else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
-    else if (what == INFERENCE) sonde_api_infer(m, 0, out);
+    else if (what == INFERENCE) sonde_api_infer(m, tracker, 0, out);
     else if (what == ENGINE) sonde_api_engine(m, out);
-    else if (what == REQUESTS) sonde_api_requests(m, &requests, out);
+    else if (what == REQUESTS) sonde_api_requests(m, tracker, &requests, out);
     else sonde_api_query(m, &q, out);
     sonde_rwunlock(&m->lock);
     return 0;

@@ -120,10 +120,11 @@ static void tell_percentiles(const struct watch *s, const char *what,
                                     SONDE_UNIT_SECONDS, ascii));
 }
 
-static void watch_tell_infer(const struct watch *s, const struct sonde_model *m)
+static void watch_tell_infer(const struct watch *s)
 {
+    const struct sonde_model *m = sonde_collector_model(s->agent->collector);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(s->agent->collector);
     sonde_assert_held(&m->lock);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     struct sonde_infer_totals t;
     uint64_t requests = 0;
     if (!tracker) return;
@@ -163,7 +164,7 @@ static void tell_model(const struct watch *s)
     }
     watch_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
     for (size_t i = 0; i < BUSIEST && busy[i].series; i++) tell_histogram(s, busy[i].series);
-    watch_tell_infer(s, m);
+    watch_tell_infer(s);
     sonde_rwunlock(&m->lock);
 }
 

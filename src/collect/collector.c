@@ -123,11 +123,10 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     int rc = dir_set(c, options->dir, err);
     if (rc != 0) goto fail;
     if (sonde_model_create(&options->limits, &c->model) != 0 ||
-        (options->attach && options->attach(c->model, options->attach_arg) != 0)) {
+        (options->infer && sonde_infer_create(c->model, options->infer, &c->tracker) != 0)) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the model");
         goto fail;
     }
-    c->tracker = sonde_infer_of(c->model);
     sonde_lock_init(&c->lock, SONDE_RANK_COLLECTOR);
     sonde_preload_readers_init(&c->readers);
     sonde_cond_init(&c->wake);
@@ -152,7 +151,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     return 0;
 
 fail:
-    if (c->model) sonde_infer_detach(c->model);
+    sonde_infer_destroy(c->tracker);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
     sonde__free(c);
@@ -173,7 +172,9 @@ void sonde_collector_destroy(struct sonde_collector *c)
     collector_entries_free(c);
     sonde_rwunlock(&c->model->lock);
     sonde_unlock(&c->lock);
-    sonde_infer_detach(c->model);
+    struct sonde_infer_tracker *tracker = c->tracker;
+    c->tracker = NULL; /* it reports requests that it gives up, and is not to be asked then */
+    sonde_infer_destroy(tracker);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
     sonde_cond_destroy(&c->wake);
@@ -183,6 +184,11 @@ void sonde_collector_destroy(struct sonde_collector *c)
 }
 
 struct sonde_model *sonde_collector_model(struct sonde_collector *c) { return c->model; }
+
+struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c)
+{
+    return c->tracker;
+}
 
 struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c)
 {

@@ -9,6 +9,8 @@
 #include "model/model.h"
 
 struct sonde_collector;
+struct sonde_infer_options;
+struct sonde_infer_tracker;
 struct sonde_preload_readers;
 
 struct sonde_collector_options {
@@ -30,11 +32,8 @@ struct sonde_collector_options {
     /* After every tick, alike: under the write lock, so be quick. NULL = nobody wants it. */
     void (*on_tick)(struct sonde_model *m, void *arg);
     void *on_tick_arg;
-    /* Called once with the new model, before anybody else knows it, to attach a tracker of inference
-     * (infer/tracker.h), which is the collector's from then on. 0, or a negative SONDE_E…; NULL =
-     * there is none, and events are passed over. */
-    int (*attach)(struct sonde_model *m, const void *arg);
-    const void *attach_arg;
+    const struct sonde_infer_options *infer; /* of its tracker of inference; NULL = there is none, and
+                                                events are passed over */
 };
 
 int sonde_collector_create(const struct sonde_collector_options *options,
@@ -43,6 +42,8 @@ int sonde_collector_create(const struct sonde_collector_options *options,
 void sonde_collector_destroy(struct sonde_collector *c);
 
 struct sonde_model *sonde_collector_model(struct sonde_collector *c);
+/* Under the model's lock as infer/tracker.h says; NULL = there is none. */
+struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c);
 
 /* For engines and heap readers of this process (their options): files of segments stay until they
  * have them open. They end before the collector does. NULL, if c is. */

@@ -65,7 +65,7 @@ struct self {
 struct sonde_collector {
     struct sonde_lock lock;                 /* all below but model, which has its own */
     struct sonde_model *model;
-    struct sonde_infer_tracker *tracker;  /* the model's, as its lock says; NULL = none */
+    struct sonde_infer_tracker *tracker;  /* owned; under the model's lock; NULL = none */
     struct sonde_preload_readers readers; /* who else in this process reads segments; own lock */
     void (*on_tick)(struct sonde_model *m, void *arg); /* NULL = nobody wants it */
     void *on_tick_arg;

@@ -440,12 +440,13 @@ static void front_metrics_on_event(void *arg, enum sonde_front_event event,
     if (event == SONDE_FRONT_ENDED) front_metrics_on_end(metrics, r);
 }
 
-int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics **out)
+int sonde_front_metrics_create(struct sonde_model *m, struct sonde_infer_tracker *tracker,
+                               struct sonde_front_metrics **out)
 {
     struct sonde_front_metrics *metrics = sonde__calloc(1, sizeof(*metrics));
     if (!metrics) return SONDE_ENOMEM;
     metrics->model = m;
-    metrics->tracker = sonde_infer_of(m);
+    metrics->tracker = tracker;
     /* So that rates are known from the first scrape on. */
     const struct sonde_front_state nothing = { 0 };
     front_metrics_on_tick(metrics, &nothing);

@@ -16,10 +16,12 @@
 #include "front/front.h"
 
 struct sonde_front_metrics;
+struct sonde_infer_tracker;
 
-/* m is borrowed; without an inference model attached to it there are only the front's own series.
+/* Both are borrowed; tracker is of m, and NULL = there are only the front's own series.
  * SONDE_ENOMEM. */
-int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics **out);
+int sonde_front_metrics_create(struct sonde_model *m, struct sonde_infer_tracker *tracker,
+                               struct sonde_front_metrics **out);
 /* The front has been stopped. NULL is fine. */
 void sonde_front_metrics_destroy(struct sonde_front_metrics *g);
 struct sonde_front_observer sonde_front_metrics_observer(struct sonde_front_metrics *g);

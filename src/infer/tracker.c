@@ -273,12 +273,10 @@ static void tracker_on_forget(struct sonde_model_process *p, void *arg)
     infer_series_forget(tracker, p);
 }
 
-void sonde_infer_detach(struct sonde_model *m)
+void sonde_infer_destroy(struct sonde_infer_tracker *tracker)
 {
-    struct sonde_infer_tracker *tracker = m->tracker;
     if (!tracker) return;
-    m->tracker = NULL;
-    sonde_model_unlisten(m, &tracker->listener);
+    sonde_model_unlisten(tracker->m, &tracker->listener);
     infer_drop(tracker, NULL);
     infer_done_release(tracker);
     for (size_t i = 0; i < tracker->group_count; i++) sonde__free(tracker->groups[i]);
@@ -297,14 +295,10 @@ void sonde_infer_detach(struct sonde_model *m)
     sonde__free(tracker);
 }
 
-struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m)
+int sonde_infer_create(struct sonde_model *m, const struct sonde_infer_options *options,
+                       struct sonde_infer_tracker **out)
 {
-    return m->tracker;
-}
-
-int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options)
-{
-    assert(m && options && !m->tracker);
+    assert(m && options && out);
     struct sonde_infer_tracker *tracker = sonde__calloc(1, sizeof(*tracker));
     if (!tracker) return SONDE_ENOMEM;
     tracker->o = *options;
@@ -320,14 +314,14 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
     tracker->listener =
         (struct sonde_model_listener){ .on_forget = tracker_on_forget, .arg = tracker };
     sonde_model_listen(m, &tracker->listener);
-    m->tracker = tracker;
+    *out = tracker;
     return 0;
 }
 
-void sonde_infer_flush(struct sonde_model *m)
+void sonde_infer_flush(struct sonde_infer_tracker *tracker)
 {
-    struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     if (!tracker) return;
+    const struct sonde_model *m = tracker->m;
     INFER_ASSERT_WRITE(tracker);
     take_posted(tracker);
     release_all(tracker);

@@ -2,7 +2,7 @@
  * each request, percentiles over windows by model and route, totals, and the timelines of requests
  * that were slow or failed.
  *
- * It is attached to a model and lives under the model's lock, which is asserted: events and ticks
+ * It is of one model and lives under that model's lock, which is asserted: events and ticks
  * come under the write lock, whoever looks has the read lock. Series it makes belong to the model and
  * are windowed, exported and queried like all others.
  *
@@ -37,13 +37,11 @@ struct sonde_infer_options {
     void *on_done_arg;               /* of both */
 };
 
-/* A tracker for m, until it is detached. Both without the lock: before other threads know m, and
- * after they have forgotten it, before m is destroyed. 0 or SONDE_ENOMEM. */
-int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options);
-void sonde_infer_detach(struct sonde_model *m); /* without one: nothing happens */
-
-/* m's, or NULL. */
-struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m);
+/* A tracker for m. Both without the lock: before other threads know m, and after they have forgotten
+ * it, before m is destroyed, since it has pointers to m's series. 0 or SONDE_ENOMEM. */
+int sonde_infer_create(struct sonde_model *m, const struct sonde_infer_options *options,
+                       struct sonde_infer_tracker **out);
+void sonde_infer_destroy(struct sonde_infer_tracker *tracker); /* NULL is fine */
 
 /* An event of another source than segments, from any thread and without the model's lock: it is
  * taken down and worked out when the model is drained next. pid 0, or of a process the model does
@@ -67,8 +65,8 @@ void sonde_infer_load(struct sonde_infer_tracker *tracker, struct sonde_state *s
                       const struct sonde_model_knowns *k);
 
 /* Work out everything that is known, without waiting for what may come (write lock): nothing
- * will come, or somebody wants to see. */
-void sonde_infer_flush(struct sonde_model *m);
+ * will come, or somebody wants to see. NULL is fine. */
+void sonde_infer_flush(struct sonde_infer_tracker *tracker);
 
 /* ---- Looking (read lock) -------------------------------------------------------------------- */
 

@@ -72,7 +72,6 @@ static void process_free(struct sonde_model_process *p)
 void sonde_model_destroy(struct sonde_model *m)
 {
     if (!m) return;
-    assert(!m->tracker); /* it has pointers to series: sonde_infer_detach comes first */
     for (size_t i = 0; i < m->family_count; i++) {
         struct sonde_model_family *f = m->families[i];
         for (size_t k = 0; k < f->series_count; k++) sonde_model_series_free(m, f->series[k]);

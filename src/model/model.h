@@ -50,7 +50,6 @@ struct sonde_hist_delta {
     struct sonde_hist_bucket { uint16_t p; uint32_t n; } *bucket; /* ascending p */
 };
 
-struct sonde_infer_tracker;
 struct sonde_model_family;
 struct sonde_model_process;
 
@@ -234,8 +233,6 @@ struct sonde_model {
     void *on_span_arg;
     struct sonde_model_listener *listeners;
     struct sonde_ingest *foreign; /* where series come from besides (collect/ingest/ingest.h): a list */
-    struct sonde_infer_tracker *tracker; /* for those who have the model only (sonde_infer_of in
-                                     infer/tracker.h); the model itself never looks at it */
     struct sonde_model_index *index; /* private to model.c */
 };
 

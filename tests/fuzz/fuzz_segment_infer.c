@@ -100,9 +100,8 @@ static void check_request(const struct sonde_infer_request *r)
     }
 }
 
-static void check(const struct sonde_model *m, double now_s)
+static void check(const struct sonde_infer_tracker *tracker, double now_s)
 {
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     struct sonde_infer_request running[64];
     struct sonde_infer_totals t;
     for (size_t i = 0; i < sonde_infer_done_count(tracker); i++) {
@@ -124,23 +123,24 @@ static int fuzz_read(struct sonde_segment *s, const struct edits *late, struct s
     struct sonde_tick_clock clock = { .now_tsc = 1u << 20, .now_mono_ns = 1u << 20,
                                       .unix_ns = 1u << 30, .tsc_ns = 0.5 };
     struct sonde_model *m;
-    CHECK(sonde_model_create(&limits, &m) == 0 && sonde_infer_attach(m, &o) == 0);
+    struct sonde_infer_tracker *tracker;
+    CHECK(sonde_model_create(&limits, &m) == 0 && sonde_infer_create(m, &o, &tracker) == 0);
     struct sonde_model_process *p = sonde_model_process(m, 4242, 777, "prog");
-    const struct sonde_infer_sink sink = sonde_infer_sink(sonde_infer_of(m));
+    const struct sonde_infer_sink sink = sonde_infer_sink(tracker);
     int rc = 0;
     sonde_segment_deliver_to(s, &sink);
     for (int pass = 0; rc == 0 && pass < PASSES; pass++) {
         rc = sonde_segment_drain(s, m, p, &clock, pass == PASSES - 1, err);
-        sonde_infer_drained(sonde_infer_of(m), (1ull << 30) + 1000000000ull);
-        sonde_infer_tick(sonde_infer_of(m), 2 + 3 * pass);
+        sonde_infer_drained(tracker, (1ull << 30) + 1000000000ull);
+        sonde_infer_tick(tracker, 2 + 3 * pass);
         sonde_model_tick(m, 2 + 3 * pass);
-        check(m, 2 + 3 * pass);
+        check(tracker, 2 + 3 * pass);
         if (pass == 0) fuzz_late(late);
     }
-    sonde_infer_flush(m);
-    check(m, 10);
+    sonde_infer_flush(tracker);
+    check(tracker, 10);
     sonde_segment_deliver_to(s, NULL);
-    sonde_infer_detach(m);
+    sonde_infer_destroy(tracker);
     sonde_model_destroy(m);
     return rc;
 }

@@ -29,13 +29,6 @@ static void on_span(const struct sonde_model_span *span, void *arg)
     }
 }
 
-static int attach(struct sonde_model *m, const void *arg)
-{
-    const struct sonde_infer_options o = { .done_max = 65536 };
-    (void)arg;
-    return sonde_infer_attach(m, &o);
-}
-
 static json_t *request_json(const struct sonde_infer_request *r)
 {
     json_t *items = json_array(), *phases = json_object();
@@ -92,9 +85,8 @@ static json_t *series_json(const struct sonde_model *m, const char *family)
     return out;
 }
 
-static json_t *all_json(struct sonde_model *m)
+static json_t *all_json(struct sonde_model *m, const struct sonde_infer_tracker *tracker)
 {
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     json_t *requests = json_array(), *models = json_array(), *invalid = json_object();
     json_t *spans = json_object(), *notes = json_array();
     for (size_t i = sonde_infer_done_count(tracker); i-- > 0;) {
@@ -131,7 +123,8 @@ static json_t *all_json(struct sonde_model *m)
 
 int main(int argc, char **argv)
 {
-    struct sonde_collector_options o = { .interval_s = 0.25, .agent = 1, .attach = attach,
+    const struct sonde_infer_options infer = { .done_max = 65536 };
+    struct sonde_collector_options o = { .interval_s = 0.25, .agent = 1, .infer = &infer,
                                          .on_span = on_span };
     struct sonde_collector *c;
     struct sonde_err err = { "" };
@@ -155,8 +148,8 @@ int main(int argc, char **argv)
     sonde_collector_step(c);
     struct sonde_model *m = sonde_collector_model(c);
     sonde_wrlock(&m->lock);
-    sonde_infer_flush(m);
-    json_t *all = all_json(m);
+    sonde_infer_flush(sonde_collector_tracker(c));
+    json_t *all = all_json(m, sonde_collector_tracker(c));
     sonde_rwunlock(&m->lock);
     const int failed = !all || json_dump_file(all, argv[1], JSON_INDENT(1)) != 0;
     json_decref(all);

@@ -8,6 +8,8 @@
 #include "model/model.h"
 #include "present/report/requests.h"
 
+struct sonde_infer_tracker;
+
 /* {"time","families":[{"name","type","kind","unit","help","source","series":[{"labels":{}}]}]} */
 void sonde_api_series(const struct sonde_model *m, const struct sonde_filter *f, size_t limit,
                       struct sonde_buf *out);
@@ -63,19 +65,22 @@ void sonde_api_put_span(const struct sonde_model_span *s, struct sonde_buf *out)
 int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_model_span *s);
 #define SONDE_API_SPANS_DEFAULT 100
 
-/* {"time","total","requests":[…]}: present/report/requests.h says what a request is. total: that passed. */
-void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,
-                        struct sonde_buf *out);
+/* {"time","total","requests":[…]}: present/report/requests.h says what a request is. total: that passed.
+ * tracker, here and below: of m; NULL = there is none. */
+void sonde_api_requests(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                        const struct sonde_requests_query *q, struct sonde_buf *out);
 
 /* The newest request that id names (sonde_request_is), alone. 0 = there is none, nothing was
  * written. */
-int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out);
+int sonde_api_request(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                      const char *id, struct sonde_buf *out);
 
 /* Who was in the same batches, and whose work it waited for (analyze/shared.h), as far as requests
  * are in memory. 0 alike.
  * {"id","own_id","shared":[{"id","own_id","model","route","batches","tokens","seconds","share"}],
  *  "waited_for":[{"id","own_id","phase","seconds"}],"queue":{"seconds"},"complete","note"} */
-int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_buf *out);
+int sonde_api_shared(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                     const char *id, struct sonde_buf *out);
 
 /* {"time","window_s","totals":{"since","uptime_s","requests":{"ok","error","cancelled","timeout",
  *  "lost"},"tokens_in","tokens_reused","tokens_out","tokens_per_s","requests_per_s","hit_ratio",
@@ -91,7 +96,8 @@ int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_b
  *   "phases":{"queue",…}}]}
  * duration … and each phase: {"count","total","avg","p50","p95","p99","max"} over the last window_s
  * (0 = 60), or null. Counts are since the start; totals since the last reset. */
-void sonde_api_infer(const struct sonde_model *m, double window_s, struct sonde_buf *out);
+void sonde_api_infer(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                     double window_s, struct sonde_buf *out);
 
 /* {"time":s,"devices":{…},"pools":{…},"tokenizers":[…]}, each null where no program tells of it
  * (sonde/engine.h); figures are since programs began. 0 or SONDE_ENOMEM. */

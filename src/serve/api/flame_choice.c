@@ -124,7 +124,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
     }
     if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), sonde_api_request_cmp_at);
     sonde_rdlock(&m->lock);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(r->agent->collector);
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
     const size_t runs = tracker && !rc ? sonde_infer_running(tracker, now_s, NULL, 0) : 0;
     if (runs) running = sonde__calloc(runs, sizeof(*running));

@@ -207,10 +207,10 @@ static void api_infer_put_invalid(const struct sonde_infer_tracker *tracker, str
     sonde_json_close(out, '}');
 }
 
-void sonde_api_infer(const struct sonde_model *m, double window_s, struct sonde_buf *out)
+void sonde_api_infer(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                     double window_s, struct sonde_buf *out)
 {
     sonde_assert_held(&m->lock);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     if (!(window_s > 0)) window_s = WINDOW_DEFAULT_S;
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);

@@ -31,9 +31,9 @@ struct all {
     size_t count;
 };
 
-static int api_requests_gather(const struct sonde_model *m, struct all *out)
+static int api_requests_gather(const struct sonde_model *m,
+                               const struct sonde_infer_tracker *tracker, struct all *out)
 {
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     *out = (struct all){ 0 };
     if (!tracker) return 0;
     const size_t running = sonde_infer_running(tracker, m->now_s, NULL, 0);
@@ -64,12 +64,12 @@ static void api_requests_put(const struct sonde_requests_query *q,
     sonde_request_json(out, &bare);
 }
 
-void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,
-                        struct sonde_buf *out)
+void sonde_api_requests(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                        const struct sonde_requests_query *q, struct sonde_buf *out)
 {
     sonde_assert_held(&m->lock);
     struct all a;
-    if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
+    if (api_requests_gather(m, tracker, &a)) out->error = SONDE_ENOMEM;
     size_t total = 0;
     const size_t n = out->error ? 0 : sonde_requests_select(q, a.list, a.count, &total);
     sonde_buf_putc(out, '{');
@@ -81,11 +81,12 @@ void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests
     all_release(&a);
 }
 
-int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out)
+int sonde_api_request(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                      const char *id, struct sonde_buf *out)
 {
     sonde_assert_held(&m->lock);
     struct all a;
-    if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
+    if (api_requests_gather(m, tracker, &a)) out->error = SONDE_ENOMEM;
     size_t i = 0;
     while (!out->error && i < a.count && !sonde_request_is(a.list[i], id)) i++;
     const int found = !out->error && i < a.count;
@@ -156,13 +157,14 @@ static void put_shared(struct sonde_buf *out, const struct sonde_infer_request *
     sonde_buf_puts(out, "}\n");
 }
 
-int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_buf *out)
+int sonde_api_shared(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
+                     const char *id, struct sonde_buf *out)
 {
     sonde_assert_held(&m->lock);
     struct all a;
     struct sonde_shared s = { 0 };
     size_t at = 0;
-    if (api_requests_gather(m, &a)) out->error = SONDE_ENOMEM;
+    if (api_requests_gather(m, tracker, &a)) out->error = SONDE_ENOMEM;
     while (!out->error && at < a.count && !sonde_request_is(a.list[at], id)) at++;
     const int found = !out->error && at < a.count;
     if (found && sonde_shared_find(a.list[at], a.list, a.count, &s)) out->error = SONDE_ENOMEM;
@@ -242,16 +244,16 @@ static int api_requests_cmp(const void *a, const void *b)
 
 /* Copies those that run and pass, before the store is read: one that ends meanwhile is then in both,
  * not in neither. 0 or SONDE_ENOMEM. */
-static int take_running(struct sifting *s, struct sonde_model *m)
+static int take_running(struct sifting *s, const struct sonde_api_past *p)
 {
     struct all a;
-    sonde_rdlock(&m->lock);
-    int rc = api_requests_gather(m, &a);
+    sonde_rdlock(&p->m->lock);
+    int rc = api_requests_gather(p->m, p->tracker, &a);
     for (size_t i = 0; i < a.count && !rc; i++) {
         if (!(a.list[i]->flags & SONDE_INFER_RUNNING)) break; /* they come first */
         if (sonde_request_passes(s->q, a.list[i])) rc = sonde_infer_run_add(s->running, a.list[i]);
     }
-    sonde_rwunlock(&m->lock);
+    sonde_rwunlock(&p->m->lock);
     all_release(&a);
     struct sonde_infer_run *run = s->running->infer;
     if (rc || !run) return rc;
@@ -296,11 +298,12 @@ int sonde_api_request_cmp_at(const void *a, const void *b)
 
 /* Timelines that the store has not kept and the model still has: copies of those requests go to p,
  * and list to them. */
-static void find_timelines(const struct sonde_model *m, const struct sonde_infer_request **list,
-                           size_t n, struct sonde_profile *p)
+static void find_timelines(const struct sonde_api_past *past,
+                           const struct sonde_infer_request **list, size_t n,
+                           struct sonde_profile *p)
 {
-    sonde_assert_held(&m->lock);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    sonde_assert_held(&past->m->lock);
+    const struct sonde_infer_tracker *tracker = past->tracker;
     const size_t done = tracker ? sonde_infer_done_count(tracker) : 0;
     const struct sonde_infer_request **known = done ? sonde__calloc(done, sizeof(*known)) : NULL;
     size_t *at = done ? sonde__calloc(n + 1, sizeof(*at)) : NULL;
@@ -325,7 +328,8 @@ static void find_timelines(const struct sonde_model *m, const struct sonde_infer
     sonde__free(known);
 }
 
-static void put_sifted(const struct sifting *s, struct sonde_model *m, struct sonde_buf *out)
+static void put_sifted(const struct sifting *s, const struct sonde_api_past *p,
+                       struct sonde_buf *out)
 {
     const struct sonde_infer_request **list = copies_list(s);
     struct sonde_profile *found = NULL;
@@ -336,9 +340,9 @@ static void put_sifted(const struct sifting *s, struct sonde_model *m, struct so
     }
     const size_t n = sonde_requests_select(s->q, list, copies_count(s), NULL);
     if (!s->q->no_timeline) {
-        sonde_rdlock(&m->lock);
-        find_timelines(m, list, n, found);
-        sonde_rwunlock(&m->lock);
+        sonde_rdlock(&p->m->lock);
+        find_timelines(p, list, n, found);
+        sonde_rwunlock(&p->m->lock);
     }
     sonde_json_u64(out, "total", s->total);
     sonde_json_bool(out, "truncated", s->truncated);
@@ -354,7 +358,7 @@ static int read_stored(const struct sonde_api_past *p, struct sifting *s, struct
 {
     const struct sonde_store_range range = { .from_s = s->q->from_s, .to_s = s->q->to_s };
     struct sonde_store_counts counts = { 0 };
-    int rc = s->q->state == SONDE_REQUESTS_DONE ? 0 : take_running(s, p->m);
+    int rc = s->q->state == SONDE_REQUESTS_DONE ? 0 : take_running(s, p);
     if (rc) return sonde_err_memory(err);
     rc = p->ops->requests(p->store, &range, api_requests_take, s, &counts, err);
     if (rc) return rc;
@@ -364,7 +368,7 @@ static int read_stored(const struct sonde_api_past *p, struct sifting *s, struct
     }
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
-    put_sifted(s, p->m, out);
+    put_sifted(s, p, out);
     sonde_api_put_counts(out, &counts);
     sonde_buf_puts(out, "}\n");
     return 0;
@@ -381,7 +385,7 @@ int sonde_api_past_requests(const struct sonde_api_past *p, const struct sonde_r
     assert(p->m && (!p->store || p->ops));
     if (!is_stored(p, q)) {
         sonde_rdlock(&p->m->lock);
-        sonde_api_requests(p->m, q, out);
+        sonde_api_requests(p->m, p->tracker, q, out);
         sonde_rwunlock(&p->m->lock);
         return 0;
     }
@@ -413,7 +417,7 @@ int sonde_api_past_request(const struct sonde_api_past *p, const char *id, struc
                            struct sonde_err *err)
 {
     sonde_rdlock(&p->m->lock);
-    const int found = sonde_api_request(p->m, id, out);
+    const int found = sonde_api_request(p->m, p->tracker, id, out);
     sonde_rwunlock(&p->m->lock);
     if (found || out->error || !p->store) return found;
     struct finding_one a = { .id = id, .out = out };
@@ -441,10 +445,11 @@ static int map_request(const struct sonde_infer_request *r, void *arg)
 }
 
 /* Those that ended and are still in the model. truncated: others of the time have been there. */
-static void map_model(struct sonde_model *m, struct api_requests_mapping *a, struct sonde_store_counts *counts)
+static void map_model(const struct sonde_api_past *p, struct api_requests_mapping *a,
+                      struct sonde_store_counts *counts)
 {
-    sonde_rdlock(&m->lock);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
+    const struct sonde_infer_tracker *tracker = p->tracker;
+    sonde_rdlock(&p->m->lock);
     const size_t done = tracker ? sonde_infer_done_count(tracker) : 0;
     const struct sonde_requests_query time = { .outcome = -1, .source = -1,
                                                .from_s = a->q->from_s, .to_s = a->q->to_s };
@@ -460,7 +465,7 @@ static void map_model(struct sonde_model *m, struct api_requests_mapping *a, str
         a->map.truncated |=
             a->q->from_s < (double)oldest->arrived_ns * 1e-9 + oldest->total_s;
     }
-    sonde_rwunlock(&m->lock);
+    sonde_rwunlock(&p->m->lock);
 }
 
 static void put_cells(const struct sonde_heatmap *h, struct sonde_buf *out)
@@ -522,7 +527,7 @@ int sonde_api_heatmap(const struct sonde_api_past *p, const struct sonde_request
         const struct sonde_store_range range = { .from_s = whole.from_s, .to_s = whole.to_s };
         rc = p->ops->requests(p->store, &range, map_request, &a, &counts, err);
     } else {
-        map_model(p->m, &a, &counts);
+        map_model(p, &a, &counts);
     }
     if (!rc && sonde_heatmap_finish(&a.map) != 0) {
         rc = sonde_err_memory(err);

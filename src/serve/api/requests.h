@@ -16,6 +16,7 @@
 /* Where requests are. The model's read lock is taken here, for moments. */
 struct sonde_api_past {
     struct sonde_model *m;
+    const struct sonde_infer_tracker *tracker; /* of m; NULL = there is none */
     const struct sonde_store_ops *ops;
     struct sonde_store *store;   /* NULL = what is in the model is all */
 };

@@ -110,11 +110,12 @@ static void gather_load(struct events *all, const struct sonde_infer_model_view 
                                     .process = v->process ? v->process->program : NULL });
 }
 
-static void gather_model(struct events *all, struct sonde_model *m)
+static void gather_model(struct events *all, struct sonde_collector *c)
 {
+    struct sonde_model *m = sonde_collector_model(c);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(c);
     sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) gather_process(all, m->processes[i]);
-    const struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     for (size_t i = 0; tracker && i < sonde_infer_model_count(tracker); i++) {
         struct sonde_infer_model_view v;
         sonde_infer_model_at(tracker, i, &v);
@@ -173,7 +174,7 @@ static int route_events_gather(const struct sonde_http_request *r, struct events
     const struct sonde_store_ops *ops = NULL;
     const struct sonde_agent *g = r->agent;
     int memory, rc = 0;
-    gather_model(all, sonde_collector_model(g->collector));
+    gather_model(all, g->collector);
     if (g->marks) rc = sonde_marks_each(g->marks, &range, gather_mark, all, err);
     if (!rc && g->store) rc = g->store_ops->findings(g->store, &range, gather_finding, all, err);
     if (!rc && g->store) rc = g->store_ops->runs(g->store, gather_run, all, err);

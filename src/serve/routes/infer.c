@@ -32,8 +32,9 @@ static int state_find(const char *name)
 
 static struct sonde_api_past past_of(const struct sonde_http_request *r)
 {
-    return (struct sonde_api_past){ sonde_collector_model(r->agent->collector), r->agent->store_ops,
-                                    sonde_http_history(r) };
+    return (struct sonde_api_past){ .m = sonde_collector_model(r->agent->collector),
+                                    .tracker = sonde_collector_tracker(r->agent->collector),
+                                    .ops = r->agent->store_ops, .store = sonde_http_history(r) };
 }
 
 /* The filters that lists and heat maps share. 0: the 400 is in answer. */
@@ -140,15 +141,15 @@ static void route_infer_summary(const struct sonde_http_request *r, struct sonde
     if (!sonde_http_number(r, answer, "window", 0.001, 86400, &window_s)) return;
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    sonde_api_infer(m, window_s, &answer->body);
+    sonde_api_infer(m, sonde_collector_tracker(r->agent->collector), window_s, &answer->body);
     sonde_rwunlock(&m->lock);
 }
 
 static void route_infer_reset(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
+    struct sonde_infer_tracker *tracker = sonde_collector_tracker(r->agent->collector);
     sonde_wrlock(&m->lock);
-    struct sonde_infer_tracker *tracker = sonde_infer_of(m);
     if (tracker) sonde_infer_reset(tracker, m->now_s);
     sonde_rwunlock(&m->lock);
     if (tracker) sonde_buf_puts(&answer->body, "{\"reset\":true}\n");
@@ -159,7 +160,8 @@ static void route_infer_shared(const struct sonde_http_request *r, struct sonde_
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
     sonde_rdlock(&m->lock);
-    const int found = sonde_api_shared(m, r->name, &answer->body);
+    const int found = sonde_api_shared(m, sonde_collector_tracker(r->agent->collector),
+                                       r->name, &answer->body);
     sonde_rwunlock(&m->lock);
     if (found || answer->body.error) return;
     sonde_response_error(answer, 404,

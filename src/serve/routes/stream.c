@@ -62,6 +62,7 @@ static void route_stream_put_event(const struct sonde_http_request *r, const str
                                    const char *name, struct sonde_buf *out)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
+    const struct sonde_infer_tracker *tracker = sonde_collector_tracker(r->agent->collector);
     struct sonde_buf data;
     sonde_buf_init(&data, out->max);
     if (strcmp(name, "store") == 0) {
@@ -71,7 +72,7 @@ static void route_stream_put_event(const struct sonde_http_request *r, const str
         if (strcmp(name, "points") == 0) sonde_api_points(m, &w->query, w->step_s, &data);
         else if (strcmp(name, "series") == 0) sonde_api_query(m, &w->query, &data);
         else if (strcmp(name, "processes") == 0) sonde_api_processes(m, &data);
-        else sonde_api_infer(m, w->query.window_s, &data);
+        else sonde_api_infer(m, tracker, w->query.window_s, &data);
         sonde_rwunlock(&m->lock);
     }
     if (data.error) out->error = data.error;

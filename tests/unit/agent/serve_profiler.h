@@ -8,16 +8,10 @@
 
 static struct sonde_profiler *profiler;
 
-static inline int attach_infer(struct sonde_model *m, const void *arg)
-{
-    (void)arg;
-    const struct sonde_infer_options none = { 0 };
-    return sonde_infer_attach(m, &none);
-}
-
 static inline int profiler_make(void)
 {
-    if (collector_make(attach_infer) != 0) return -1;
+    const struct sonde_infer_options none = { 0 };
+    if (collector_make(&none) != 0) return -1;
     const struct sonde_profiler_options o = { .collector = collector, .dir = dir };
     return sonde_profiler_create(&o, &profiler);
 }

@@ -65,7 +65,7 @@ static void nothing_but_a_model(void **state)
     struct sonde_agent *a;
     assert_int_equal(sonde_agent_open(&o, &a, &err), 0);
     assert_non_null(a->collector);
-    assert_non_null(sonde_infer_of(sonde_collector_model(a->collector)));
+    assert_non_null(sonde_collector_tracker(a->collector));
     assert_true(a->started_s > 1e9);
     assert_null(a->profiler);
     assert_null(a->sessions);

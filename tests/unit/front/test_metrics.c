@@ -15,6 +15,7 @@
 #include "sonde/sonde.h"
 
 static struct sonde_model *model;
+static struct sonde_infer_tracker *tracker;
 static struct sonde_front_metrics *figures;
 static struct sonde_front_observer observer;
 
@@ -24,8 +25,8 @@ static int setup(void **state)
     const struct sonde_model_limits limits = { 0 };
     const struct sonde_infer_options none = { 0 };
     if (sonde_model_create(&limits, &model) != 0) return -1;
-    if (sonde_infer_attach(model, &none) != 0) return -1;
-    if (sonde_front_metrics_create(model, &figures) != 0) return -1;
+    if (sonde_infer_create(model, &none, &tracker) != 0) return -1;
+    if (sonde_front_metrics_create(model, tracker, &figures) != 0) return -1;
     observer = sonde_front_metrics_observer(figures);
     return 0;
 }
@@ -34,7 +35,7 @@ static int teardown(void **state)
 {
     (void)state;
     sonde_front_metrics_destroy(figures);
-    sonde_infer_detach(model);
+    sonde_infer_destroy(tracker);
     sonde_model_destroy(model);
     return 0;
 }
@@ -43,9 +44,9 @@ static int teardown(void **state)
 static const struct sonde_infer_request *last_done(void)
 {
     sonde_wrlock(&model->lock);
-    sonde_infer_flush(model);
+    sonde_infer_flush(tracker);
     sonde_rwunlock(&model->lock);
-    return sonde_infer_done(sonde_infer_of(model), 0);
+    return sonde_infer_done(tracker, 0);
 }
 
 static const struct sonde_model_series *find(const char *name, const char *labels)
@@ -213,7 +214,7 @@ static void test_fewer_tokens(void **state)
     assert_int_equal(last_done()->tokens_out, 3); /* nobody says better */
     assert_int_equal(must_find("sonde_infer_tokens_total", out)->counter, 4 + 5 + 3);
     struct sonde_infer_totals t;
-    sonde_infer_totals(sonde_infer_of(model), 0, &t);
+    sonde_infer_totals(tracker, 0, &t);
     assert_int_equal(t.tokens_out, 12);
     /* One token in two pieces has no time between tokens. */
     r = request("m");
@@ -372,7 +373,7 @@ static void test_no_memory(void **state)
     }
     sonde__alloc_fail_nth(1);
     struct sonde_front_metrics *none = NULL;
-    assert_int_equal(sonde_front_metrics_create(model, &none), SONDE_ENOMEM);
+    assert_int_equal(sonde_front_metrics_create(model, tracker, &none), SONDE_ENOMEM);
     assert_null(none);
 }
 

@@ -20,10 +20,9 @@ struct play {
 static inline void play_init(struct play *g, const struct sonde_infer_options *o)
 {
     static const struct sonde_infer_options none;
-    if (sonde_model_create(NULL, &g->m) != 0 || sonde_infer_attach(g->m, o ? o : &none) != 0) {
+    if (sonde_model_create(NULL, &g->m) != 0 || sonde_infer_create(g->m, o ? o : &none, &g->tracker) != 0) {
         abort();
     }
-    g->tracker = sonde_infer_of(g->m);
     g->p = sonde_model_process(g->m, 42, 7, "engine");
     g->m->now_s = (double)T0;
     sonde_infer_tick(g->tracker, (double)T0);
@@ -32,7 +31,7 @@ static inline void play_init(struct play *g, const struct sonde_infer_options *o
 
 static inline void play_release(struct play *g)
 {
-    sonde_infer_detach(g->m);
+    sonde_infer_destroy(g->tracker);
     sonde_model_destroy(g->m);
 }
 

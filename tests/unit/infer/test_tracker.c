@@ -450,7 +450,7 @@ static void waits_for_what_may_come(void **state)
     assert_int_equal(need(&g, 1)->tokens_out, 1);
     play_request(&g, 2, 400);
     play_end(&g, 2, 410, SONDE_OK, "");
-    sonde_infer_flush(g.m); /* nothing will come */
+    sonde_infer_flush(g.tracker); /* nothing will come */
     need(&g, 2);
     play_release(&g);
 }

@@ -13,13 +13,13 @@ static char dir[] = "/tmp/sonde-unit-XXXXXX";
 static struct sonde_collector *collector;
 static struct sonde_agent agent; /* that has nothing but the collector, and marks */
 
-/* attach: as in sonde_collector_options; NULL = nothing. */
-static inline int collector_make(int (*attach)(struct sonde_model *m, const void *arg))
+/* infer: as in sonde_collector_options; NULL = no tracker. */
+static inline int collector_make(const struct sonde_infer_options *infer)
 {
     struct sonde_err err = { "" };
     strcpy(dir, "/tmp/sonde-unit-XXXXXX");
     if (!mkdtemp(dir)) return -1;
-    const struct sonde_collector_options o = { .dir = dir, .attach = attach };
+    const struct sonde_collector_options o = { .dir = dir, .infer = infer };
     if (sonde_collector_create(&o, &collector, &err) != 0) return -1;
     agent = (struct sonde_agent){ .collector = collector };
     return sonde_marks_create(NULL, NULL, &agent.marks);

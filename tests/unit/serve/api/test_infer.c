@@ -59,21 +59,21 @@ static void fill_inference(struct sonde_buf *out, const void *arg)
 {
     (void)arg;
     sonde_rdlock(&g.m->lock);
-    sonde_api_infer(g.m, 0, out);
+    sonde_api_infer(g.m, g.tracker, 0, out);
     sonde_rwunlock(&g.m->lock);
 }
 
 static void fill_requests(struct sonde_buf *out, const void *arg)
 {
     sonde_rdlock(&g.m->lock);
-    sonde_api_requests(g.m, arg, out);
+    sonde_api_requests(g.m, g.tracker, arg, out);
     sonde_rwunlock(&g.m->lock);
 }
 
 static void fill_request(struct sonde_buf *out, const void *arg)
 {
     sonde_rdlock(&g.m->lock);
-    assert_int_equal(sonde_api_request(g.m, arg, out), 1);
+    assert_int_equal(sonde_api_request(g.m, g.tracker, arg, out), 1);
     sonde_rwunlock(&g.m->lock);
 }
 
@@ -203,7 +203,7 @@ static void test_requests(void **state)
     struct sonde_buf b;
     sonde_buf_init(&b, 1 << 16);
     sonde_rdlock(&g.m->lock);
-    assert_int_equal(sonde_api_request(g.m, "0000000000000099", &b), 0);
+    assert_int_equal(sonde_api_request(g.m, g.tracker, "0000000000000099", &b), 0);
     sonde_rwunlock(&g.m->lock);
     assert_int_equal(b.len, 0);
     sonde_buf_release(&b);
@@ -216,6 +216,7 @@ static void test_nothing(void **state)
 {
     (void)state;
     const struct sonde_requests_query q = { .outcome = -1, .source = -1 };
+    g = (struct play){ 0 }; /* no tracker */
     assert_int_equal(sonde_model_create(NULL, &g.m), 0);
     json_t *root = ask(fill_requests, &q);
     assert_int_equal(json_array_size(json_object_get(root, "requests")), 0);

@@ -56,7 +56,7 @@ static int setup(void **state)
 {
     if (build_make_dir(state)) return -1;
     play_init(&g, NULL);
-    past = (struct sonde_api_past){ .m = g.m, .ops = OPS };
+    past = (struct sonde_api_past){ .m = g.m, .tracker = g.tracker, .ops = OPS };
     return 0;
 }
 
