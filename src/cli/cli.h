@@ -160,6 +160,9 @@ int sonde_cli_colour(int fd);
 /* What is made of inference events, from the settings. */
 struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli);
 
+/* A decimal number: 0 or SONDE_EINVAL. strtod() also accepts blanks, hexadecimal, "inf", "nan". */
+int sonde_cli_number(const char *text, double *out);
+
 /* Options of a collector from the settings; strings are borrowed until it is created. */
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
 

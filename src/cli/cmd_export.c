@@ -2,7 +2,6 @@
  * the segments, or from an agent by its URL. Or a profile: a run file, or what an agent samples
  * now; which of the two is meant tells the format, or the file that is given. */
 #include <curl/curl.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,11 +154,10 @@ static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops 
 static int cmd_export_parse_moment(const struct sonde_cli *cli, const char *option,
                                    const char *text, double *out)
 {
-    char *end;
     if (!text) return SONDE_EXIT_OK;
-    *out = strtod(text, &end);
-    if (end == text || *end || !isfinite(*out)) {
-        return sonde_cli_usage(cli, "--%s: '%s' is not a unix time, nor seconds ago as -3600", option, text);
+    if (sonde_cli_number(text, out) || !isfinite(*out)) {
+        return sonde_cli_usage(cli, "--%s: '%s' is not a unix time, nor seconds ago as -3600",
+                               option, text);
     }
     if (*out < 0) *out += sonde_clock_s(CLOCK_REALTIME);
     return SONDE_EXIT_OK;

@@ -1,5 +1,4 @@
 /* cmd_report.c - `sonde report`: what a profile says, in words and tables. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,13 +131,9 @@ static int asks_agent(const struct report_values *v, const char *target)
 static int cmd_report_parse_time(const struct sonde_cli *cli, const char *option, const char *text,
                                  double *out)
 {
-    char *end;
     *out = 0;
     if (!text) return SONDE_EXIT_OK;
-    errno = 0;
-    *out = strtod(text, &end);
-    if (*text && !text[strspn(text, "0123456789.eE+-")] && !*end && !errno &&
-        (*out >= UNIX_TIME_MIN || *out < 0) && fabs(*out) < 1e10) {
+    if (!sonde_cli_number(text, out) && (*out >= UNIX_TIME_MIN || *out < 0) && fabs(*out) < 1e10) {
         return SONDE_EXIT_OK;
     }
     return sonde_cli_usage(cli, "--%s: of an agent say -SECONDS ago, or unix time, not '%s'", option,

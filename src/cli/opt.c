@@ -5,7 +5,6 @@
  * Rejected: getopt_long, whose messages cannot say what is allowed and whose permutation cannot be
  * stopped per command without the environment having a say (POSIXLY_CORRECT). */
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,13 +141,9 @@ static int opt_take_number(const struct sonde_cli *cli, const struct sonde_cli_o
 {
     assert(o->type == SONDE_OPT_UINT || o->type == SONDE_OPT_NUM);
     assert(o->min < o->max);
-    char *end;
-    errno = 0;
-    const double v = strtod(text, &end);
+    double v = 0;
     const int whole = o->type == SONDE_OPT_UINT;
-    /* strtod also takes blanks, hexadecimal, "inf" and "nan": none of them is meant. */
-    const int plain = text[0] && text[strspn(text, "0123456789.eE+-")] == '\0';
-    if (!plain || *end || errno || !(v >= o->min && v <= o->max) || (whole && v != floor(v))) {
+    if (sonde_cli_number(text, &v) || !(v >= o->min && v <= o->max) || (whole && v != floor(v))) {
         return sonde_cli_usage(cli, "--%s: '%s' is not a %s from %.15g to %.15g", o->name, text,
                                whole ? "whole number" : "number", o->min, o->max);
     }

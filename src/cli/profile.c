@@ -1,7 +1,6 @@
 /* profile.c - see profile.h. */
 #include "cli/profile.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,11 +45,8 @@ static int cli_profile_tell_failure(const struct sonde_cli *cli, int code,
 static int parse_seconds(const struct sonde_cli *cli, const char *option, const char *text,
                          double *out)
 {
-    char *end;
-    errno = 0;
-    const double v = strtod(text, &end);
-    if (!*text || text[strspn(text, "0123456789.eE+-")] || *end || errno ||
-        !(v > -1e10 && v < 1e10)) {
+    double v;
+    if (sonde_cli_number(text, &v) || !(v > -1e10 && v < 1e10)) {
         return sonde_cli_usage(cli, "--%s: '%s' is not a number of seconds", option, text);
     }
     *out = v;
@@ -60,7 +56,7 @@ static int parse_seconds(const struct sonde_cli *cli, const char *option, const 
 static int cli_profile_parse_time(const struct sonde_cli *cli, const char *option, const char *text,
                                   const struct sonde_profile *p, uint64_t *out)
 {
-    double v;
+    double v = 0;
     if (!text) return SONDE_EXIT_OK;
     const int status = parse_seconds(cli, option, text, &v);
     if (status) return status;
@@ -202,7 +198,7 @@ struct cli_profile_range {
 static int cli_profile_parse_moment(const struct sonde_cli *cli, const char *option,
                                     const char *text, struct cli_profile_range *r, double *out)
 {
-    double v;
+    double v = 0;
     if (!text) return SONDE_EXIT_OK;
     const int status = parse_seconds(cli, option, text, &v);
     if (status || (v >= 0 && v < UNIX_TIME_MIN)) return status;

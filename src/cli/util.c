@@ -71,6 +71,17 @@ struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli)
     };
 }
 
+int sonde_cli_number(const char *text, double *out)
+{
+    char *end;
+    if (!*text || text[strspn(text, "0123456789.eE+-")]) return SONDE_EINVAL;
+    errno = 0;
+    const double v = strtod(text, &end);
+    if (end == text || *end || errno) return SONDE_EINVAL;
+    *out = v;
+    return 0;
+}
+
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli)
 {
     const struct sonde_config_values *c = &cli->config;

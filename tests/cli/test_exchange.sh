@@ -60,8 +60,12 @@ lacks "other names" '^sonde_' "$scratch/out"
 has "the ones" '^known_clock_total' "$scratch/out"
 status 0 "$sonde" export --format csv --to 1000 "$store"
 same "nothing so old" 1 "$(wc -l <"$scratch/out")"
-status 2 "$sonde" export --format csv --from yesterday "$store"
-has "why" "is not a unix time" "$scratch/err"
+for moment in yesterday 0x10 ' 10' inf nan ''; do
+    status 2 "$sonde" export --format csv --from "$moment" "$store"
+    has "$moment: why" "is not a unix time" "$scratch/err"
+done
+status 2 "$sonde" export --format csv --to 0x7fffffff "$store"
+has "--to: why" "is not a unix time" "$scratch/err"
 status 2 "$sonde" export --format protobuf "$store"
 has "why" 'of a store json, csv, openmetrics and prometheus' "$scratch/err"
 

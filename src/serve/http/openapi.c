@@ -109,6 +109,10 @@ static void openapi_put_params(struct sonde_buf *out, const struct sonde_route *
         openapi_put_param(out, route, route->params[i], "query",
                           is_required(route, route->params[i]));
     }
+    const struct sonde_param_row *p;
+    for (size_t at = 0; !route->params && (p = sonde_param_next(route->path, &at));) {
+        openapi_put_param(out, route, p->name, "query", 0);
+    }
     sonde_json_close(out, ']');
 }
 

@@ -45,6 +45,15 @@ const struct sonde_param_row *sonde_param_find(const char *path, const char *nam
     return above ? above : general;
 }
 
+const struct sonde_param_row *sonde_param_next(const char *path, size_t *at)
+{
+    while (*at < SONDE_COUNT(rows)) {
+        const struct sonde_param_row *p = &rows[(*at)++];
+        if (p->path && strcmp(p->path, path) == 0) return p;
+    }
+    return NULL;
+}
+
 /* ---- Checking ----------------------------------------------------------------------------------- */
 
 static int param_in_list(const char *const *names, const char *name)
@@ -53,6 +62,14 @@ static int param_in_list(const char *const *names, const char *name)
         if (strcmp(names[i], name) == 0) return 1;
     }
     return 0;
+}
+
+static const struct sonde_param_row *param_own(const char *path, const char *name)
+{
+    const struct sonde_param_row *p;
+    size_t at = 0;
+    while ((p = sonde_param_next(path, &at)) && strcmp(p->name, name) != 0) continue;
+    return p;
 }
 
 static int is_word(const char *words, const char *value)
@@ -131,10 +148,12 @@ int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_req
 {
     const struct sonde_param_row *p;
     assert(!r->name || strchr(route->path, '*'));
-    for (size_t i = 0; route->params && i < r->param_count; i++) {
+    for (size_t i = 0; i < r->param_count; i++) {
         const char *name = r->params[i].name;
-        if (!param_in_list(route->params, name)) return refuse_name(route, name, answer);
-        p = sonde_param_find(route->path, name);
+        if (route->params && !param_in_list(route->params, name)) {
+            return refuse_name(route, name, answer);
+        }
+        p = route->params ? sonde_param_find(route->path, name) : param_own(route->path, name);
         if (p && !param_value_ok(p, r->params[i].value, answer)) return 0;
     }
     for (size_t i = 0; route->required && route->required[i]; i++) {

@@ -27,7 +27,11 @@ struct sonde_param_row {
 /* What a parameter of a route is, NULL = nobody said. */
 const struct sonde_param_row *sonde_param_find(const char *path, const char *name);
 
-/* 1 if every parameter is one that the route takes, none that is required is missing, and their
+/* The next row from *at on that is for this path and no other; NULL = there are no more. Those are
+ * what a route looks at that passes over all else (route.h: params is NULL). */
+const struct sonde_param_row *sonde_param_next(const char *path, size_t *at);
+
+/* 1 if every parameter is one that the route accepts, none that is required is missing, and their
  * values, and what its "*" stands for, are as their rows say; else the 400 is in answer. */
 int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_request *r,
                     struct sonde_response *answer);

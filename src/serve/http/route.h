@@ -73,7 +73,8 @@ struct sonde_route {
     const char *path;                /* exact, or up to a last "*": one part of any name follows */
     const char *summary;             /* one line; NULL = not listed */
     const char *const *params;       /* names, NULL-terminated; others are refused, and those that
-                                        are not as param_list.h says. NULL = any are passed over */
+                                        are not as param_list.h says. NULL = any are passed over
+                                        but those that have a row for this path */
     size_t body_max;                 /* bytes; more are refused. 0 = it takes no body */
     int samples;                     /* GET that starts sampling: not for pages of other origins */
     int open;                        /* nothing that was measured is in it: it takes no token, and

@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/gz.h"
 #include "serve/http/accept.h"
+#include "serve/http/status.h"
+#include "sonde/sonde.h"
 
 enum {
     GZIP_MIN = 1024,         /* shorter answers are sent as they are */
@@ -215,7 +217,8 @@ static void server_answer_tell_failure(struct sonde_response *a)
     a->packed = 0;
     a->file = NULL;
     if (full) {
-        sonde_response_error(a, 500, "the answer is larger than %d MiB: ask for less, by name",
+        sonde_response_error(a, sonde_http_status(SONDE_EFULL),
+                             "the answer is larger than %d MiB: ask for less, by name",
                              SONDE_ANSWER_MIB_MAX);
     } else {
         sonde_response_error(a, 500, "the agent is out of memory");

@@ -250,6 +250,7 @@ static enum MHD_Result server_call_answer(const struct sonde_server_call *c, str
     if (!route || !sonde_server_parse(c, route, name, &r, &a)) {
         return send_answer(c->server, c->connection, &a);
     }
+    if (p && p->body.error && p->body.error != SONDE_EFULL) return server_call_out_of_memory(c, &a);
     if (p && p->body.error) {
         sonde_response_error(&a, 413, "%s takes a body of up to %zu bytes", c->path,
                              body_max(c->server, route));

@@ -69,6 +69,13 @@ static void route_otlp_answer(struct sonde_response *answer, int is_json,
     }
 }
 
+/* Not the 503 of what may be sent again. */
+static void route_otlp_too_large(struct sonde_response *answer, int is_json)
+{
+    route_otlp_refuse(answer, is_json, 413, RESOURCE_EXHAUSTED,
+                      "the unpacked body is larger than 64 MiB");
+}
+
 /* The body as it was before it was packed; 0, or a refusal in answer. */
 static int route_otlp_unpack(const struct sonde_http_request *r, struct sonde_response *answer,
                              int is_json, struct sonde_buf *room, const char **data, size_t *len)
@@ -83,8 +90,7 @@ static int route_otlp_unpack(const struct sonde_http_request *r, struct sonde_re
     }
     const int rc = sonde_gz_unpack(r->body, r->body_len, room);
     if (rc == SONDE_EFULL) {
-        route_otlp_refuse(answer, is_json, 413, RESOURCE_EXHAUSTED,
-                          "the unpacked body is larger than 64 MiB");
+        route_otlp_too_large(answer, is_json);
     } else if (rc == SONDE_ENOMEM) {
         route_otlp_refuse(answer, is_json, 503, RESOURCE_EXHAUSTED, "the agent is out of memory");
     } else if (rc) {
@@ -112,6 +118,7 @@ static void route_otlp_take(const struct sonde_http_request *r, struct sonde_res
     }
     if (!rc) rc = sonde_otlp_take(r->agent->otlp, signal, data, len, &result, &err);
     if (rc == SONDE_EFORMAT) route_otlp_refuse(answer, is_json, 400, INVALID_ARGUMENT, err.text);
+    else if (rc == SONDE_EFULL) route_otlp_too_large(answer, is_json);
     else if (rc) route_otlp_refuse(answer, is_json, 503, RESOURCE_EXHAUSTED, err.text);
     else route_otlp_answer(answer, is_json, signal, &result);
     sonde_buf_release(&made);

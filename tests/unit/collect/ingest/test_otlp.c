@@ -45,6 +45,27 @@ static int send_json(enum sonde_otlp_signal signal, const char *json, struct son
     return rc;
 }
 
+/* What was sent may be larger as protobuf than as text: told from what may be sent again. */
+static void json_that_becomes_too_large(void **state)
+{
+    (void)state;
+    static const char head[] = "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"m\","
+                               "\"histogram\":{\"dataPoints\":[{\"bucketCounts\":[0";
+    static const char tail[] = "]}]}}]}]}]}";
+    char json[4096];
+    size_t n = (size_t)snprintf(json, sizeof(json), "%s", head);
+    for (int i = 0; i < 100; i++) n += (size_t)snprintf(json + n, sizeof(json) - n, ",0");
+    snprintf(json + n, sizeof(json) - n, "%s", tail);
+    for (size_t max = 10; max <= 910; max += 100) { /* in a part of it, or in all of it */
+        struct sonde_buf b;
+        struct sonde_err err = { "" };
+        sonde_buf_init(&b, max);
+        assert_int_equal(sonde_otlp_from_json(SONDE_OTLP_METRICS, json, strlen(json), &b, &err),
+                         SONDE_EFULL);
+        sonde_buf_release(&b);
+    }
+}
+
 /* One metric "m" with this inside. */
 static struct sonde_otlp_result send_metric(const char *inside)
 {
@@ -286,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names), TEST(test_sums), TEST(test_deltas), TEST(test_restart),
         TEST(test_bounds), TEST(test_exponential), TEST(test_summary), TEST(test_garbage),
+        cmocka_unit_test(json_that_becomes_too_large),
         TEST(test_spans), TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

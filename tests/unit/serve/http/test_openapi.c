@@ -94,6 +94,7 @@ static void every_route_is_described_and_no_other(void **state)
         assert_string_equal(json_string_value(json_object_get(o, "summary")), route->summary);
         size_t params = strchr(route->path, '*') != NULL;
         for (size_t k = 0; route->params && route->params[k]; k++) params++;
+        for (size_t at = 0; !route->params && sonde_param_next(route->path, &at);) params++;
         assert_int_equal(json_array_size(json_object_get(o, "parameters")), params);
         assert_int_equal(route->body_max != 0, json_object_get(o, "requestBody") != NULL);
         assert_non_null(json_object_get(json_object_get(o, "responses"), "400"));
@@ -141,6 +142,24 @@ static void tokens_are_told(void **state)
     json_decref(closed);
 }
 
+/* A route that passes over what it does not know says what it does know. */
+static void rows_of_routes_that_accept_any(void **state)
+{
+    (void)state;
+    json_t *d = describe(NULL);
+    json_t *path = json_object_get(json_object_get(d, "paths"), "/health");
+    json_t *health = json_object_get(path, "get");
+    json_t *list = json_object_get(health, "parameters");
+    assert_true(json_is_true(json_object_get(health, "x-any-parameters")));
+    assert_int_equal(json_array_size(list), 1);
+    json_t *words = json_object_get(json_object_get(json_array_get(list, 0), "schema"), "enum");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "name")),
+                        "format");
+    assert_string_equal(json_string_value(json_array_get(words, 0)), "json");
+    assert_string_equal(json_string_value(json_array_get(words, 1)), "flat");
+    json_decref(d);
+}
+
 static void a_row_of_a_route_wins(void **state)
 {
     (void)state;
@@ -158,6 +177,7 @@ int main(void)
         cmocka_unit_test(every_route_is_described_and_no_other),
         cmocka_unit_test(references_lead_somewhere),
         cmocka_unit_test(tokens_are_told),
+        cmocka_unit_test(rows_of_routes_that_accept_any),
         cmocka_unit_test(a_row_of_a_route_wins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,6 +240,7 @@ static void test_refusals(void **state)
         { "POST", "/metrics", "Content-Length: 3\r\n\r\nabc", 405, "only GET" },
         { "GET", "/metrics", "Content-Length: 3\r\n\r\nabc", 413, "takes no body" },
         { "GET", "/metrics?nme=x", "", 400, "unknown parameter \\\"nme\\\"" },
+        { "GET", "/health?format=xml", "", 400, "parameter format" },
         { "GET", "/metrics?name=a%00b", "", 400, "NUL" },
         { "GET", "/api/query?window=x", "", 400, "parameter window" },
         { "GET", "/api/query?window=0", "", 400, "parameter window" },
