@@ -229,6 +229,15 @@ void sonde_doctor_segments(struct sonde_doctor *d)
                          "library of this version",
                          "%s is refused: %s", refused[i].path, refused[i].reason);
     }
+    const uint64_t missed = sonde_collector_missed(c);
+    if (missed) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "make its file system larger (containers: --shm-size 1g), or set "
+                         "SONDE_DIR to a directory on a larger tmpfs",
+                         "%llu process%s recorded nothing: segments may take a quarter of the file "
+                         "system of their directory, and leave an eighth free",
+                         (unsigned long long)missed, missed == 1 ? "" : "es");
+    }
     sonde_agent_close(agent);
 }
 

@@ -283,6 +283,7 @@ static void end_recording(struct watch *s, int ended, int status)
     watch_tell_probes(s);
     watch_tell_outside(s);
     finish_recording(s);
+    watch_tell_missed(s);
 }
 
 static void stop_all(struct watch *s)

@@ -64,6 +64,9 @@ void watch_tell_probes(const struct watch *s);
 /* What was seen of its memory from outside. */
 void watch_tell_outside(struct watch *s);
 
+/* Processes that had no room to record. */
+void watch_tell_missed(struct watch *s);
+
 /* What was sampled: counts, loss, completeness, the first functions. */
 void watch_tell_profile(struct watch *s, const struct sonde_profile *p,
                           const char *file);

@@ -561,6 +561,18 @@ static void tell_unseen(struct watch *s)
     sonde_buf_release(&line);
 }
 
+/* /dev/shm has 64 MB in a container, and is the program's too. */
+void watch_tell_missed(struct watch *s)
+{
+    struct sonde_collector *c = s->agent->collector;
+    const uint64_t missed = c ? sonde_collector_missed(c) : 0;
+    if (!missed) return;
+    watch_tell(s, "%llu process%s recorded nothing from inside: segments may take a quarter of "
+                 "the file system of their directory, and leave an eighth free. Make it larger "
+                 "(containers: --shm-size 1g), or choose another directory with SONDE_DIR",
+                 (unsigned long long)missed, missed == 1 ? "" : "es");
+}
+
 void watch_tell_profile(struct watch *s, const struct sonde_profile *p, const char *file)
 {
     if (s->o->cpu != SONDE_WATCH_NO || !p->heap) {

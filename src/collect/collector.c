@@ -137,6 +137,10 @@ int sonde_collector_create(const struct sonde_collector_options *options,
         sonde_lock_destroy(&c->lock);
         goto fail;
     }
+    sonde_lock(&c->lock);
+    collector_missed_look(c);
+    if (c->agent) c->missed = 0; /* those were before us */
+    sonde_unlock(&c->lock);
     c->model->now_s = sonde_clock_s(CLOCK_REALTIME);
     c->model->on_span = options->on_span;
     c->model->on_span_arg = options->on_span_arg;
@@ -158,6 +162,22 @@ fail:
     return rc;
 }
 
+static void missed_path(const struct sonde_collector *c, char out[static 512])
+{
+    snprintf(out, 512, "%s/" SONDE__MISSED_NAME, c->dir);
+}
+
+/* It begins anew for the next agent. */
+static void collector_missed_end(const struct sonde_collector *c)
+{
+    char path[512];
+    struct stat st;
+    missed_path(c, path);
+    if (c->agent && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
+        unlink(path);
+    }
+}
+
 void sonde_collector_destroy(struct sonde_collector *c)
 {
     if (!c) return;
@@ -166,6 +186,7 @@ void sonde_collector_destroy(struct sonde_collector *c)
     for (size_t i = 0; i < c->probe_count; i++) c->probes[i].ops->close(c->probes[i].state);
     /* Nobody else wants the locks; what is called relies on them. */
     sonde_lock(&c->lock);
+    collector_missed_end(c);
     collector_state_save(c, 1);
     sonde_buf_release(&c->state.bytes);
     sonde_wrlock(&c->model->lock);
@@ -230,6 +251,9 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
         s->refused = self_series(c, "sonde_agent_refused_segments_total",
                                  "Segments the agent did not read, or stopped reading.", "",
                                  SONDE_COUNTER, 1);
+        s->missed = self_series(c, "sonde_agent_missed_processes_total",
+                                "Processes that recorded nothing since there was no room for their "
+                                "segments.", "", SONDE_COUNTER, 1);
         s->cpu = self_series(c, "sonde_agent_cpu_seconds_total", "CPU time the agent used.",
                              "seconds", SONDE_COUNTER, 1e-9);
         s->memory = self_series(c, "sonde_agent_memory_bytes", "Memory the agent uses.", "bytes",
@@ -237,6 +261,7 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
     }
     if (s->series) s->series->gauge = (double)c->model->series_count;
     if (s->refused) s->refused->counter = c->refused;
+    if (s->missed) s->missed->counter = c->missed;
     if (s->cpu) s->cpu->counter = sonde_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     if (s->memory) s->memory->gauge = (double)collector_resident_bytes();
     if (s->tick_seconds) {
@@ -261,6 +286,7 @@ static void step_locked(struct sonde_collector *c)
     sonde_tick_clock_update(&c->clock);
     uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     double now_s = sonde_clock_s(CLOCK_REALTIME);
+    collector_missed_look(c);
     sonde_wrlock(&c->model->lock);
     collector_entries_step(c, now_s);
     collector_state_tell_lost(c);
@@ -383,4 +409,27 @@ size_t sonde_collector_refusals(struct sonde_collector *c, struct sonde_collecto
     }
     sonde_unlock(&c->lock);
     return n;
+}
+
+/* ---- Processes without room --------------------------------------------------------------- */
+
+/* Shorter than it was: another agent has removed it since. */
+void collector_missed_look(struct sonde_collector *c)
+{
+    sonde_assert_held(&c->lock);
+    char path[512];
+    struct stat st;
+    missed_path(c, path);
+    const uint64_t bytes = lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    c->missed += bytes >= c->missed_bytes ? bytes - c->missed_bytes : bytes;
+    c->missed_bytes = bytes;
+}
+
+uint64_t sonde_collector_missed(struct sonde_collector *c)
+{
+    sonde_lock(&c->lock);
+    collector_missed_look(c);
+    const uint64_t missed = c->missed;
+    sonde_unlock(&c->lock);
+    return missed;
 }

@@ -64,4 +64,9 @@ struct sonde_collector_refusal { char path[256]; char reason[256]; };
 size_t sonde_collector_refusals(struct sonde_collector *c, struct sonde_collector_refusal *out,
                                 size_t max);
 
+/* Processes that have recorded nothing because there was no room for their segments: all together
+ * have a quarter of the directory's file system (record/room.c). The agent counts those since it
+ * began, others all since an agent did. */
+uint64_t sonde_collector_missed(struct sonde_collector *c);
+
 #endif

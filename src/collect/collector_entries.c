@@ -14,12 +14,14 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "infer/tracker.h"
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 #define DEAD_FILES_MAX 64u            /* kept for an agent that comes later: they are memory */
+#define RUSH_FILES 32u                /* more than those: too many to wait for other agents */
 #define MAPPED_MAX 64u                /* segments of which what was read stays mapped */
 #define ENDING_LOOKS 40               /* at a process that is just ending … */
 #define ENDING_US 5000u               /* … and between two of them */
@@ -310,34 +312,42 @@ static void file_remove(const struct sonde_collector *c, struct entry *e, int di
     if (life == SONDE__LIFE_FOREIGN) e->left_alone = 1;
 }
 
-/* How many files of the dead there are too many, for the agent of a host. */
-static size_t dead_surplus(const struct sonde_collector *c)
+/* How many files of the dead there are too many. */
+struct dead {
+    size_t surplus; /* for the agent of a host to keep */
+    size_t rush;    /* for anybody to wait for other agents */
+};
+
+static struct dead dead_count(const struct sonde_collector *c)
 {
     size_t dead = 0;
-    if (!c->agent || c->pid != 0) return 0;
     for (size_t i = 0; i < c->entry_count; i++) {
         const struct entry *e = &c->entries[i];
-        dead += e->ended && e->seen && !e->left_alone;
+        dead += e->ended && e->seen && !e->left_alone && (c->pid == 0 || e->wanted);
     }
-    return dead > DEAD_FILES_MAX ? dead - DEAD_FILES_MAX : 0;
+    const size_t kept = c->pid == 0 ? DEAD_FILES_MAX : 0;
+    return (struct dead){ .surplus = dead > kept ? dead - kept : 0,
+                          .rush = dead > kept + RUSH_FILES ? dead - kept - RUSH_FILES : 0 };
 }
 
-/* A program that is recorded may start thousands of others, and each leaves a file of a megabyte.
- * They go as soon as everybody here who reads them has them open, and other agents had time to. Of a
- * process that has replaced itself they stay, since they number its images. The agent of a host
- * does so with those that are too many, the ones found first first. */
+/* A program that is recorded may start thousands of others, and each leaves a file. They go as
+ * soon as everybody here who reads them has them open, and other agents had time to, unless they
+ * are too many for that. Of a process that has replaced itself they stay, since they number its
+ * images. The agent of a host does so with those that are too many, the ones found first first. */
 static void entry_remove(struct sonde_collector *c, struct entry *e, int dirfd,
-                         size_t *surplus)
+                         struct dead *d)
 {
     struct sonde_proc_stat st;
-    if (!c->agent || !e->ended || !e->seen || (c->pid != 0 ? !e->wanted : !*surplus)) return;
-    if (c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS ||
+    if (!c->agent || !e->ended || !e->seen || (c->pid != 0 ? !e->wanted : !d->surplus)) return;
+    if ((!d->rush && c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS) ||
         sonde_preload_readers_scanned_ns(&c->readers) <= e->ended_ns ||
         (sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start)) {
         return;
     }
     file_remove(c, e, dirfd);
-    if (!e->seen && *surplus) --*surplus;
+    if (e->seen) return;
+    if (d->surplus) d->surplus--;
+    if (d->rush) d->rush--;
 }
 
 static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, double now_s)
@@ -347,6 +357,20 @@ static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, 
     /* Who looks at one program only leaves the others' files alone. */
     if (!c->agent || !e->seen || (c->pid != 0 && !e->wanted)) return;
     file_remove(c, e, dirfd);
+}
+
+static void entries_clear(struct sonde_collector *c, int dirfd, double now_s)
+{
+    struct dead dead = dead_count(c);
+    size_t kept = 0;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        struct entry *e = &c->entries[i];
+        entry_remove(c, e, dirfd, &dead);
+        entry_expire(c, e, dirfd, now_s);
+        /* A file that is still there stays known, or it would be found as a new one. */
+        if (e->seen || e->process) c->entries[kept++] = *e;
+    }
+    c->entry_count = kept;
 }
 
 void collector_entries_step(struct sonde_collector *c, double now_s)
@@ -360,15 +384,7 @@ void collector_entries_step(struct sonde_collector *c, double now_s)
         if (!e->ended) entry_step(c, e, dirfd, now_s);
         if (crowded && e->segment) sonde_segment_forget(e->segment);
     }
-    size_t kept = 0, surplus = dead_surplus(c);
-    for (size_t i = 0; i < c->entry_count; i++) {
-        struct entry *e = &c->entries[i];
-        entry_remove(c, e, dirfd, &surplus);
-        entry_expire(c, e, dirfd, now_s);
-        /* A file that is still there stays known, or it would be found as a new one. */
-        if (e->seen || e->process) c->entries[kept++] = *e;
-    }
-    c->entry_count = kept;
+    entries_clear(c, dirfd, now_s);
     if (dirfd >= 0) close(dirfd);
 }
 
@@ -383,6 +399,26 @@ static int dir_changed(struct sonde_collector *c)
     return changed;
 }
 
+/* Between two ticks a program may start hundreds of others: their files are memory, and do not wait
+ * for the next. */
+static void entries_rush(struct sonde_collector *c, int dirfd)
+{
+    struct sonde_proc_stat st;
+    const double now_s = sonde_clock_s(CLOCK_REALTIME);
+    size_t files = 0;
+    for (size_t i = 0; i < c->entry_count; i++) files += c->entries[i].seen != 0;
+    if (!c->agent || files <= RUSH_FILES) return;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        struct entry *e = &c->entries[i];
+        if (e->ended) continue;
+        if (entry_replaced(c, e) ||
+            !sonde_discover_alive(dirfd, e->name, &e->id, e->segment, &c->here, &st)) {
+            entry_step(c, e, dirfd, now_s);
+        }
+    }
+    entries_clear(c, dirfd, now_s);
+}
+
 void collector_entries_drain(struct sonde_collector *c)
 {
     sonde_assert_held(&c->lock);
@@ -390,6 +426,7 @@ void collector_entries_drain(struct sonde_collector *c)
     struct sonde_err err;
     if (dir_changed(c)) {
         const int dirfd = collector_entry_scan(c);
+        if (dirfd >= 0) entries_rush(c, dirfd);
         if (dirfd >= 0) close(dirfd);
     }
     const int crowded = entries_crowded(c);

@@ -59,7 +59,7 @@ struct probe { const struct sonde_probe_ops *ops; void *state; };
 
 /* Series about the agent itself. */
 struct self {
-    struct sonde_model_series *series, *tick_seconds, *refused, *cpu, *memory;
+    struct sonde_model_series *series, *tick_seconds, *refused, *missed, *cpu, *memory;
 };
 
 struct sonde_collector {
@@ -91,6 +91,8 @@ struct sonde_collector {
     size_t probe_count;
     struct sonde_collector_refusal refusals[COLLECTOR_REFUSALS];
     uint64_t refused;                     /* ever */
+    uint64_t missed;                      /* processes without room for a segment, ever … */
+    uint64_t missed_bytes;                /* … and how long the file was that counts them */
     struct self self;
     struct state state;
 
@@ -99,6 +101,8 @@ struct sonde_collector {
     int stopping;
 };
 
+/* Processes that found no room since the last look; asserts c->lock. */
+void collector_missed_look(struct sonde_collector *c);
 /* These assert c->lock and the model's write lock. */
 void collector_entries_step(struct sonde_collector *c, double now_s);
 void collector_watched_step(struct sonde_collector *c, double now_s);

@@ -22,6 +22,8 @@
 
 #include "base/utf8.h"
 #include "record/call.h"
+#include "record/dirents.h"
+#include "record/room.h"
 #include "record/state.h"
 #include "segment/life.h"
 
@@ -43,6 +45,7 @@
 #define SWEEP_LIVE 128           /* of live processes looked at, at most … */
 #define SWEEP_REMOVE 256         /* … and of dead ones removed */
 #define LOCK_TRIES 20
+#define LOCK_SHARED 3            /* times in a row that it is shared with somebody */
 #define NAME_TRIES 100
 #define TEMP_TRIES 8
 #define DIR_BYTES sizeof(sonde__g.dir)
@@ -76,16 +79,24 @@ static int set_path(const char *dir, const char *name)
 
 /* ---- Sweeping ------------------------------------------------------------------------------ */
 
-/* 1 if some agent holds agent.lock. A process that asks for it here holds it for an instant
- * too; only what stays is an agent. */
+/* 1 if some agent holds agent.lock. A process that asks for it here holds it for an instant too,
+ * but alone, and agents share it: if it cannot be had alone, though shared, and that more than
+ * once, there is an agent. Programs that start thousands of others ask often, and giving way to
+ * other threads instead, to see what stays, took most of the time of a process that ends at once. */
 static int agent_present(int dirfd)
 {
     const int fd = openat(dirfd, "agent.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return 0;
-    int held = 1;
-    for (int tries = 0; held && tries < LOCK_TRIES; tries++) {
-        if (tries) sched_yield();
-        held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    int held = 1, shared = 0;
+    for (int tries = 0; held && shared < LOCK_SHARED && tries < LOCK_TRIES; tries++) {
+        held = flock(fd, LOCK_EX | LOCK_NB) != 0; /* gives up what is shared first */
+        if (!held) break;
+        if (!flock(fd, LOCK_SH | LOCK_NB)) {
+            shared++;
+        } else {
+            shared = 0;
+            sched_yield();
+        }
     }
     close(fd);
     return held;
@@ -102,50 +113,11 @@ static int agent_expected(int dirfd)
     return age_s >= -LEAVE_S && age_s <= LEAVE_S;
 }
 
-struct record_file_scan {              /* of a directory; raw getdents since opendir allocates */
-    int fd;
-    long at, end;
-    char buffer[1024] __attribute__((aligned(8))); /* small: we may be on a handler's stack */
-};
-
-struct dirent64_raw {
-    uint64_t ino;
-    int64_t off;
-    uint16_t reclen;
-    uint8_t type;
-    char name[];
-};
-
-static void scan_begin(struct record_file_scan *s, int dirfd)
-{
-    s->at = s->end = 0;
-    s->fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* The next name, or NULL: that was all. */
-static const char *scan_next(struct record_file_scan *s)
-{
-    if (s->fd < 0) return NULL;
-    if (s->at >= s->end) {
-        s->at = 0;
-        s->end = sonde__call(SYS_getdents64, s->fd, SONDE__WORD(s->buffer), sizeof(s->buffer), 0, 0);
-        if (s->end <= 0) return NULL;
-    }
-    const struct dirent64_raw *d = (const struct dirent64_raw *)(void *)(s->buffer + s->at);
-    s->at += d->reclen;
-    return d->name;
-}
-
-static void scan_end(struct record_file_scan *s)
-{
-    if (s->fd >= 0) close(s->fd);
-}
-
 /* Remove what nothing will write any more: all that is old, and whatever passes SWEEP_KEEP; for an
  * agent that is expected, as many as it would keep itself. */
 static void record_file_sweep(int dirfd)
 {
-    struct record_file_scan s;
+    struct sonde__dirents s;
     struct stat st;
     struct sonde__here here;
     struct sonde__name parsed;
@@ -155,8 +127,8 @@ static void record_file_sweep(int dirfd)
     if (agent_present(dirfd)) return;
     const int keep = agent_expected(dirfd) ? LEAVE_KEEP : SWEEP_KEEP;
     sonde__here(&here);
-    scan_begin(&s, dirfd);
-    while (live < SWEEP_LIVE && removed < SWEEP_REMOVE && (name = scan_next(&s))) {
+    sonde__dirents_begin(&s, dirfd);
+    while (live < SWEEP_LIVE && removed < SWEEP_REMOVE && (name = sonde__dirents_next(&s))) {
         const int temp = !sonde__temp_parse(name);
         if (!temp && sonde__name_parse(name, &parsed)) continue;
         if (sonde__life(dirfd, name, &here) != SONDE__LIFE_DEAD) {
@@ -169,26 +141,26 @@ static void record_file_sweep(int dirfd)
             removed += sonde__life_sweep(dirfd, name, &here) == SONDE__LIFE_DEAD;
         }
     }
-    scan_end(&s);
+    sonde__dirents_end(&s);
 }
 
 /* The number for this image of the process: that of the newest there is, which another copy of
  * the library may have made for this very image. Never one before it: the agent takes an image
- * for gone when there is one after it. */
-static uint32_t newest_image(int dirfd, uint64_t start)
+ * for gone when there is one after it. *segments: how many there are of any process. */
+static uint32_t newest_image(int dirfd, uint64_t start, uint32_t *segments)
 {
-    struct record_file_scan s;
+    struct sonde__dirents s;
     struct sonde__name o;
     const char *name;
     uint32_t newest = 0;
-    scan_begin(&s, dirfd);
-    while ((name = scan_next(&s))) {
-        if (!sonde__name_parse(name, &o) && o.pid == sonde__g.pid && o.start == start &&
-            o.n > newest) {
-            newest = o.n;
-        }
+    sonde__dirents_begin(&s, dirfd);
+    *segments = 0;
+    while ((name = sonde__dirents_next(&s))) {
+        if (sonde__name_parse(name, &o)) continue;
+        ++*segments;
+        if (o.pid == sonde__g.pid && o.start == start && o.n > newest) newest = o.n;
     }
-    scan_end(&s);
+    sonde__dirents_end(&s);
     return newest;
 }
 
@@ -535,7 +507,8 @@ int sonde__file_open(const struct sonde__header *from)
     if (dirfd < 0) return dirfd;
 
     const uint64_t start = sonde__start_time(0);
-    const uint32_t first = newest_image(dirfd, start);
+    uint32_t segments;
+    const uint32_t first = newest_image(dirfd, start, &segments);
     rc = SONDE_EFULL;
     for (uint32_t n = first; n < first + NAME_TRIES; n++) {
         sonde__name_make(name, &(struct sonde__name){ sonde__g.pid, start, n });
@@ -554,10 +527,12 @@ int sonde__file_open(const struct sonde__header *from)
             continue;
         }
         record_file_sweep(dirfd);
-        rc = record_file_create(dirfd, dir, name, from);
+        rc = sonde__room_is_left(dirfd, segments) ? record_file_create(dirfd, dir, name, from)
+                                                  : SONDE_ENOSPC;
         if (rc != SONDE_EEXIST) break;
         n--; /* another copy won: join it */
     }
+    if (rc == SONDE_ENOSPC && agent_present(dirfd)) sonde__room_missed(dirfd);
     close(dirfd);
     return rc;
 }

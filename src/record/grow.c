@@ -158,3 +158,30 @@ uint64_t sonde__block_take(uint64_t size)
                                           __ATOMIC_RELAXED));
     return h->block_off + used;
 }
+
+/* Claimed first, so that it is nobody else's; who looks for room in between populates some of it,
+ * which does no harm. */
+uint64_t sonde__block_take_bare(uint64_t size, uint64_t *ready_bytes)
+{
+    if (SONDE_NEVER(!size || !ready_bytes)) return 0;
+    struct sonde__header *h = sonde__g.h;
+    const uint64_t mask = SONDE__PAGE - 1;
+    size = (size + mask) & ~mask;
+    uint64_t start, used = __atomic_load_n(&h->block_used, __ATOMIC_RELAXED);
+    do {
+        start = (used + mask) & ~mask;
+        if (start + size > h->block_max) {
+            sonde__drop(SONDE__DROP_memory);
+            return 0;
+        }
+    } while (!__atomic_compare_exchange_n(&h->block_used, &used, start + size, 1, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED));
+    uint64_t ready = __atomic_load_n(&h->block_ready, __ATOMIC_ACQUIRE);
+    const uint64_t first = ready;
+    while (ready < start + size &&
+           !__atomic_compare_exchange_n(&h->block_ready, &ready, start + size, 0, __ATOMIC_RELEASE,
+                                        __ATOMIC_ACQUIRE)) {
+    }
+    *ready_bytes = first <= start ? 0 : first - start < size ? first - start : size;
+    return h->block_off + start;
+}

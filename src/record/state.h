@@ -111,6 +111,9 @@ int sonde__populate(uint64_t off, uint64_t len);
 /* Hand out a block of size bytes, zeroed, 64-byte aligned; their offset from the segment's
  * start, or 0. No lock, so also from signal handlers. */
 uint64_t sonde__block_take(uint64_t size);
+/* The same, on pages of its own of which only *ready_bytes are populated: the rest cannot be
+ * accessed until the caller has populated it. */
+uint64_t sonde__block_take_bare(uint64_t size, uint64_t *ready_bytes);
 
 /* Take bytes of populated pages off the account: the attempt they belong to failed, and the
  * next one counts them again. */

@@ -36,6 +36,10 @@ void sonde__name_make(char out[SONDE__NAME_BYTES], const struct sonde__name *nam
 void sonde__temp_make(char out[SONDE__NAME_BYTES], uint64_t random, uint32_t pid);
 int sonde__temp_parse(const char *name); /* 0, SONDE_EINVAL */
 
+/* A file with a byte for each process that made no segment for lack of room (record/room.c), while
+ * an agent was there; the agent removes it. */
+#define SONDE__MISSED_NAME "agent.missed"
+
 /* ---- Judging -------------------------------------------------------------------------------- */
 
 struct sonde__here {         /* where this process is */

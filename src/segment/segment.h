@@ -82,7 +82,8 @@
  * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
  * as CPUs have ticks, so it is the number of CPUs that says how much room is needed, and threads
  * may come and go by thousands without lanes. Chunks of the ring follow the protocol of span
- * rings: a record reserves all its chunks at once and stores the first one's seq_type last.
+ * rings: a record reserves all its chunks at once and stores the first one's seq_type last. The
+ * ring is populated as it is first gone through; what was not reserved yet may be a hole.
  *   SAMPLE  ticks, tid << 32 | overrun, depth | flags << 16 | left out << 32, then depth addresses,
  *           innermost first: 4 of them here, 7 in each MORE that follows. Of a stack of more than
  *           depth_max frames the outermost quarter and the innermost rest are kept
@@ -162,7 +163,7 @@ struct sonde__header {
 
     /* Growth. */
     uint64_t block_used __attribute__((aligned(64)));   /* bytes handed out */
-    uint64_t block_ready;                               /* bytes populated */
+    uint64_t block_ready;                               /* bytes populated, or a sampler's */
     uint64_t populated_bytes;
 
     uint64_t heartbeat_ns __attribute__((aligned(64))); /* CLOCK_MONOTONIC, last slow path */
@@ -318,7 +319,8 @@ struct sonde__sampler {
     uint64_t late;          /* samples whose signal had been blocked */
     uint64_t cut;           /* samples without callers, or missing, for lack of room on the
                                signal's stack or because code was being unloaded */
-    uint64_t pad3[2];
+    uint64_t full;          /* samples that are missing since the ring could not be populated */
+    uint64_t pad3;
 
     struct sonde__chunk chunk[] __attribute__((aligned(64)));
 };

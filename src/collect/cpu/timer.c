@@ -54,7 +54,11 @@ static void note_state(struct sonde_cpu_engine *e, const struct sonde_timer_targ
 static void note_threads(struct sonde_cpu_engine *e, const struct sonde_timer_target *t)
 {
     if (t->info.state > SONDE__SAMPLER_ENDED) return;
-    if (t->info.threads_refused) {
+    if (t->info.full) {
+        snprintf(e->note, sizeof(e->note), "%llu samples of process %u are missing: there was no "
+                 "room for them in %.160s", (unsigned long long)t->info.full, t->base.id.pid,
+                 e->found.dir);
+    } else if (t->info.threads_refused) {
         snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled: the "
                  "kernel gave no more timers (ulimit -i is their limit)",
                  (unsigned long long)t->info.threads_refused, t->base.id.pid);

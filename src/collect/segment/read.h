@@ -60,7 +60,7 @@ struct sonde_sampler_info {
     uint32_t depth_max, signal;
     uint32_t state;                   /* enum sonde__sampler_state */
     uint64_t cpu_start_ns, cpu_end_ns;/* CPU time of the process; end 0 = not yet */
-    uint64_t threads_refused, threads_skipped, late, cut;
+    uint64_t threads_refused, threads_skipped, late, cut, full;
 };
 
 /* 0; SONDE_ENOENT: the process is not sampled, or not yet; SONDE_EFORMAT. */

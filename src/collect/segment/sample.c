@@ -59,6 +59,7 @@ int sonde_segment_sampler(struct sonde_segment *s, struct sonde_sampler_info *ou
         .threads_skipped = segment_load(&at->threads_skipped),
         .late = segment_load(&at->late),
         .cut = segment_load(&at->cut),
+        .full = segment_load(&at->full),
     };
     if (i.period_ns == 0 || i.period_ns > 1000000000u || i.depth_max < SONDE__DEPTH_MIN ||
         i.depth_max > SONDE__DEPTH_MAX || i.state >= SONDE__SAMPLER_STATE_COUNT) {

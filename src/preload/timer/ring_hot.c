@@ -8,9 +8,29 @@
 
 #include "base/hot_banned.h"
 
-static uint64_t timer_ring_reserve(struct sonde__sampler *s, uint32_t chunks)
+static uint64_t ready_chunks(void)
 {
-    return sonde__chunk_reserve(&s->reserve, chunks);
+    const uint64_t bytes = __atomic_load_n(&sonde__timer.ready_bytes, __ATOMIC_ACQUIRE);
+    return (bytes - sizeof(struct sonde__sampler)) / sizeof(struct sonde__chunk);
+}
+
+/* Most processes never fill the ring, so it is populated as it is first gone through: up to then
+ * chunks are reserved only when they can be written. 0, or -1: there is no room. */
+static int timer_ring_reserve(struct sonde__sampler *s, uint32_t chunks, uint64_t *at)
+{
+    uint64_t index = __atomic_load_n(&s->reserve, __ATOMIC_RELAXED);
+    while (ready_chunks() < s->chunk_count) {
+        if (index + chunks > ready_chunks()) {
+            if (sonde__timer_grow(index + chunks)) return -1;
+        } else if (__atomic_compare_exchange_n(&s->reserve, &index, index + chunks, 1,
+                                               __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            __atomic_thread_fence(__ATOMIC_RELEASE); /* as in sonde__chunk_reserve */
+            *at = index;
+            return 0;
+        }
+    }
+    *at = sonde__chunk_reserve(&s->reserve, chunks);
+    return 0;
 }
 
 static void timer_ring_put(struct sonde__sampler *s, uint64_t index, uint32_t type,
@@ -35,8 +55,11 @@ void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t
     const uint32_t max = sonde__timer.depth_max;
     const uint32_t depth = frames < max ? frames : max;
     const uint32_t left_out = frames - depth, inner = depth - depth / 4;
-    const uint64_t at = timer_ring_reserve(s, sonde__sample_chunks(depth));
-    uint64_t w[7];
+    uint64_t w[7], at;
+    if (timer_ring_reserve(s, sonde__sample_chunks(depth), &at)) {
+        __atomic_fetch_add(&s->full, 1, __ATOMIC_RELAXED);
+        return;
+    }
     uint64_t index = at;
     for (uint32_t done = SONDE__SAMPLE_FIRST; done < depth; done += 7) {
         for (uint32_t i = 0; i < 7; i++) {
@@ -59,8 +82,8 @@ static void timer_ring_map(uint64_t start, uint64_t end, uint64_t offset, const 
                            uint32_t path_len)
 {
     struct sonde__sampler *s = sonde__timer.area;
-    const uint64_t at = timer_ring_reserve(s, sonde__map_chunks(path_len));
-    uint64_t w[7];
+    uint64_t w[7], at;
+    if (timer_ring_reserve(s, sonde__map_chunks(path_len), &at)) return;
     uint64_t index = at;
     for (uint32_t done = SONDE__MAP_FIRST; done < path_len; done += sizeof(w)) {
         memset(w, 0, sizeof(w));
@@ -79,9 +102,9 @@ static void timer_ring_map(uint64_t start, uint64_t end, uint64_t offset, const 
 void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16])
 {
     struct sonde__sampler *s = sonde__timer.area;
-    uint64_t w[7] = { tid, cpu_ns };
+    uint64_t w[7] = { tid, cpu_ns }, at;
     memcpy(&w[2], name, 16);
-    timer_ring_put(s, timer_ring_reserve(s, 1), SONDE__CHUNK_THREAD, w);
+    if (!timer_ring_reserve(s, 1, &at)) timer_ring_put(s, at, SONDE__CHUNK_THREAD, w);
 }
 
 /* ---- Where code is that samples will be in ---------------------------------------------------- */

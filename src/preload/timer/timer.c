@@ -14,6 +14,9 @@
 #define CHUNKS_PER_CPU 8192u   /* half a MiB: 40 frames at 250 Hz for five seconds */
 #define CHUNKS_MIN 16384u
 #define CHUNKS_MAX 131072u
+#define CHUNKS_LEAST 1024u     /* … where segments must be small: */
+#define RING_SHARE 128u        /* one part in so many of what a segment may take */
+#define FIRST_BYTES 16384u     /* of the ring; most processes end before they need more */
 
 struct sonde__timer sonde__timer;
 
@@ -37,7 +40,45 @@ static uint32_t chunks_wanted(void)
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t n = CHUNKS_MIN;
     while (n < CHUNKS_MAX && n < (uint64_t)(cpus > 0 ? cpus : 1) * CHUNKS_PER_CPU) n *= 2;
+    const uint64_t share = sonde__g.h->bytes_max / RING_SHARE / sizeof(struct sonde__chunk);
+    while (n > CHUNKS_LEAST && n > share) n /= 2;
     return (uint32_t)n;
+}
+
+/* In the handler too. Several threads may populate the same pages at once: as in grow.c. */
+static int area_populate(uint64_t need)
+{
+    struct sonde__timer *t = &sonde__timer;
+    const uint64_t mask = SONDE__PAGE - 1;
+    uint64_t ready = __atomic_load_n(&t->ready_bytes, __ATOMIC_ACQUIRE);
+    need = (need + mask) & ~mask;
+    if (need > t->area_bytes) need = t->area_bytes;
+    while (ready < need) {
+        const uint64_t from = ready;
+        uint64_t to = 2 * ready > need ? 2 * ready : need;
+        if (to > t->area_bytes) to = t->area_bytes;
+        if (sonde__populate(t->area_off + ready, to - ready)) {
+            to = need; /* the bare need may still fit */
+            if (sonde__populate(t->area_off + ready, to - ready)) return -1;
+        }
+        if (!__atomic_compare_exchange_n(&t->ready_bytes, &ready, to, 0, __ATOMIC_RELEASE,
+                                         __ATOMIC_ACQUIRE)) {
+            sonde__populate_undo(to - from);
+        }
+        ready = __atomic_load_n(&t->ready_bytes, __ATOMIC_ACQUIRE);
+    }
+    return 0;
+}
+
+int sonde__timer_grow(uint64_t chunks)
+{
+    struct sonde__timer *t = &sonde__timer;
+    if (sonde__resting(&t->full_until)) return -1;
+    if (area_populate(sizeof(struct sonde__sampler) + chunks * sizeof(struct sonde__chunk))) {
+        sonde__rest(&t->full_until);
+        return -1;
+    }
+    return 0;
 }
 
 /* The sampler in the segment; NULL = recording is off or there is no room for it. */
@@ -45,9 +86,14 @@ static struct sonde__sampler *timer_area_make(void)
 {
     if (sonde__ensure_open()) return NULL;
     const uint32_t chunks = chunks_wanted();
-    const uint64_t at = sonde__block_take(sizeof(struct sonde__sampler) +
-                                         (uint64_t)chunks * sizeof(struct sonde__chunk));
-    if (!at) return NULL;
+    const uint64_t bytes = sizeof(struct sonde__sampler) +
+                           (uint64_t)chunks * sizeof(struct sonde__chunk);
+    struct sonde__timer *t = &sonde__timer;
+    t->area_bytes = (bytes + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
+    t->full_until = 0;
+    const uint64_t at = sonde__block_take_bare(t->area_bytes, &t->ready_bytes);
+    t->area_off = at;
+    if (!at || area_populate(FIRST_BYTES)) return NULL;
     struct sonde__sampler *s = (struct sonde__sampler *)(void *)sonde__at(at);
     s->session = sonde__config.session;
     s->period_ns = sonde__config.period_ns;

@@ -33,6 +33,10 @@ struct sonde__timer {
     uint32_t depth_max;
     uint64_t period_ns;
     uint64_t tick_ns;             /* between the kernel's looks at timers */
+    uint64_t area_off;            /* where it is in the segment */
+    uint64_t area_bytes;          /* with its ring, in whole pages … */
+    uint64_t ready_bytes;         /* … of which so many from its start are populated */
+    uint64_t full_until;          /* there was no room for more: sonde__rest */
 };
 
 extern struct sonde__timer sonde__timer;
@@ -74,6 +78,8 @@ void sonde__timer_start(void);
 void sonde__timer_stop(enum sonde__sampler_state why);
 /* Is sampling going on, and in this very process? */
 int sonde__timer_running(void);
+/* Populate so many chunks of the ring, or all. 0, or -1: there is no room. In the handler too. */
+int sonde__timer_grow(uint64_t chunks);
 
 /* ---- thread.c ------------------------------------------------------------------------ */
 

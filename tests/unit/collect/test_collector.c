@@ -401,6 +401,51 @@ static void many_dead(void **state)
     sonde_collector_destroy(c);
 }
 
+/* Where they come by hundreds nobody else can have read them all, and they do not wait for it. */
+static void rush_of_dead(void **state)
+{
+    (void)state;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    for (uint32_t i = 0; i < 300; i++) write_sample(fd, 4200000 + i, 1, 0, "dead");
+    close(fd);
+    struct sonde_collector *c = collector(1, 1000, 0);
+    sonde_collector_step(c);
+    assert_int_equal(count_files(0), 96);
+    for (uint32_t i = 0; i < 300; i++) assert_non_null(find(c, "app_done_total", 4200000 + i));
+    sonde_collector_destroy(c);
+}
+
+static void append_bytes(const char *path, size_t count)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < count; i++) assert_int_equal(write(fd, "", 1), 1);
+    close(fd);
+}
+
+/* Processes that had no room for a segment: since the agent began, also if another agent begins the
+ * file anew. Who is not an agent counts all that are told, and leaves the file alone. */
+static void missed_processes(void **state)
+{
+    (void)state;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", dir, SONDE__MISSED_NAME);
+    append_bytes(path, 5);
+    struct sonde_collector *c = collector(1, 0, 0), *looker = collector(0, 0, 0);
+    assert_int_equal(sonde_collector_missed(c), 0);
+    assert_int_equal(sonde_collector_missed(looker), 5);
+    sonde_collector_destroy(looker);
+    append_bytes(path, 3);
+    sonde_collector_step(c);
+    assert_int_equal(find(c, "sonde_agent_missed_processes_total", 0)->counter, 3);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(sonde_collector_missed(c), 3);
+    append_bytes(path, 2);
+    assert_int_equal(sonde_collector_missed(c), 5);
+    sonde_collector_destroy(c);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static void images_of_one_process(void **state)
 {
     (void)state;
@@ -744,7 +789,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(exited_and_killed), TEST(main_thread_ends), TEST(retention),
-        TEST(children_that_ended), TEST(many_dead), TEST(many_live), TEST(named_later), TEST(file_is_gone),
+        TEST(children_that_ended), TEST(many_dead), TEST(rush_of_dead), TEST(missed_processes),
+        TEST(many_live), TEST(named_later), TEST(file_is_gone),
         TEST(lock_tells_of_agents), TEST(lock_says_who_came_last),
         TEST(images_of_one_process), TEST(pid_comes_back), TEST(refusals), TEST(directories),
         TEST(one_process_only), TEST(watched), TEST(watched_then_recording), TEST(thread),
