@@ -14,7 +14,7 @@ check: ## the inner loop: debug build, unit tests, house rules
 	@tools/build dev
 	@ctest --test-dir build/dev -L 'unit|house' -j 2 --output-on-failure
 
-test: ## everything: all tests on the release build, unit tests under ASan+UBSan and TSan
+test: ## everything: all tests on the release build, unit tests and the agent under sanitizers
 	@tools/deps test
 	@tools/test
 

@@ -79,7 +79,8 @@ static int heap_site_add(struct heap_site *s, uint32_t tick, double value,
 void heap_site_coarsen(struct heap_site *s)
 {
     if (s->series) sonde_curve_coarsen(s->series);
-    else if (s->first && s->first != REFUSED) s->first = (s->first - 1) / 2 + 1;
+    /* Beside a series as well: it says a tick, and ticks have new numbers. */
+    if (s->first && s->first != REFUSED) s->first = (s->first - 1) / 2 + 1;
 }
 
 void heap_site_release(struct heap_site *s, const struct sonde_budget *b)
