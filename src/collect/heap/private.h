@@ -37,6 +37,9 @@ struct heap_site {
     float mark_bytes, mark_count; /* in use at the mark */
 };
 
+/* Bytes in use at tick; ticks come one after the other. SONDE_ENOMEM, once: it has no growth from
+ * now on. b: memory of all series, and how much that may be. */
+int heap_site_add(struct heap_site *s, uint32_t tick, double value, const struct sonde_budget *b);
 /* Its growth up to and without tick, and ticks that become twice as long from tick (even) on. */
 void heap_site_growth(const struct heap_site *s, uint32_t tick, struct sonde_curve *out);
 void heap_site_coarsen(struct heap_site *s);

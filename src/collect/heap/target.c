@@ -48,10 +48,7 @@ void heap_site_growth(const struct heap_site *s, uint32_t tick, struct sonde_cur
     for (uint32_t i = out->first; i < tick; i++) sonde_curve_add(out, (double)s->last);
 }
 
-/* Bytes in use at tick; ticks come one after the other. SONDE_ENOMEM, once: it has no growth from
- * now on. b: memory of all series, and how much that may be. */
-static int heap_site_add(struct heap_site *s, uint32_t tick, double value,
-                         const struct sonde_budget *b)
+int heap_site_add(struct heap_site *s, uint32_t tick, double value, const struct sonde_budget *b)
 {
     if (s->series) {
         sonde_curve_add(s->series, value);
