@@ -201,7 +201,8 @@ static uint32_t buddy_block_take(struct buddy *b, uint32_t order)
 
 void buddy_prefer_huge_pages(struct buddy *b)
 {
-    madvise(b->base, (size_t)b->units << b->unit_shift, MADV_HUGEPAGE); /* a wish; refusing is fine */
+    /* A wish; refusing is fine. */
+    madvise(b->base, (size_t)b->units << b->unit_shift, MADV_HUGEPAGE);
 }
 
 void *buddy_alloc(struct buddy *b, uint64_t bytes)

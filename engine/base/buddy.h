@@ -36,8 +36,8 @@ int buddy_create(const char *name, uint64_t capacity_bytes, uint32_t unit_bytes,
                  struct fail *why);
 void buddy_destroy(struct buddy *b); /* NULL is fine; all blocks are gone with it */
 
-/* Pages of 2 MB where the operating system has them, for a pool that is filled once and read all the
- * time: a pass over weights then needs few entries of the TLB. Not for pools whose memory is to
+/* Pages of 2 MB where the operating system has them, for a pool that is filled once and read all
+ * the time: a pass over weights then needs few entries of the TLB. Not for pools whose memory is to
  * follow what is in use. */
 void buddy_prefer_huge_pages(struct buddy *b);
 

@@ -1,4 +1,5 @@
-/* fail.h - why something could not be done, in a sentence for a person: what, on what, what to do. */
+/* fail.h - why something could not be done, in a sentence for a person: what, on what, what to
+ * do. */
 #ifndef ENGINE_BASE_FAIL_H
 #define ENGINE_BASE_FAIL_H
 

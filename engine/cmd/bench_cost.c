@@ -5,10 +5,10 @@
  * it, in the order on, off, off, on and then the other way round, so that a context that grows, a
  * machine that slows down and caches that fill cancel out. The figure of four turns is
  * (on + on) / (off + off) − 1, and of these the median counts. Fours in which the kernel took the
- * CPU away are thrown out: what follows is slower too, until the caches are filled again. Beside the
- * clock there is the CPU time of the engine's thread, for machines where others are at work too, and
- * its instructions in user mode where the kernel counts them: with one thread that is all of the
- * work. */
+ * CPU away are thrown out: what follows is slower too, until the caches are filled again. Beside
+ * the clock there is the CPU time of the engine's thread, for machines where others are at work
+ * too, and its instructions in user mode where the kernel counts them: with one thread that is all
+ * of the work. */
 #include "cmd/bench_cost.h"
 
 #include <errno.h>
@@ -59,9 +59,12 @@ static struct cost_reading cost_read(const struct cost *c)
     struct timespec cpu;
     uint64_t counted = 0;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-    if (c->counter < 0 || read(c->counter, &counted, sizeof(counted)) != sizeof(counted)) counted = 0;
+    if (c->counter < 0 || read(c->counter, &counted, sizeof(counted)) != sizeof(counted)) {
+        counted = 0;
+    }
     return (struct cost_reading){ { (double)sonde_ticks_ns(sonde_ticks()),
-                                    (double)cpu.tv_sec * 1e9 + (double)cpu.tv_nsec, (double)counted } };
+                                    (double)cpu.tv_sec * 1e9 + (double)cpu.tv_nsec,
+                                    (double)counted } };
 }
 
 static long thread_switches(void)
@@ -112,7 +115,8 @@ static int cost_token(void *context, int32_t token, const char *piece, size_t by
     c->tokens++;
     if (next == 0) c->switches_before = thread_switches();
     sonde_enable(on);
-    sonde_counter_add(c->opener, 1); /* the first record after a switch does more: it is done here */
+    /* The first record after a switch does more: it is done here. */
+    sonde_counter_add(c->opener, 1);
     c->before = cost_read(c);
     return 0;
 }
@@ -132,7 +136,7 @@ static void cost_end(void *context, enum engine_finish finish, const char *why,
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- Output ----------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static int cost_order(const void *a, const void *b)
 {
@@ -165,13 +169,13 @@ static void cost_print(struct cost *c, int json)
         const double high = 100 * cost_quantile(c->more[i], n, 0.75);
         const int known = i != COST_INSTRUCTIONS || c->counter >= 0;
         if (json && known) {
-            printf(",\"%s_percent\":{\"q1\":%.4f,\"median\":%.4f,\"q3\":%.4f}", keys[i], low, median,
-                   high);
+            printf(",\"%s_percent\":{\"q1\":%.4f,\"median\":%.4f,\"q3\":%.4f}", keys[i], low,
+                   median, high);
         } else if (json) {
             printf(",\"%s_percent\":null", keys[i]);
         } else if (known) {
-            printf("%-13s %+.3f %%   (half of the fours from %+.3f to %+.3f)\n", names[i], median, low,
-                   high);
+            printf("%-13s %+.3f %%   (half of the fours from %+.3f to %+.3f)\n", names[i], median,
+                   low, high);
         } else {
             printf("%-13s cannot be counted here: %s\n", names[i], strerror(c->counter_errno));
         }
@@ -179,13 +183,13 @@ static void cost_print(struct cost *c, int json)
     if (json) puts("}");
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static int cost_request(struct cost *c, struct engine *e, const int32_t *prompt, uint32_t count)
 {
     struct engine_request r = { .prompt = prompt, .prompt_count = count, .tokens_max = ANSWER,
-                                .sampler = { 0, 0, 1, 0, 0 }, .ignore_end = 1, .on_token = cost_token,
-                                .on_end = cost_end, .context = c };
+                                .sampler = { 0, 0, 1, 0, 0 }, .ignore_end = 1,
+                                .on_token = cost_token, .on_end = cost_end, .context = c };
     struct fail why;
     uint64_t id;
     sonde_enable(1);
@@ -215,8 +219,10 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
     struct cost *c = calloc(1, sizeof(*c));
     int32_t *prompt = malloc((prompt_count + 1) * sizeof(*prompt));
     if (!c || !prompt || !sonde_is_enabled() || engine_create(&options, &e, &why)) {
-        fprintf(stderr, "sonde-engine bench: %s\n", !c || !prompt ? "out of memory" :
-                !sonde_is_enabled() ? "recording is off: see SONDE_ENABLED and SONDE_DIR" : why.text);
+        fprintf(stderr, "sonde-engine bench: %s\n",
+                !c || !prompt ? "out of memory"
+                              : !sonde_is_enabled() ? "recording is off: see SONDE_ENABLED and "
+                                                      "SONDE_DIR" : why.text);
         free(c);
         free(prompt);
         return 2;
@@ -235,8 +241,8 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
     }
     engine_destroy(e);
     if (!rc && !c->fours) {
-        fprintf(stderr, "sonde-engine bench: no four tokens were computed undisturbed: this machine "
-                "is too busy, or give more seconds by -r\n");
+        fprintf(stderr, "sonde-engine bench: no four tokens were computed undisturbed: this "
+                "machine is too busy, or give more seconds by -r\n");
         rc = -1;
     }
     if (!rc) cost_print(c, json);

@@ -43,7 +43,7 @@ static struct bench_figure figure_of(double *seconds, uint32_t rounds, uint32_t 
                                   tokens / seconds[0] };
 }
 
-/* ---- Rounds ----------------------------------------------------------------------------------- */
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static double ticks_seconds(uint64_t begin)
 {
@@ -76,21 +76,21 @@ static int bench_rounds(struct bench *b)
     return 0;
 }
 
-/* ---- Output ----------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void figure_print(const char *name, uint32_t tokens, double *seconds, uint32_t rounds)
 {
     if (!tokens) return;
     const struct bench_figure f = figure_of(seconds, rounds, tokens);
-    printf("%-8s %5u tokens  %10.1f tokens/s   (%.1f to %.1f in %u rounds)\n", name, tokens, f.median,
-           f.low, f.high, rounds);
+    printf("%-8s %5u tokens  %10.1f tokens/s   (%.1f to %.1f in %u rounds)\n", name, tokens,
+           f.median, f.low, f.high, rounds);
 }
 
 static void figure_json(const char *name, uint32_t tokens, double *seconds, uint32_t rounds)
 {
     const struct bench_figure f = figure_of(seconds, rounds, tokens);
-    printf("\"%s\":{\"tokens\":%u,\"tokens_per_second\":{\"min\":%.6g,\"median\":%.6g,\"max\":%.6g},"
-           "\"seconds\":[", name, tokens, f.low, f.median, f.high);
+    printf("\"%s\":{\"tokens\":%u,\"tokens_per_second\":{\"min\":%.6g,\"median\":%.6g,"
+           "\"max\":%.6g},\"seconds\":[", name, tokens, f.low, f.median, f.high);
     for (uint32_t i = 0; i < rounds; i++) printf("%s%.9f", i ? "," : "", seconds[i]);
     printf("]}");
 }
@@ -102,13 +102,16 @@ static uint64_t op_ns(const struct bench *b, uint32_t layer, enum forward_op op)
     return ns;
 }
 
-/* Milliseconds in all rounds: a line an operation, a column for each layer and for what is outside. */
+/* Milliseconds in all rounds: a line an operation, a column for each layer and for what is
+ * outside. */
 static void operations_print(const struct bench *b)
 {
     const uint32_t layers = b->solo.model->layers;
     double all = 0;
     for (uint32_t layer = 0; layer <= layers; layer++) {
-        for (int op = 0; op < FORWARD_OPS; op++) all += (double)op_ns(b, layer, (enum forward_op)op);
+        for (int op = 0; op < FORWARD_OPS; op++) {
+            all += (double)op_ns(b, layer, (enum forward_op)op);
+        }
     }
     printf("\n%-12s %7s %10s", "operation", "share", "ms");
     for (uint32_t layer = 0; layer < layers; layer++) printf(" %8s%-2u", "layer ", layer);
@@ -163,7 +166,7 @@ static void bench_print(struct bench *b)
     if (o->operations) operations_print(b);
 }
 
-/* ---- The command ------------------------------------------------------------------------------ */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static int bench_options_read(int argc, char **argv, struct bench_options *o)
 {
@@ -187,7 +190,9 @@ static int bench_options_read(int argc, char **argv, struct bench_options *o)
     bad = option_read(argc, argv, rows, sizeof(rows) / sizeof(rows[0]));
     if (bad) return bad;
     if (!o->solo.model_path) return command_bad("bench", "which model? -m FILE");
-    if (!(o->prompt + o->answer)) return command_bad("bench", "-p 0 and -n 0 leave nothing to measure");
+    if (!(o->prompt + o->answer)) {
+        return command_bad("bench", "-p 0 and -n 0 leave nothing to measure");
+    }
     o->solo.context = o->prompt + o->answer + 1;
     return 0;
 }
@@ -212,14 +217,16 @@ static int command_bench_run(int argc, char **argv)
     static struct bench b;
     const int bad = bench_options_read(argc, argv, &b.o);
     if (bad) return bad;
-    sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
+    sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config),
+                                       .name = "sonde-engine" });
     if (b.o.instrumentation) return bench_cost(&b.o.solo, b.o.prompt, b.o.rounds, b.o.json);
     int rc = bench_open(&b);
     if (rc) return rc;
     rc = bench_rounds(&b);
     if (rc) {
         fprintf(stderr, "sonde-engine bench: %u tokens do not fit a context of %u%s%s\n",
-                b.o.prompt + b.o.answer, b.solo.context, b.solo.notice[0] ? ": " : "", b.solo.notice);
+                b.o.prompt + b.o.answer, b.solo.context, b.solo.notice[0] ? ": " : "",
+                b.solo.notice);
     } else {
         bench_print(&b);
     }
@@ -240,7 +247,8 @@ const struct command command_bench = {
             "  -b, --batch N         tokens of the prompt in one pass (512)\n"
             "      --json            print an object\n"
             "      --operations      also the time by operation and layer\n"
-            "      --instrumentation what telling sonde costs: passes with recording on and off take\n"
+            "      --instrumentation what telling sonde costs: passes with recording on and off "
+            "take\n"
             "                        turns; -r is then seconds\n",
     .run = command_bench_run,
 };

@@ -1,4 +1,5 @@
-/* cmd_make_model.c - `sonde-engine make-model`: a model with random weights and a real tokenizer. */
+/* cmd_make_model.c - `sonde-engine make-model`: a model with random weights and a real
+ * tokenizer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +39,8 @@ static int options_apply(struct make_options *o)
     o->model.arch = bitnet ? RANDOM_MODEL_BITNET : RANDOM_MODEL_LLAMA;
     const struct weight_kind *kind = weight_kind_named(o->type);
     if (!kind) {
-        return command_bad(name, "--type is '%s', but there are F32, F16, Q8_0, Q4_0, TQ2_0 and I2_S",
-                           o->type);
+        return command_bad(
+            name, "--type is '%s', but there are F32, F16, Q8_0, Q4_0, TQ2_0 and I2_S", o->type);
     }
     o->model.type = kind->type;
     const int spm = !strcmp(o->tokenizer, "spm");
@@ -83,8 +84,11 @@ static int text_append(const char *path, char **text, size_t *bytes)
         *text = grown;
         const size_t n = fread(*text + *bytes, 1, 1 << 16, f);
         *bytes += n;
-        if (ferror(f)) rc = command_bad(name, "--text %s: %s", path, strerror(errno));
-        else if (*bytes > TEXT_BYTES_MAX) rc = command_bad(name, "--text %s: more than 64 MiB", path);
+        if (ferror(f)) {
+            rc = command_bad(name, "--text %s: %s", path, strerror(errno));
+        } else if (*bytes > TEXT_BYTES_MAX) {
+            rc = command_bad(name, "--text %s: more than 64 MiB", path);
+        }
         if (rc || !n) break;
     }
     fclose(f);
@@ -120,7 +124,9 @@ static int make_model_run(int argc, char **argv)
             rc = command_bad(name, "%s", why.text);
         } else {
             o.model.vocab = vocab;
-            if (random_model_write(&o.model, o.output, &why)) rc = command_bad(name, "%s", why.text);
+            if (random_model_write(&o.model, o.output, &why)) {
+                rc = command_bad(name, "%s", why.text);
+            }
         }
     }
     random_vocab_destroy(vocab);

@@ -48,8 +48,8 @@ static int quantize_run(int argc, char **argv)
     const char *in = argv[1], *out = argv[2];
     const struct weight_kind *kind = weight_kind_named(argv[3]);
     if (!kind) {
-        return command_bad(name, "the type is '%s', but there are F32, F16, Q8_0, Q4_0, TQ2_0 and I2_S",
-                           argv[3]);
+        return command_bad(
+            name, "the type is '%s', but there are F32, F16, Q8_0, Q4_0, TQ2_0 and I2_S", argv[3]);
     }
     struct fail why;
     struct gguf *g;
@@ -65,8 +65,8 @@ static int quantize_run(int argc, char **argv)
     gguf_close(g);
     if (rc) return command_bad(name, "%s", why.text);
     printf("%s: %llu of %llu tensors converted, %.1f MB of weights from %.1f MB", out,
-           (unsigned long long)r.converted, (unsigned long long)r.tensors, (double)r.bytes_out / 1e6,
-           (double)r.bytes_in / 1e6);
+           (unsigned long long)r.converted, (unsigned long long)r.tensors,
+           (double)r.bytes_out / 1e6, (double)r.bytes_in / 1e6);
     if (r.fallbacks) printf(", %llu as F16 instead", (unsigned long long)r.fallbacks);
     puts("");
     return 0;

@@ -31,7 +31,7 @@ struct run_text {
     int logits_failed;
 };
 
-/* ---- The prompt ------------------------------------------------------------------------------- */
+/* ---- The prompt ------------------------------------------------------------------------------ */
 
 /* All of a file, with a 0 behind it; NULL after it said why not. */
 static char *file_text(const char *path, size_t *bytes)
@@ -66,7 +66,8 @@ static int ids_read(struct run_text *r, const char *text)
         char *end;
         const unsigned long id = strtoul(at, &end, 10);
         if (end == at || id >= r->solo.model->vocab) {
-            return command_bad("run", "'%.20s' in the prompt is not a token of this vocabulary: 0 to %u",
+            return command_bad("run",
+                               "'%.20s' in the prompt is not a token of this vocabulary: 0 to %u",
                                at, r->solo.model->vocab - 1);
         }
         r->prompt[r->prompt_count++] = (int32_t)id;
@@ -104,7 +105,7 @@ static int prompt_read(struct run_text *r)
     return 2;
 }
 
-/* ---- Tokens ----------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 static void logits_write(void *context, const float *logits)
 {
@@ -137,8 +138,8 @@ static int run_generate(struct run_text *r)
     uint32_t made = 0;
     void (*each)(void *, const float *) = r->logits ? logits_write : NULL;
     if (solo_eval(&r->solo, r->prompt, (uint32_t)r->prompt_count, &logits, each, r)) {
-        fprintf(stderr, "sonde-engine run: a prompt of %zu tokens does not fit a context of %u: give "
-                "--ctx\n", r->prompt_count, r->solo.context);
+        fprintf(stderr, "sonde-engine run: a prompt of %zu tokens does not fit a context of %u: "
+                "give --ctx\n", r->prompt_count, r->solo.context);
         rc = -1;
     }
     while (!rc && made < r->o.tokens_max) {
@@ -153,7 +154,7 @@ static int run_generate(struct run_text *r)
     return rc;
 }
 
-/* ---- The command ------------------------------------------------------------------------------ */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static int run_options_read(int argc, char **argv, struct run_options *o)
 {
@@ -212,7 +213,8 @@ static int command_run_run(int argc, char **argv)
     struct run_text r = { 0 };
     const int bad = run_options_read(argc, argv, &r.o);
     if (bad) return bad;
-    sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
+    sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config),
+                                       .name = "sonde-engine" });
     int rc = run_open(&r);
     if (rc) {
         tokenizer_destroy(r.tokenizer);
@@ -220,7 +222,8 @@ static int command_run_run(int argc, char **argv)
     }
     rc = prompt_read(&r);
     if (!rc && r.o.logits_path && !(r.logits = fopen(r.o.logits_path, "wb"))) {
-        fprintf(stderr, "sonde-engine run: cannot write %s: %s\n", r.o.logits_path, strerror(errno));
+        fprintf(stderr, "sonde-engine run: cannot write %s: %s\n", r.o.logits_path,
+                strerror(errno));
         rc = 2;
     }
     if (!rc && run_generate(&r)) rc = 2;
@@ -253,6 +256,7 @@ const struct command command_run = {
             "      --ids             the prompt is token ids, and ids are printed, a line each\n"
             "      --ignore-end      go on after tokens that end a text\n"
             "      --logits FILE     write the logits of every token, prompt and answer, as f32\n"
-            "SONDE_NUM_THREADS, SONDE_BATCH_SIZE, SONDE_SEED and SONDE_MEMORY_LIMIT set defaults.\n",
+            "SONDE_NUM_THREADS, SONDE_BATCH_SIZE, SONDE_SEED and SONDE_MEMORY_LIMIT set "
+            "defaults.\n",
     .run = command_run_run,
 };

@@ -156,12 +156,13 @@ static void profile_print(const struct tokenizer *t)
     const size_t slow_count = tokenizer_slowest(t, slow);
     const size_t advice_count = tokenizer_advice(&c, slow, slow_count, advice);
     const uint64_t words = c.cache_hits + c.cache_misses + c.words_long;
-    fprintf(stderr, "encodes  %" PRIu64 ": %" PRIu64 " bytes, %" PRIu64 " tokens in %.3f ms", c.encodes,
-            c.bytes, c.tokens, (double)c.ns / 1e6);
+    fprintf(stderr, "encodes  %" PRIu64 ": %" PRIu64 " bytes, %" PRIu64 " tokens in %.3f ms",
+            c.encodes, c.bytes, c.tokens, (double)c.ns / 1e6);
     if (c.ns) fprintf(stderr, ", %.0f tokens per second", (double)c.tokens * 1e9 / (double)c.ns);
-    fprintf(stderr, "\nwords    %" PRIu64 ": %" PRIu64 " from the cache, %" PRIu64 " merged, %" PRIu64
-            " too long for the cache; %" PRIu64 " of %" PRIu64 " slots taken\n", words, c.cache_hits,
-            c.cache_misses, c.words_long, c.cache_used, c.cache_slots);
+    fprintf(stderr,
+            "\nwords    %" PRIu64 ": %" PRIu64 " from the cache, %" PRIu64 " merged, %" PRIu64
+            " too long for the cache; %" PRIu64 " of %" PRIu64 " slots taken\n", words,
+            c.cache_hits, c.cache_misses, c.words_long, c.cache_used, c.cache_slots);
     fprintf(stderr, "merging  %" PRIu64 " look-ups, %" PRIu64 " merges\n", c.lookups, c.merges);
     fputs("slowest       bytes    tokens    merges        µs\n", stderr);
     for (size_t i = 0; i < slow_count; i++) {
@@ -176,7 +177,8 @@ static void profile_print(const struct tokenizer *t)
 static int text_tokenize(struct tokenize *z, const char *text, size_t bytes)
 {
     const unsigned flags = (z->special ? TOKENIZE_SPECIAL : 0u) | (z->no_bos ? 0u : TOKENIZE_BOS);
-    const size_t most = 3 * bytes + 8; /* a byte that is not UTF-8 becomes three; pages cost when used */
+    /* A byte that is not UTF-8 becomes three; pages cost when used. */
+    const size_t most = 3 * bytes + 8;
     size_t count;
     if (most > z->capacity) {
         free(z->tokens);
@@ -240,7 +242,8 @@ static int input_tokenize(struct tokenize *z)
     return rc;
 }
 
-/* The text is the one argument that is not an option or its value; behind "--" it may look like one. */
+/* The text is the one argument that is not an option or its value; behind "--" it may look like
+ * one. */
 static int engine_cmd_tokenize_text_take(int *argc, char **argv, struct tokenize *z)
 {
     int kept = 1;
@@ -282,7 +285,8 @@ static int tokenize_run(int argc, char **argv)
     if (!z.model) return command_bad("tokenize", "-m FILE is missing");
     if (z.null && !z.lines) return command_bad("tokenize", "--null goes with --lines");
     if (z.text && (z.lines || z.vocab)) {
-        return command_bad("tokenize", "a text does not go with %s", z.lines ? "--lines" : "--vocab");
+        return command_bad("tokenize", "a text does not go with %s",
+                           z.lines ? "--lines" : "--vocab");
     }
     z.form = z.json ? FORM_JSON : z.as_text ? FORM_TEXT : z.ids || z.lines ? FORM_IDS : FORM_TOKENS;
 
@@ -310,9 +314,11 @@ const struct command command_tokenize = {
             "  --special          texts of control tokens, as <s>, are those tokens\n"
             "  --no-bos           without the begin and end of text that the vocabulary asks for\n"
             "  --ids              numbers only\n"
-            "  --text             the text of the tokens: what a model that got them would have read\n"
+            "  --text             the text of the tokens: what a model that got them would have "
+            "read\n"
             "  --json             one object, with numbers and pieces\n"
-            "  --lines            every line of the input on its own, numbers unless asked otherwise\n"
+            "  --lines            every line of the input on its own, numbers unless asked "
+            "otherwise\n"
             "  -0, --null         with --lines: inputs end with a NUL byte instead of a newline\n"
             "  --profile          counts, times, the slowest inputs and advice to standard error\n"
             "  --vocab            lists the vocabulary instead\n",

@@ -13,7 +13,8 @@ struct command {
 /* Prints "sonde-engine NAME: …" and how to get help; returns 2. */
 int command_bad(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints why a model cannot be used, with its file's name before it unless it is there; returns 2. */
+/* Prints why a model cannot be used, with its file's name before it unless it is there; returns
+ * 2. */
 int command_bad_model(const char *name, const char *path, const char *why);
 
 #endif

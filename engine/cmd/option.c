@@ -16,11 +16,12 @@ static int option_number(const char *command, const struct option_row *row, cons
     char *end;
     errno = 0;
     const double x = strtod(value, &end);
-    const int whole = row->kind == OPTION_FLOAT || (isdigit((unsigned char)*value) && x == floor(x));
+    const int whole = row->kind == OPTION_FLOAT ||
+                      (isdigit((unsigned char)*value) && x == floor(x));
     if (end == value || *end || errno || !whole || !(x >= row->min && x <= row->max)) {
         return command_bad(command, "%s is '%s', but has to be %s from %.10g to %.10g", row->name,
-                           value, row->kind == OPTION_FLOAT ? "a number" : "a whole number", row->min,
-                           row->max);
+                           value, row->kind == OPTION_FLOAT ? "a number" : "a whole number",
+                           row->min, row->max);
     }
     if (row->kind == OPTION_FLOAT) *(float *)row->to = (float)x;
     else *(uint32_t *)row->to = (uint32_t)x;

@@ -52,8 +52,8 @@ static int solo_limit(struct solo *s, uint32_t threads, uint64_t limit, struct f
                         (unsigned long long)solo_bytes(s, threads, KV_PAGE), KV_PAGE);
     }
     s->context = pages * KV_PAGE;
-    snprintf(s->notice, sizeof(s->notice), "the memory limit leaves room for %u positions of context",
-             s->context);
+    snprintf(s->notice, sizeof(s->notice),
+             "the memory limit leaves room for %u positions of context", s->context);
     return 0;
 }
 
@@ -74,7 +74,8 @@ static int solo_compute(struct solo *s, const struct solo_options *o, struct fai
         buddy_create("activations", scratch.pool, POOL_UNIT, &s->activations, why) ||
         team_create(threads, &s->team, why) ||
         kv_create(s->model, 1, s->context, s->cells, &s->kv, why) ||
-        forward_create(s->model, s->kv, s->team, s->ops, s->activations, s->batch, &s->forward, why)) {
+        forward_create(s->model, s->kv, s->team, s->ops, s->activations, s->batch,
+                       &s->forward, why)) {
         return -1;
     }
     s->tokens = calloc(s->batch, sizeof(*s->tokens));
@@ -118,7 +119,9 @@ void solo_clear(struct solo *s)
 int solo_eval(struct solo *s, const int32_t *tokens, uint32_t count, const float **logits,
               void (*each)(void *context, const float *logits), void *context)
 {
-    if (count > s->context - s->length || kv_slot_reserve(s->kv, s->slot, s->length + count)) return -1;
+    if (count > s->context - s->length || kv_slot_reserve(s->kv, s->slot, s->length + count)) {
+        return -1;
+    }
     const uint32_t logits_max = forward_logits_max(s->forward);
     const uint32_t part_max = each && logits_max < s->batch ? logits_max : s->batch;
     for (uint32_t done = 0; done < count;) {

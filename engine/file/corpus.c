@@ -1,5 +1,5 @@
-/* corpus.c - the text of corpus.h, taken in by the assembler: a C array of half a megabyte takes the
- * compiler seconds. */
+/* corpus.c - the text of corpus.h, taken in by the assembler: a C array of half a megabyte takes
+ * the compiler seconds. */
 #include "file/corpus.h"
 
 __asm__(".pushsection .rodata\n"

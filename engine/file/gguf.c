@@ -6,8 +6,8 @@
  *   (to the next multiple of general.alignment)
  *   data:     at offset from here
  *
- * The file is walked once with a cursor that cannot leave it; what is found is kept as pointers into
- * it, pairs and tensors each with an order by name for looking them up. */
+ * The file is walked once with a cursor that cannot leave it; what is found is kept as pointers
+ * into it, pairs and tensors each with an order by name for looking them up. */
 #include "file/gguf.h"
 
 #include <errno.h>
@@ -109,14 +109,15 @@ static int value_skip(struct gguf_cursor *c, uint32_t type, struct fail *why, co
 static int pair_compare(const void *a, const void *b, void *arg)
 {
     const struct gguf *g = arg;
-    return gguf_text_compare(&g->pairs[*(const uint32_t *)a].key, &g->pairs[*(const uint32_t *)b].key);
+    return gguf_text_compare(&g->pairs[*(const uint32_t *)a].key,
+                             &g->pairs[*(const uint32_t *)b].key);
 }
 
 static int tensor_compare(const void *a, const void *b, void *arg)
 {
     const struct gguf *g = arg;
     return gguf_text_compare(&g->tensors[*(const uint32_t *)a].name,
-                        &g->tensors[*(const uint32_t *)b].name);
+                             &g->tensors[*(const uint32_t *)b].name);
 }
 
 static int tensor_place_compare(const void *a, const void *b, void *arg)
@@ -179,8 +180,8 @@ truncated:
 static int pairs_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
 {
     if (g->pair_count > cursor_left(c) / PAIR_BYTES_MIN || g->pair_count > COUNT_MAX) {
-        return fail_set(why, "%s: truncated or damaged: %llu keys do not fit into %zu bytes", g->name,
-                        (unsigned long long)g->pair_count, g->bytes);
+        return fail_set(why, "%s: truncated or damaged: %llu keys do not fit into %zu bytes",
+                        g->name, (unsigned long long)g->pair_count, g->bytes);
     }
     g->pairs = calloc(g->pair_count + 1, sizeof(*g->pairs));
     if (!g->pairs) return fail_set(why, "%s: out of memory", g->name);
@@ -258,12 +259,13 @@ truncated:
 static int alignment_read(const struct gguf *g, uint32_t *alignment, struct fail *why)
 {
     *alignment = ALIGNMENT_DEFAULT;
-    if (!gguf_get_u32(g, "general.alignment", alignment) && gguf_pair_find(g, "general.alignment")) {
+    if (!gguf_get_u32(g, "general.alignment", alignment) &&
+        gguf_pair_find(g, "general.alignment")) {
         return fail_set(why, "%s: general.alignment is not an integer", g->name);
     }
     if (*alignment < 8 || *alignment > ALIGNMENT_MAX || *alignment & (*alignment - 1)) {
-        return fail_set(why, "%s: general.alignment is %u, not a power of two from 8 to %d", g->name,
-                        *alignment, ALIGNMENT_MAX);
+        return fail_set(why, "%s: general.alignment is %u, not a power of two from 8 to %d",
+                        g->name, *alignment, ALIGNMENT_MAX);
     }
     return 0;
 }

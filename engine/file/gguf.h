@@ -2,7 +2,8 @@
  *
  * Everything is checked when the file is opened: lengths against the file's size, counts against
  * limits, types, alignment, names that are there twice. What is handed out later is in bounds. A
- * file that is truncated while it is mapped is out of scope: the operating system kills for that. */
+ * file that is truncated while it is mapped is out of scope: the operating system kills for
+ * that. */
 #ifndef ENGINE_FILE_GGUF_H
 #define ENGINE_FILE_GGUF_H
 
@@ -46,7 +47,8 @@ int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out);
 int gguf_get_f32(const struct gguf *g, const char *key, float *out);
 int gguf_get_bool(const struct gguf *g, const char *key, int *out);
 int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out);
-int gguf_get_array(const struct gguf *g, const char *key, enum gguf_type of, struct gguf_array *out);
+int gguf_get_array(const struct gguf *g, const char *key, enum gguf_type of,
+                   struct gguf_array *out);
 /* Of an array of strings: the i-th. O(1) after the first call is not promised: walk with an
  * iterator. */
 struct gguf_walk { const unsigned char *at; uint64_t left; };
@@ -54,8 +56,8 @@ struct gguf_walk gguf_walk_begin(const struct gguf_array *strings);
 int gguf_walk_next(struct gguf_walk *w, struct gguf_text *out); /* 0 at the end */
 
 uint64_t gguf_pair_count(const struct gguf *g);
-/* The i-th pair as the file has it, with its type and value, for copying: key, and the bytes of type
- * and value. */
+/* The i-th pair as the file has it, with its type and value, for copying: key, and the bytes of
+ * type and value. */
 void gguf_pair(const struct gguf *g, uint64_t i, struct gguf_text *key, const void **raw,
                size_t *raw_bytes);
 

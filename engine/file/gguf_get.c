@@ -6,7 +6,8 @@
 size_t gguf_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = {
-        [GGUF_U8] = 1, [GGUF_I8] = 1, [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
+        [GGUF_U8] = 1,
+        [GGUF_I8] = 1, [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
         [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
     };
     return type <= GGUF_F64 ? bytes[type] : 0;

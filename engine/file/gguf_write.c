@@ -1,8 +1,8 @@
 /* gguf_write.c - the writer of gguf_write.h.
  *
  * Pairs and the list of tensors are gathered in memory, because the file begins with how many there
- * are; with the first byte of data they are written out. Data goes straight to the file, each tensor
- * filled up with zeros to the alignment. */
+ * are; with the first byte of data they are written out. Data goes straight to the file, each
+ * tensor filled up with zeros to the alignment. */
 #include "file/gguf_write.h"
 
 #include <assert.h>
@@ -72,7 +72,8 @@ static void part_add_u64(struct gguf_writer *w, struct gguf_part *p, uint64_t v)
     gguf_write_part_add(w, p, &v, sizeof(v));
 }
 
-static void part_add_text(struct gguf_writer *w, struct gguf_part *p, const char *text, size_t bytes)
+static void part_add_text(struct gguf_writer *w, struct gguf_part *p, const char *text,
+                          size_t bytes)
 {
     part_add_u64(w, p, bytes);
     gguf_write_part_add(w, p, text, bytes);
@@ -168,8 +169,8 @@ void gguf_write_texts(struct gguf_writer *w, const char *key, const struct gguf_
     for (uint64_t i = 0; i < count; i++) part_add_text(w, &w->pairs, texts[i].at, texts[i].bytes);
 }
 
-void gguf_write_numbers(struct gguf_writer *w, const char *key, enum gguf_type of, const void *items,
-                        uint64_t count)
+void gguf_write_numbers(struct gguf_writer *w, const char *key, enum gguf_type of,
+                        const void *items, uint64_t count)
 {
     assert(of == GGUF_I32 || of == GGUF_F32);
     pair_begin(w, key, GGUF_ARRAY);
@@ -266,7 +267,8 @@ int gguf_write_finish(struct gguf_writer *w, struct fail *why)
 {
     if (!w->header_written) header_put(w);
     if (w->current < w->tensor_count) writer_fail(w, "not all tensors were written");
-    /* On the disk before it has the name: else a crash of the machine could leave the name alone. */
+    /* On the disk before it has the name: else a crash of the machine could leave the name
+     * alone. */
     if (!w->failed && (fflush(w->file) || fsync(fileno(w->file)))) writer_fail(w, strerror(errno));
     if (fclose(w->file)) writer_fail(w, strerror(errno));
     if (!w->failed && rename(w->part_path, w->path)) writer_fail(w, strerror(errno));

@@ -1,11 +1,11 @@
 /* gguf_write.h - writing a GGUF file (version 3), from its beginning to its end.
  *
- *   gguf_write_begin; pairs and tensors in any order; then the tensors' bytes, in the order that the
- *   tensors were added; gguf_write_finish. Or gguf_write_abandon at any time.
+ *   gguf_write_begin; pairs and tensors in any order; then the tensors' bytes, in the order that
+ *   the tensors were added; gguf_write_finish. Or gguf_write_abandon at any time.
  *
- * What is written goes to a file beside the one that is meant and takes its name when it is complete:
- * a full disk or a crash never leaves half a model under a name that somebody loads. The first
- * failure is remembered and told by finish; calls after it do nothing. */
+ * What is written goes to a file beside the one that is meant and takes its name when it is
+ * complete: a full disk or a crash never leaves half a model under a name that somebody loads. The
+ * first failure is remembered and told by finish; calls after it do nothing. */
 #ifndef ENGINE_FILE_GGUF_WRITE_H
 #define ENGINE_FILE_GGUF_WRITE_H
 
@@ -28,10 +28,11 @@ void gguf_write_text(struct gguf_writer *w, const char *key, const char *value);
 void gguf_write_texts(struct gguf_writer *w, const char *key, const struct gguf_text *texts,
                       uint64_t count);
 /* of: GGUF_I32 or GGUF_F32 */
-void gguf_write_numbers(struct gguf_writer *w, const char *key, enum gguf_type of, const void *items,
-                        uint64_t count);
+void gguf_write_numbers(struct gguf_writer *w, const char *key, enum gguf_type of,
+                        const void *items, uint64_t count);
 /* As gguf_pair has them. */
-void gguf_write_pair(struct gguf_writer *w, struct gguf_text key, const void *raw, size_t raw_bytes);
+void gguf_write_pair(struct gguf_writer *w, struct gguf_text key, const void *raw,
+                     size_t raw_bytes);
 
 /* bytes: weight_bytes() of these dimensions, or those of a type that this engine does not know. */
 void gguf_write_tensor(struct gguf_writer *w, struct gguf_text name, uint32_t type,

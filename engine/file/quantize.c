@@ -1,5 +1,5 @@
-/* quantize.c - the conversion of quantize.h: a row at a time through floats, in one thread. Only I2_S,
- * whose scale is of the whole tensor, needs all of a tensor's numbers at once. */
+/* quantize.c - the conversion of quantize.h: a row at a time through floats, in one thread. Only
+ * I2_S, whose scale is of the whole tensor, needs all of a tensor's numbers at once. */
 #include "file/quantize.h"
 
 #include <math.h>
@@ -118,7 +118,8 @@ static int tensor_to_i2_s(const struct quantize *q, const struct gguf_tensor *t)
     return rc;
 }
 
-static int tensor_by_rows(const struct quantize *q, const struct gguf_tensor *t, enum weight_type type)
+static int tensor_by_rows(const struct quantize *q, const struct gguf_tensor *t,
+                          enum weight_type type)
 {
     const struct weight w = quantize_tensor_weight(t);
     const uint64_t rows = tensor_rows(t), row_bytes = weight_row_bytes(type, w.cols);

@@ -1,8 +1,9 @@
 /* quantize.h - a model's weights as another type.
  *
- * Matrices become the type that is asked for; norms and other vectors stay as they are. Ternary types
- * leave embeddings and output at F16, which is where three values lose too much. A matrix whose rows
- * are not a multiple of the type's block becomes F16. Metadata is kept but for general.file_type. */
+ * Matrices become the type that is asked for; norms and other vectors stay as they are. Ternary
+ * types leave embeddings and output at F16, which is where three values lose too much. A matrix
+ * whose rows are not a multiple of the type's block becomes F16. Metadata is kept but for
+ * general.file_type. */
 #ifndef ENGINE_FILE_QUANTIZE_H
 #define ENGINE_FILE_QUANTIZE_H
 
@@ -18,8 +19,8 @@ struct quantize_report {
     uint64_t bytes_in, bytes_out; /* of tensors, so far */
 };
 
-/* before(arg, report, tensor, type, fallback): a tensor is about to be written as that type. Told to
- * sonde as well: operation "quantize" of device "cpu", and fallbacks. */
+/* before(arg, report, tensor, type, fallback): a tensor is about to be written as that type. Told
+ * to sonde as well: operation "quantize" of device "cpu", and fallbacks. */
 struct quantize_watch {
     void (*before)(void *arg, const struct quantize_report *r, const struct gguf_tensor *t,
                    enum weight_type type, int fallback);

@@ -7,9 +7,9 @@
  * more begins with the same layers.
  *
  * Of a thousand random logits the best two are often closer than two implementations are that round
- * differently. So every token has a successor, which the output likes for the token's own embedding:
- * it leads clearly, and the context still decides now and then. (Not in BitNet, whose output is its
- * embedding.)
+ * differently. So every token has a successor, which the output likes for the token's own
+ * embedding: it leads clearly, and the context still decides now and then. (Not in BitNet, whose
+ * output is its embedding.)
  *
  * BitNet's matrices are ternary by birth: −s, 0 or s, whatever type they are written as, with an s
  * that F16 holds exactly, so all types of it are the same model. */
@@ -52,7 +52,8 @@ static uint64_t random_next(uint64_t *state) /* splitmix64 */
 static float random_normal(uint64_t *state)
 {
     const uint64_t r = random_next(state);
-    const int32_t sum = (int32_t)((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48));
+    const int32_t sum =
+        (int32_t)((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48));
     return (float)(sum - 131070) * (1.0f / 37837.0f); /* 65536/√3 */
 }
 
@@ -180,7 +181,9 @@ static void row_fill(const struct random_model *m, const struct model_tensor *t,
     uint64_t state = random_state(m->seed, t->name) + row * 0xd1342543de82ef95u;
     const float magnitude = random_model_ternary_magnitude(t);
     float deviation = t->deviation;
-    if (t->fill == FILL_EMBEDDING || t->fill == FILL_OUTPUT) deviation *= token_length(m, row, &state);
+    if (t->fill == FILL_EMBEDDING || t->fill == FILL_OUTPUT) {
+        deviation *= token_length(m, row, &state);
+    }
     for (uint32_t i = 0; i < t->cols; i++) {
         switch (t->fill) {
         case FILL_NORM: out[i] = 1 + 0.1f * random_normal(&state); break;
@@ -194,7 +197,8 @@ static void row_fill(const struct random_model *m, const struct model_tensor *t,
     }
 }
 
-/* All tokens but odd ones in a circle, in random order (Sattolo's shuffle: one circle, not several). */
+/* All tokens but odd ones in a circle, in random order (Sattolo's shuffle: one circle, not
+ * several). */
 static int successors_draw(const struct random_model *m, struct model_list *l)
 {
     const uint32_t vocab = random_vocab_size(m->vocab);
@@ -297,7 +301,8 @@ static int pairs_write(const struct random_model *m, struct gguf_writer *w)
     return random_vocab_write(m->vocab, w);
 }
 
-static int model_write(const struct random_model *m, const struct model_list *l, struct gguf_writer *w)
+static int model_write(const struct random_model *m, const struct model_list *l,
+                       struct gguf_writer *w)
 {
     if (pairs_write(m, w)) return -1;
     for (size_t i = 0; i < l->count; i++) {
@@ -317,7 +322,8 @@ int random_model_write(const struct random_model *m, const char *path, struct fa
     struct model_list list = { .room = (size_t)m->size->layers * 11 + 3 };
     struct gguf_writer *w;
     list.tensors = calloc(list.room, sizeof(*list.tensors));
-    int rc = list.tensors && !successors_draw(m, &list) ? 0 : fail_set(why, "%s: out of memory", path);
+    int rc = list.tensors && !successors_draw(m, &list) ? 0
+                                                        : fail_set(why, "%s: out of memory", path);
     if (!rc) {
         model_add(&list, m);
         rc = gguf_write_begin(path, &w, why);

@@ -1,9 +1,9 @@
 /* random_vocab.c - the vocabularies of random_vocab.h.
  *
- * While training, a token is a symbol: its bytes, found again by a hash, because two merges may make
- * the same text (a + bc, ab + c) and a vocabulary must not have it twice. Control tokens and bytes
- * to fall back to are symbols too, in the order that the file will have; only the single characters
- * of spm, which training begins with, are moved to the end. */
+ * While training, a token is a symbol: its bytes, found again by a hash, because two merges may
+ * make the same text (a + bc, ab + c) and a vocabulary must not have it twice. Control tokens and
+ * bytes to fall back to are symbols too, in the order that the file will have; only the single
+ * characters of spm, which training begins with, are moved to the end. */
 #include "file/random_vocab.h"
 
 #include <stdio.h>
@@ -155,7 +155,8 @@ static void bpe_begin(struct random_vocab *v)
     v->normal_begin = v->count;
 }
 
-static uint32_t bpe_symbols(const struct random_vocab *v, const struct bpe_text_word *w, uint32_t *out)
+static uint32_t bpe_symbols(const struct random_vocab *v, const struct bpe_text_word *w,
+                            uint32_t *out)
 {
     (void)v;
     for (uint32_t i = 0; i < w->bytes; i++) out[i] = (unsigned char)w->at[i];
@@ -176,8 +177,8 @@ static int char_times_compare(const void *a, const void *b)
     return memcmp(x->text, y->text, sizeof(x->text));
 }
 
-/* The next character of a word as SentencePiece has it: a space is ▁; others that are white space are
- * left to the bytes, and so is what is not UTF-8. 0: not one to learn. */
+/* The next character of a word as SentencePiece has it: a space is ▁; others that are white space
+ * are left to the bytes, and so is what is not UTF-8. 0: not one to learn. */
 static uint32_t spm_char(const char *p, const char *end, const char **text, uint32_t *bytes)
 {
     const uint32_t n = random_vocab_char_bytes(p, end);
@@ -247,7 +248,8 @@ static int spm_begin(struct random_vocab *v, const struct bpe_text_word *words, 
     return rc;
 }
 
-static uint32_t spm_symbols(const struct random_vocab *v, const struct bpe_text_word *w, uint32_t *out)
+static uint32_t spm_symbols(const struct random_vocab *v, const struct bpe_text_word *w,
+                            uint32_t *out)
 {
     const char *end = w->at + w->bytes;
     uint32_t count = 0;
@@ -357,7 +359,9 @@ static int vocab_fill(struct random_vocab *v, const char *text, size_t bytes)
 int random_vocab_train(enum random_vocab_kind kind, const char *text, size_t bytes, uint32_t size,
                        struct random_vocab **out, struct fail *why)
 {
-    if (size < SPM_FIXED + BPE_CONTROLS) return fail_set(why, "a vocabulary of %u is too small", size);
+    if (size < SPM_FIXED + BPE_CONTROLS) {
+        return fail_set(why, "a vocabulary of %u is too small", size);
+    }
     struct random_vocab *v = calloc(1, sizeof(*v));
     if (!v) return fail_set(why, "out of memory");
     uint32_t slots = 1024;

@@ -1,9 +1,9 @@
-/* random_vocab.h - the tokenizer of a model that make-model writes: trained on text for real, so that
- * its tokens look like those of models in use.
+/* random_vocab.h - the tokenizer of a model that make-model writes: trained on text for real, so
+ * that its tokens look like those of models in use.
  *
  *   bpe   byte-level, as GPT-2's: 256 bytes, what merges make of them, four control tokens
- *   spm   as SentencePiece's in Llama 2: <unk> <s> </s>, 256 bytes to fall back to, pieces whose score
- *         is minus their rank, single characters */
+ *   spm   as SentencePiece's in Llama 2: <unk> <s> </s>, 256 bytes to fall back to, pieces whose
+ *         score is minus their rank, single characters */
 #ifndef ENGINE_FILE_RANDOM_VOCAB_H
 #define ENGINE_FILE_RANDOM_VOCAB_H
 

@@ -1,9 +1,9 @@
 /* train_bpe.c - the training of train_bpe.h.
  *
  * All distinct words lie behind each other in one array of cells, linked within their word. A pair
- * knows how often it is there and in which cells; merging it visits these cells only and changes the
- * counts of the neighbouring pairs. The most frequent pair comes from a heap whose entries may be
- * out of date: one that is, goes back with the count of today. (A pair whose count has risen is
+ * knows how often it is there and in which cells; merging it visits these cells only and changes
+ * the counts of the neighbouring pairs. The most frequent pair comes from a heap whose entries may
+ * be out of date: one that is, goes back with the count of today. (A pair whose count has risen is
  * entered again at once, so what is on top after that is right.) Recounting all pairs per merge,
  * which is simpler, takes minutes where this takes a tenth of a second. */
 #include "file/train_bpe.h"
@@ -41,7 +41,8 @@ struct bpe_training {
 };
 
 /* The array with room for one more; NULL: out of memory, it is as it was. */
-static void *array_room(struct bpe_training *t, void *array, size_t item, size_t count, size_t *room)
+static void *array_room(struct bpe_training *t, void *array, size_t item, size_t count,
+                        size_t *room)
 {
     if (count < *room) return array;
     const size_t more = *room * 2 + 16;
@@ -133,7 +134,8 @@ static void pair_subtract(struct bpe_training *t, uint32_t cell)
 
 /* ---- The most frequent --------------------------------------------------------------------- */
 
-static int heap_before(const struct bpe_training *t, struct bpe_heap_entry a, struct bpe_heap_entry b)
+static int heap_before(const struct bpe_training *t, struct bpe_heap_entry a,
+                       struct bpe_heap_entry b)
 {
     if (a.times != b.times) return a.times > b.times;
     return t->pairs[a.pair].key < t->pairs[b.pair].key;
@@ -141,7 +143,8 @@ static int heap_before(const struct bpe_training *t, struct bpe_heap_entry a, st
 
 static void bpe_train_heap_push(struct bpe_training *t, uint32_t pair)
 {
-    struct bpe_heap_entry *heap = array_room(t, t->heap, sizeof(*heap), t->heap_count, &t->heap_room);
+    struct bpe_heap_entry *heap =
+        array_room(t, t->heap, sizeof(*heap), t->heap_count, &t->heap_room);
     if (!heap) return;
     t->heap = heap;
     const struct bpe_heap_entry e = { t->pairs[pair].times, pair };
@@ -160,7 +163,9 @@ static struct bpe_heap_entry bpe_train_heap_pop(struct bpe_training *t)
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= t->heap_count) break;
-        if (child + 1 < t->heap_count && heap_before(t, t->heap[child + 1], t->heap[child])) child++;
+        if (child + 1 < t->heap_count && heap_before(t, t->heap[child + 1], t->heap[child])) {
+            child++;
+        }
         if (!heap_before(t, t->heap[child], last)) break;
         t->heap[at] = t->heap[child];
         at = child;

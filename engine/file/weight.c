@@ -64,7 +64,8 @@ static float float_from_bits(uint32_t u)
 
 float weight_f16_to_float(uint16_t h)
 {
-    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31,
+                   mantissa = h & 0x3ff;
     if (exponent == 31) { /* infinity, or not a number: made a quiet one, as the instruction does */
         return float_from_bits(sign | 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0));
     }
@@ -84,7 +85,8 @@ uint16_t weight_f16_from_float(float f)
         const float shifted = float_from_bits(magnitude) + 0.5f;
         return (uint16_t)(sign | (float_bits(shifted) - 0x3f000000));
     }
-    const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1); /* may carry, up to infinity */
+    /* May carry, up to infinity. */
+    const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
     return (uint16_t)(sign | ((rounded - (112u << 23)) >> 13));
 }
 
@@ -167,7 +169,8 @@ static void i2_s_block(const float *x, float by, unsigned char *out)
     }
 }
 
-void weight_row_from_floats(enum weight_type type, const float *x, uint64_t n, float scale, void *out)
+void weight_row_from_floats(enum weight_type type, const float *x, uint64_t n, float scale,
+                            void *out)
 {
     unsigned char *to = out;
     const struct weight_kind *k = weight_kind(type);

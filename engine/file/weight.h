@@ -52,10 +52,12 @@ uint64_t weight_bytes(enum weight_type type, uint64_t cols, uint64_t rows);
 /* Reference conversions, row by row: what the kernels in math/ are tested against. */
 void weight_row_to_floats(const struct weight *w, uint32_t row, float *out);
 /* n is a multiple of the block; scale: I2_S only, else ignored. */
-void weight_row_from_floats(enum weight_type type, const float *x, uint64_t n, float scale, void *out);
+void weight_row_from_floats(enum weight_type type, const float *x, uint64_t n, float scale,
+                            void *out);
 
-/* The scale that I2_S of these numbers has: the absolute mean, as BitNet b1.58 has it; of numbers that
- * are ternary already (made so by a converter) their magnitude, so that they stay what they are. */
+/* The scale that I2_S of these numbers has: the absolute mean, as BitNet b1.58 has it; of numbers
+ * that are ternary already (made so by a converter) their magnitude, so that they stay what they
+ * are. */
 float weight_ternary_scale(const float *x, uint64_t n);
 
 float weight_f16_to_float(uint16_t h);

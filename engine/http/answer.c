@@ -198,10 +198,10 @@ static int chunks_end(struct http_call *c)
     const int failed =
         c->ask.include_usage
             ? http_text_print(
-                  &c->sse,
-                  "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}]}\n\n"
-                  "data: %s,\"choices\":[],%s\n\ndata: [DONE]\n\n",
-                  c->chunk_head, empty, finish_name(c->finish), c->chunk_head, last)
+                &c->sse,
+                "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}]}\n\n"
+                "data: %s,\"choices\":[],%s\n\ndata: [DONE]\n\n",
+                c->chunk_head, empty, finish_name(c->finish), c->chunk_head, last)
             : http_text_print(&c->sse,
                               "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}],%s"
                               "\n\ndata: [DONE]\n\n",

@@ -47,7 +47,8 @@ static int socket_listen(const struct addrinfo *a, struct fail *why, const char 
     }
     if (fd >= 0 && !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
     fail_set(why, "cannot listen on %s: %s%s", text, strerror(errno),
-             errno == EADDRINUSE ? ": choose another port with --listen, 0 is any that is free" : "");
+             errno == EADDRINUSE
+                 ? ": choose another port with --listen, 0 is any that is free" : "");
     if (fd >= 0) close(fd);
     return -1;
 }

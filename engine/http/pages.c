@@ -119,8 +119,9 @@ enum MHD_Result http_detokenize(struct http_call *c)
     const long n = text_stream_end(&stream, &text);
     if (n > 0) http_text_add(&all, text, (size_t)n);
     result = wrong ? http_reply_error(c, MHD_HTTP_BAD_REQUEST, "tokens", NULL, "%s", wrong)
-                   : http_reply_json(c, MHD_HTTP_OK, json_pack("{s:o}", "content",
-                                     json_stringn(all.at ? all.at : "", all.bytes)));
+                   : http_reply_json(c, MHD_HTTP_OK,
+                                     json_pack("{s:o}", "content",
+                                               json_stringn(all.at ? all.at : "", all.bytes)));
     text_stream_release(&stream);
     free(all.at);
     json_decref(root);

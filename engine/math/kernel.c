@@ -31,11 +31,13 @@ int kernel_refuse(struct fail *why)
     char usable[64] = "";
     for (const struct kernel_ops *const *k = kernel_variants; *k; k++) {
         const size_t n = strlen(usable);
-        if ((*k)->usable()) snprintf(usable + n, sizeof(usable) - n, "%s%s", n ? ", " : "", (*k)->name);
+        if ((*k)->usable()) {
+            snprintf(usable + n, sizeof(usable) - n, "%s%s", n ? ", " : "", (*k)->name);
+        }
     }
     const char *name = getenv("SONDE_ENGINE_KERNEL");
-    return fail_set(why, "SONDE_ENGINE_KERNEL is \"%.32s\", and this CPU can run %s", name ? name : "",
-                    usable);
+    return fail_set(why, "SONDE_ENGINE_KERNEL is \"%.32s\", and this CPU can run %s",
+                    name ? name : "", usable);
 }
 
 const struct kernel_ops *kernel_choose(void)

@@ -20,10 +20,10 @@ enum {
     ALONE_BYTES = 32 * 1024,     /* of weights times tokens: a few microseconds */
 };
 
-/* Of a pass. Sonde is told at its end, of each product the mean of the pass, so that their number and
- * their time in all are exact: telling each when it is done cost half a percent of a token of a small
- * model, since a product reads its weights through the caches, and the histogram's cells have to be
- * fetched again after it. The clock is read once for all products of one input. */
+/* Of a pass. Sonde is told at its end, of each product the mean of the pass, so that their number
+ * and their time in all are exact: telling each when it is done cost half a percent of a token of a
+ * small model, since a product reads its weights through the caches, and the histogram's cells have
+ * to be fetched again after it. The clock is read once for all products of one input. */
 struct matmul_time { struct sonde_device_op op; uint64_t ticks, count; };
 
 struct matmul {
@@ -44,7 +44,8 @@ void matmul_pass_begin(struct matmul *m, int timed)
 uint64_t matmul_pass_end(struct matmul *m)
 {
     sonde_device_op_record_mean(m->product.op, sonde_ticks_ns(m->product.ticks), m->product.count);
-    sonde_device_op_record_mean(m->quantize.op, sonde_ticks_ns(m->quantize.ticks), m->quantize.count);
+    sonde_device_op_record_mean(m->quantize.op, sonde_ticks_ns(m->quantize.ticks),
+                                m->quantize.count);
     return m->product.ticks + m->quantize.ticks;
 }
 

@@ -27,8 +27,8 @@ struct matmul_product { const struct weight *w; float *out; size_t stride; };
 void matmul_run(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
                 const struct matmul_product *products, uint32_t products_count);
 
-/* A pass begins: whether the clock is read in it. At its end sonde is told of its products and of the
- * conversions for them, how many and how long; returns the ticks of both. */
+/* A pass begins: whether the clock is read in it. At its end sonde is told of its products and of
+ * the conversions for them, how many and how long; returns the ticks of both. */
 void matmul_pass_begin(struct matmul *m, int timed);
 uint64_t matmul_pass_end(struct matmul *m);
 

@@ -277,7 +277,7 @@ static void panel_multiply(struct panel *p, const struct weight *w, const void *
                            uint32_t count, size_t out_stride)
 {
     struct token_set x = { .acts_bytes = acts_row_bytes(w->type, w->cols),
-                              .out_stride = out_stride, .scale = w->scale };
+                           .out_stride = out_stride, .scale = w->scale };
     p->block = acts_block(w->type, w->cols);
     p->offset = weight_offset(w->type);
     for (p->col = 0; p->col < w->cols; p->col += p->cols) {

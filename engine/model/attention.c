@@ -4,8 +4,8 @@
  * values, with all the query heads that share it: a page of keys is read once for all of them while
  * it is in the first cache. Each query's scores, softmax and weighted sum are its own, page by page
  * in the same order, so the cutting changes no result. Scores of all positions are kept (not the
- * running maximum of flash attention): contexts here are thousands, which fits the second cache, and
- * the sum is exact in one order.
+ * running maximum of flash attention): contexts here are thousands, which fits the second cache,
+ * and the sum is exact in one order.
  *
  * Weights of values are rounded to f16, as llama.cpp without flash attention does: behind attention
  * comes a conversion to int8, where a number that is off by little may fall to the other side of a
@@ -59,8 +59,8 @@ static uint32_t block_end(const struct attention_row *rows, const struct attenti
     return end;
 }
 
-static void block_scores(const struct attention_job *j, const struct attention_block *b, uint32_t head,
-                         float *scores)
+static void block_scores(const struct attention_job *j, const struct attention_block *b,
+                         uint32_t head, float *scores)
 {
     const struct attention *a = j->a;
     const struct model *m = a->m;
@@ -80,8 +80,8 @@ static void block_scores(const struct attention_job *j, const struct attention_b
     }
 }
 
-static void block_values(const struct attention_job *j, const struct attention_block *b, uint32_t head,
-                         const float *scores)
+static void block_values(const struct attention_job *j, const struct attention_block *b,
+                         uint32_t head, const float *scores)
 {
     const struct attention *a = j->a;
     const struct model *m = a->m;
@@ -100,9 +100,9 @@ static void block_values(const struct attention_job *j, const struct attention_b
     }
 }
 
-/* To the nearest number that f16 has, ties to even; all are from 0 to 1. Where f16 has 11 digits, 13 of
- * the 24 here are rounded away; below 2^-14 its numbers are multiples of 2^-24, as are those of f32
- * between a half and one. */
+/* To the nearest number that f16 has, ties to even; all are from 0 to 1. Where f16 has 11 digits,
+ * 13 of the 24 here are rounded away; below 2^-14 its numbers are multiples of 2^-24, as are those
+ * of f32 between a half and one. */
 static void weights_round(float *weights, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

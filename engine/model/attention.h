@@ -1,4 +1,5 @@
-/* attention.h - what each token looks at: softmax(q · kᵀ / √n) · v over the positions up to its own. */
+/* attention.h - what each token looks at: softmax(q · kᵀ / √n) · v over the positions up to its
+ * own. */
 #ifndef ENGINE_MODEL_ATTENTION_H
 #define ENGINE_MODEL_ATTENTION_H
 
@@ -18,7 +19,8 @@ struct attention {
     const struct kernel_ops *ops;
     uint32_t context;
     float *scores;               /* attention_scores() of them for each thread, borrowed */
-    struct attention_block { uint32_t row, count; } *blocks; /* room for as many as rows, borrowed */
+    struct attention_block { uint32_t row, count; } *blocks; /* room for as many as rows,
+                                                              * borrowed */
     uint32_t blocks_count;
 };
 

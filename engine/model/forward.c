@@ -3,13 +3,13 @@
  *   x = embedding ─▶ ┌ layer: x += o · attention(rope(q · norm(x)), …)     ┐ ─▶ norm ─▶ · output
  *                    └        x += down · (act(gate · norm(x)) · up · …)   ┘
  *
- * What is of the tokens of a batch is in rows. In the last layer keys and values are needed of all of
- * them, everything else only of those that want logits: rows are closed up there, which for a prompt
- * saves most of that layer and of the output.
+ * What is of the tokens of a batch is in rows. In the last layer keys and values are needed of all
+ * of them, everything else only of those that want logits: rows are closed up there, which for a
+ * prompt saves most of that layer and of the output.
  *
- * Products are shared out by rows of the weights (math/matmul.c), attention by tokens and heads, the
- * rest by tokens; with few tokens the rest is done by the caller alone, since it takes less than
- * waking a thread. */
+ * Products are shared out by rows of the weights (math/matmul.c), attention by tokens and heads,
+ * the rest by tokens; with few tokens the rest is done by the caller alone, since it takes less
+ * than waking a thread. */
 #include "model/forward.h"
 
 #include <assert.h>
@@ -25,7 +25,8 @@ enum { ALONE_TOKENS = 3 };       /* so few are not shared out where work is by t
 static const char *const op_names[FORWARD_OPS] = {
     [FORWARD_NORM] = "norm", [FORWARD_QKV] = "qkv", [FORWARD_ROPE] = "rope",
     [FORWARD_ATTENTION] = "attention", [FORWARD_ATTN_OUT] = "attn_out", [FORWARD_FFN_UP] = "ffn_up",
-    [FORWARD_ACTIVATION] = "activation", [FORWARD_FFN_DOWN] = "ffn_down", [FORWARD_EMBED] = "embedding",
+    [FORWARD_ACTIVATION] = "activation", [FORWARD_FFN_DOWN] = "ffn_down",
+    [FORWARD_EMBED] = "embedding",
     [FORWARD_LOGITS] = "logits",
 };
 
@@ -51,9 +52,9 @@ struct forward {
     struct attention_row *rows;  /* where each row is */
     uint32_t *row_token;         /* which token of the batch a row is */
 
-    /* What sonde is told of every pass; products are told by math/matmul.c. Norms, rope, activations
-     * and the like are one operation, "other": reading the clock around each of them would cost more
-     * than telling them apart is worth, except on demand. */
+    /* What sonde is told of every pass; products are told by math/matmul.c. Norms, rope,
+     * activations and the like are one operation, "other": reading the clock around each of them
+     * would cost more than telling them apart is worth, except on demand. */
     struct sonde_device_op attention_op, other_op;
     int timed;                   /* sonde is told of this pass */
     uint64_t pass_begin, attention_ticks, attention_count;
@@ -68,7 +69,7 @@ struct forward {
     uint32_t layer;
 };
 
-/* ---- Scratch ---------------------------------------------------------------------------------- */
+/* ---- Scratch --------------------------------------------------------------------------------- */
 
 static uint32_t logits_max_for(uint32_t slots, uint32_t batch_max)
 {
@@ -132,13 +133,13 @@ struct forward_bytes forward_bytes_needed(const struct model *m, uint32_t slots,
 static int forward_allocate(struct forward *f, struct fail *why)
 {
     uint64_t bytes[PARTS];
-    part_bytes(f->m, kv_slots(f->kv), kv_context(f->kv), team_threads(f->team), f->ops, f->batch_max,
-               bytes);
+    part_bytes(f->m, kv_slots(f->kv), kv_context(f->kv), team_threads(f->team), f->ops,
+               f->batch_max, bytes);
     for (int i = 0; i < PARTS; i++) {
         f->part[i] = buddy_alloc(f->pool, bytes[i]);
         if (f->part[i]) continue;
-        return fail_set(why, "a pass of %u tokens needs %llu bytes that are not there: give more memory "
-                        "or a smaller batch", f->batch_max, (unsigned long long)bytes[i]);
+        return fail_set(why, "a pass of %u tokens needs %llu bytes that are not there: give more "
+                        "memory or a smaller batch", f->batch_max, (unsigned long long)bytes[i]);
     }
     f->x = f->part[PART_X];
     f->h = f->part[PART_H];
@@ -199,7 +200,7 @@ void forward_destroy(struct forward *f)
 
 uint32_t forward_logits_max(const struct forward *f) { return f->logits_max; }
 
-/* ---- Times ------------------------------------------------------------------------------------ */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 const char *forward_op_name(enum forward_op op) { return op_names[op]; }
 
@@ -247,7 +248,7 @@ static void pass_end(struct forward *f)
     sonde_device_op_record(f->other_op, sonde_ticks_ns(all - products - f->attention_ticks));
 }
 
-/* ---- Work by token ---------------------------------------------------------------------------- */
+/* ---- Work by token --------------------------------------------------------------------------- */
 
 /* work(f, row, thread) for all rows. */
 static void rows_run(struct forward *f, void (*work)(void *f, uint32_t row, uint32_t thread))
@@ -378,7 +379,7 @@ static void row_add_ffn(void *arg, uint32_t row, uint32_t thread)
     row_add(f, row, f->m->layer[f->layer].down_scale);
 }
 
-/* ---- Layers ----------------------------------------------------------------------------------- */
+/* ---- Layers ---------------------------------------------------------------------------------- */
 
 static void forward_product(struct forward *f, const struct weight *w, const float *x, float *out)
 {
@@ -449,7 +450,8 @@ static void layer_feed_forward(struct forward *f)
     const struct model_layer *y = &m->layer[f->layer];
     rows_run(f, row_ffn_norm);
     op_done(f, FORWARD_NORM);
-    const struct matmul_product products[] = { { &y->gate, f->gate, m->ff }, { &y->up, f->up, m->ff } };
+    const struct matmul_product products[] = { { &y->gate, f->gate, m->ff },
+                                               { &y->up, f->up, m->ff } };
     matmul_run(f->matmul, f->h, m->embd, f->count, products, 2);
     op_done(f, FORWARD_FFN_UP);
     rows_run(f, row_activate);

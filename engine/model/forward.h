@@ -23,8 +23,8 @@ struct forward;
 enum { FORWARD_LOGITS_MIN = 64 };
 uint32_t forward_logits_max(const struct forward *f);
 
-/* Bytes that forward_create will use, and that a pool of them needs (blocks are rounded up to powers
- * of two; what is behind their ends takes no memory). */
+/* Bytes that forward_create will use, and that a pool of them needs (blocks are rounded up to
+ * powers of two; what is behind their ends takes no memory). */
 struct forward_bytes { uint64_t used, pool; };
 struct forward_bytes forward_bytes_needed(const struct model *m, uint32_t slots, uint32_t context,
                                           uint32_t threads, const struct kernel_ops *ops,
@@ -36,15 +36,16 @@ int forward_create(const struct model *m, struct kv *kv, struct team *team,
                    struct forward **out, struct fail *why);
 void forward_destroy(struct forward *f);
 
-/* Computes; the i-th row of logits (vocab floats, borrowed until the next pass) is of the i-th token
- * that wants them. */
+/* Computes; the i-th row of logits (vocab floats, borrowed until the next pass) is of the i-th
+ * token that wants them. */
 void forward_run(struct forward *f, const struct forward_token *tokens, uint32_t count,
                  const float **logits);
 
 /* Times by layer and operation, on demand: while on, every pass adds to them. */
-enum forward_op { FORWARD_NORM, FORWARD_QKV, FORWARD_ROPE, FORWARD_ATTENTION, FORWARD_ATTN_OUT,
-                  FORWARD_FFN_UP, FORWARD_ACTIVATION, FORWARD_FFN_DOWN, FORWARD_EMBED, FORWARD_LOGITS,
-                  FORWARD_OPS };
+enum forward_op {
+    FORWARD_NORM, FORWARD_QKV, FORWARD_ROPE, FORWARD_ATTENTION, FORWARD_ATTN_OUT,
+    FORWARD_FFN_UP, FORWARD_ACTIVATION, FORWARD_FFN_DOWN, FORWARD_EMBED, FORWARD_LOGITS, FORWARD_OPS
+};
 const char *forward_op_name(enum forward_op op);
 void forward_times_enable(struct forward *f, int on);
 /* ns and calls since the last enable(1), of one layer (layer == layers: embedding and logits) */

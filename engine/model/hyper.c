@@ -63,12 +63,15 @@ static int hyper_form(const struct gguf *g, struct model *m, struct fail *why)
         return fail_set(why, "the file has no general.architecture: is it a model?");
     }
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (strlen(forms[i].name) != arch.bytes || memcmp(forms[i].name, arch.at, arch.bytes)) continue;
+        if (strlen(forms[i].name) != arch.bytes || memcmp(forms[i].name, arch.at, arch.bytes)) {
+            continue;
+        }
         m->form = &forms[i];
         m->arch = forms[i].arch;
         return 0;
     }
-    return fail_set(why, "the architecture %.*s is not supported: llama, bitnet and bitnet-b1.58 are",
+    return fail_set(why,
+                    "the architecture %.*s is not supported: llama, bitnet and bitnet-b1.58 are",
                     (int)(arch.bytes < 64 ? arch.bytes : 64), arch.at);
 }
 
@@ -98,8 +101,8 @@ static int hyper_sizes(const struct hyper *h, struct model *m)
                         m->head_dim, value_dim);
     }
     if (m->head_dim % 2 || m->rope_dims % 2 || m->rope_dims > m->head_dim) {
-        return fail_set(h->why, "%u rotated dimensions of heads of %u: both have to be even, the first "
-                        "not larger", m->rope_dims, m->head_dim);
+        return fail_set(h->why, "%u rotated dimensions of heads of %u: both have to be even, the "
+                        "first not larger", m->rope_dims, m->head_dim);
     }
     return 0;
 }
@@ -133,7 +136,8 @@ static int hyper_vocab(const struct gguf *g, struct model *m, struct fail *why)
     }
     m->vocab = (uint32_t)t->dims[1];
     struct gguf_array tokens;
-    if (gguf_get_array(g, "tokenizer.ggml.tokens", GGUF_STRING, &tokens) && tokens.count != m->vocab) {
+    if (gguf_get_array(g, "tokenizer.ggml.tokens", GGUF_STRING, &tokens) &&
+        tokens.count != m->vocab) {
         return fail_set(why, "the vocabulary has %llu tokens, token_embd.weight %u",
                         (unsigned long long)tokens.count, m->vocab);
     }

@@ -1,9 +1,10 @@
 /* kv.c - see kv.h.
  *
- * A page holds all layers, not one: a sequence needs the same positions of every layer, so a page for
- * each would be a table as many times as long and nothing else. Pages belong to one slot. Sharing
- * them between slots (as vLLM does) would save memory where many prompts begin alike; it needs counts
- * of users and copies on write, and a slot whose beginning fits is found without that. */
+ * A page holds all layers, not one: a sequence needs the same positions of every layer, so a page
+ * for each would be a table as many times as long and nothing else. Pages belong to one slot.
+ * Sharing them between slots (as vLLM does) would save memory where many prompts begin alike; it
+ * needs counts of users and copies on write, and a slot whose beginning fits is found without
+ * that. */
 #include "model/kv.h"
 
 #include <assert.h>
@@ -95,7 +96,7 @@ void kv_destroy(struct kv *kv)
     free(kv);
 }
 
-/* ---- Slots ------------------------------------------------------------------------------------ */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 static struct kv_slot *slot_busy(const struct kv *kv, uint32_t slot)
 {
@@ -106,7 +107,8 @@ static struct kv_slot *slot_busy(const struct kv *kv, uint32_t slot)
 
 static void slot_set_length(struct kv *kv, struct kv_slot *s, uint32_t length)
 {
-    atomic_store_explicit(&kv->cells_used, kv->cells_used - s->length + length, memory_order_relaxed);
+    atomic_store_explicit(&kv->cells_used, kv->cells_used - s->length + length,
+                          memory_order_relaxed);
     s->length = length;
 }
 
@@ -204,7 +206,7 @@ uint32_t kv_slot_length(const struct kv *kv, uint32_t slot)
     return kv->slot[slot].length;
 }
 
-/* ---- Cells ------------------------------------------------------------------------------------ */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 static uint16_t *kv_cell(struct kv *kv, uint32_t slot, uint32_t layer, uint32_t row,
                          uint32_t position)

@@ -1,6 +1,7 @@
 /* model.c - the tensors of a model: found, checked, and copied into one block of a pool.
  *
- *   block │ token_embd │ output_norm │ blk.0.attn_norm │ blk.0.attn_q │ …   each at a multiple of 64
+ *   block │ token_embd │ output_norm │ blk.0.attn_norm │ blk.0.attn_q │ …   each at a multiple of
+ *   64
  *
  * They are copied and not used from the mapped file, so that their memory is counted where it is
  * looked for, the first request does not wait for a disk, and rows are aligned whatever the file's
@@ -40,7 +41,9 @@ static uint64_t align_up(uint64_t bytes)
 uint64_t model_bytes_needed(const struct gguf *g)
 {
     uint64_t sum = MODEL_WEIGHT_ALIGN; /* vector loads may touch what is behind the last one */
-    for (uint64_t i = 0; i < gguf_tensor_count(g); i++) sum += align_up(gguf_tensor_at(g, i)->bytes);
+    for (uint64_t i = 0; i < gguf_tensor_count(g); i++) {
+        sum += align_up(gguf_tensor_at(g, i)->bytes);
+    }
     return sum;
 }
 
@@ -52,7 +55,7 @@ uint64_t model_pool_bytes(const struct gguf *g)
     return power;
 }
 
-/* ---- What is needed --------------------------------------------------------------------------- */
+/* ---- What is needed -------------------------------------------------------------------------- */
 
 static const char *tensor_type_name(const struct gguf_tensor *t, char text[24])
 {
@@ -105,12 +108,12 @@ static int model_loader_tensor_weight(struct model_loader *l, const char *name, 
     const struct weight_kind *kind = weight_kind(t->type);
     char text[24];
     if (!kind) {
-        return fail_set(l->why, "the tensor %s is %s, which is not supported: F32, F16, Q8_0, Q4_0, "
-                        "TQ2_0 and I2_S are", name, tensor_type_name(t, text));
+        return fail_set(l->why, "the tensor %s is %s, which is not supported: F32, F16, Q8_0, "
+                        "Q4_0, TQ2_0 and I2_S are", name, tensor_type_name(t, text));
     }
     if (cols % kind->block || t->bytes < weight_bytes(kind->type, cols, rows)) {
-        return fail_set(l->why, "the tensor %s has rows of %u numbers, which is not a multiple of the "
-                        "%u of a block of %s", name, cols, kind->block, kind->name);
+        return fail_set(l->why, "the tensor %s has rows of %u numbers, which is not a multiple of "
+                        "the %u of a block of %s", name, cols, kind->block, kind->name);
     }
     *out = (struct weight){ .type = kind->type, .cols = cols, .rows = rows,
                             .row_bytes = weight_row_bytes(kind->type, cols), .scale = 1 };
@@ -154,7 +157,8 @@ static int layer_plan(struct model_loader *l, uint32_t i)
     return layer_floats(l, i, "attn_norm", m->embd, 1, &y->attn_norm) ||
            layer_floats(l, i, "ffn_norm", m->embd, 1, &y->ffn_norm) ||
            (m->form->sub_norms && (layer_floats(l, i, "attn_sub_norm", q, 1, &y->attn_sub_norm) ||
-                                   layer_floats(l, i, "ffn_sub_norm", m->ff, 1, &y->ffn_sub_norm))) ||
+                                   layer_floats(l,
+                                                i, "ffn_sub_norm", m->ff, 1, &y->ffn_sub_norm))) ||
            layer_weight(l, i, "attn_q", m->embd, q, &y->q, &y->q_scale) ||
            layer_weight(l, i, "attn_k", m->embd, kv, &y->k, &y->k_scale) ||
            layer_weight(l, i, "attn_v", m->embd, kv, &y->v, &y->v_scale) ||
@@ -173,9 +177,10 @@ static int loader_check_rest(const struct model_loader *l)
         size_t k = 0;
         while (k < l->count && l->pieces[k].tensor != t) k++;
         if (k < l->count) continue;
-        return fail_set(l->why, "the tensor %.*s is not one that the architecture %s has here: biases, "
-                        "experts and the like are not supported",
-                        (int)(t->name.bytes < 64 ? t->name.bytes : 64), t->name.at, l->m->form->name);
+        return fail_set(l->why, "the tensor %.*s is not one that the architecture %s has here: "
+                        "biases, experts and the like are not supported",
+                        (int)(t->name.bytes < 64 ? t->name.bytes : 64), t->name.at,
+                        l->m->form->name);
     }
     return fail_set(l->why, "a tensor is in the model twice");
 }
@@ -195,7 +200,7 @@ static int loader_plan(struct model_loader *l)
     return loader_check_rest(l);
 }
 
-/* ---- Copying ---------------------------------------------------------------------------------- */
+/* ---- Copying --------------------------------------------------------------------------------- */
 
 static int piece_copy(const struct model_loader *l, const struct model_piece *p, char *to)
 {
@@ -229,8 +234,8 @@ static int loader_copy(struct model_loader *l)
     buddy_prefer_huge_pages(m->pool);
     m->block = buddy_alloc(m->pool, m->weight_bytes);
     if (!m->block) {
-        return fail_set(l->why, "the weights need %llu bytes, and there is no room for them: give more "
-                        "memory or a smaller model", (unsigned long long)m->weight_bytes);
+        return fail_set(l->why, "the weights need %llu bytes, and there is no room for them: give "
+                        "more memory or a smaller model", (unsigned long long)m->weight_bytes);
     }
     char *to = m->block;
     for (size_t i = 0; i < l->count; i++) {
@@ -239,7 +244,9 @@ static int loader_copy(struct model_loader *l)
     }
     memset(to, 0, MODEL_WEIGHT_ALIGN);
     for (uint32_t i = 0; m->rope_factors && i < m->rope_dims / 2; i++) {
-        if (!(m->rope_factors[i] > 0)) return fail_set(l->why, "rope_freqs.weight holds a number ≤ 0");
+        if (!(m->rope_factors[i] > 0)) {
+            return fail_set(l->why, "rope_freqs.weight holds a number ≤ 0");
+        }
     }
     if (!m->output.data) m->output = m->tok_embd;
     return 0;

@@ -29,7 +29,8 @@ struct model_layer {
     const float *attn_norm, *ffn_norm;
     const float *attn_sub_norm, *ffn_sub_norm;  /* bitnet, else NULL */
     struct weight q, k, v, o, gate, up, down;
-    float q_scale, k_scale, v_scale, o_scale, gate_scale, up_scale, down_scale; /* bitnet; 1 = none */
+    /* Bitnet; 1 = none. */
+    float q_scale, k_scale, v_scale, o_scale, gate_scale, up_scale, down_scale;
 };
 
 struct model {

@@ -7,8 +7,8 @@
  * sort of a vocabulary takes milliseconds: candidates are instead kept in a heap, of which the best
  * k are kept (top_k) or as many taken as top_p needs.
  *
- * The order of filters is llama.cpp's: top_k, top_p and min_p on probabilities at temperature 1, the
- * temperature last. */
+ * The order of filters is llama.cpp's: top_k, top_p and min_p on probabilities at temperature 1,
+ * the temperature last. */
 #include "model/sampler.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ struct sampler_scratch {
     double *weight;                 /* of best */
 };
 
-/* ---- Random numbers: xoshiro256** (Blackman, Vigna), seeded by splitmix64 ------------------------ */
+/* ---- Random numbers: xoshiro256** (Blackman, Vigna), seeded by splitmix64 -------------------- */
 
 static uint64_t seed_mix(uint64_t *state)
 {
@@ -78,7 +78,7 @@ void sampler_scratch_destroy(struct sampler_scratch *x)
     free(x);
 }
 
-/* ---- Candidates -------------------------------------------------------------------------------- */
+/* ---- Candidates ------------------------------------------------------------------------------ */
 
 static float logit_clean(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
@@ -92,7 +92,9 @@ static void heap_sink(struct sampler_candidate *heap, uint32_t count, uint32_t a
 {
     const struct sampler_candidate moved = heap[at];
     for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && candidate_better(heap[child + 1], heap[child]) == (sign > 0)) child++;
+        if (child + 1 < count && candidate_better(heap[child + 1], heap[child]) == (sign > 0)) {
+            child++;
+        }
         if (candidate_better(heap[child], moved) != (sign > 0)) break;
         heap[at] = heap[child];
     }
@@ -112,7 +114,8 @@ static struct sampler_candidate heap_take(struct sampler_candidate *heap, uint32
     return top;
 }
 
-/* The best k into heap, best on top: a heap of k with the worst on top that a better one replaces. */
+/* The best k into heap, best on top: a heap of k with the worst on top that a better one
+ * replaces. */
 static void candidates_best(struct sampler_candidate *heap, const float *logits, uint32_t vocab,
                             uint32_t k)
 {
@@ -149,7 +152,8 @@ static double candidate_weight(float logit, float most, double temperature)
 }
 
 /* The number of candidates that top_p and min_p leave, moved to best in order. */
-static uint32_t candidates_filter(const struct sampler *s, struct sampler_scratch *x, uint32_t count)
+static uint32_t candidates_filter(const struct sampler *s, struct sampler_scratch *x,
+                                  uint32_t count)
 {
     const struct sampler_params *p = &s->params;
     const float most = x->heap[0].logit;
@@ -193,6 +197,7 @@ int32_t sampler_choose(struct sampler *s, struct sampler_scratch *x, const float
     double left = (double)(sampler_random(s) >> 11) * 0x1p-53 * total;
     uint32_t i = 0;
     while (i + 1 < count && left >= x->weight[i]) left -= x->weight[i++];
-    while (i > 0 && x->weight[i] <= 0) i--; /* what rounding left over goes to one that may be drawn */
+    /* What rounding left over goes to one that may be drawn. */
+    while (i > 0 && x->weight[i] <= 0) i--;
     return candidates[i].token;
 }

@@ -98,7 +98,7 @@ void engine_job_end(struct engine *e, struct engine_job *j, enum engine_finish f
     sonde_request_end_at(&j->r.sonde, ends[finish].outcome, error, at);
     if (e->log) {
         struct engine_event event = { .kind = EVENT_END, .at = at, .a = j->produced,
-                               .text = ends[finish].name, .error = error };
+                                      .text = ends[finish].name, .error = error };
         memcpy(event.request, j->name, sizeof(event.request));
         event_log_put(e->log, &event, 1);
     }

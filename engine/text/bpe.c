@@ -36,7 +36,9 @@ static int merge_add(struct tokenizer *t, const struct gguf_text *text, uint32_t
     const struct merge_pair pair = {
         .left = symbols_add(s, room, left), .right = symbols_add(s, room + left, right),
         .rank = rank, .merged = symbols_add(s, room, left + right) };
-    if (pair.left == SYMBOL_NONE || pair.right == SYMBOL_NONE || pair.merged == SYMBOL_NONE) return -1;
+    if (pair.left == SYMBOL_NONE || pair.right == SYMBOL_NONE || pair.merged == SYMBOL_NONE) {
+        return -1;
+    }
     return merges_add(&t->merges, &pair);
 }
 

@@ -87,8 +87,8 @@ static void llama2_write(FILE *out, const char *text, const struct chat_message 
     }
 }
 
-static void format_write(FILE *out, const struct chat_format *f, const struct chat_message *messages,
-                         size_t count)
+static void format_write(FILE *out, const struct chat_format *f,
+                         const struct chat_message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         fprintf(out, "%s%s%s", f->before, messages[i].role, f->between);

@@ -16,7 +16,8 @@ int encode_reserve(struct encode *e, size_t bytes)
     return 0;
 }
 
-static int word_merge(struct encode *e, const struct encode_word *how, const char *word, size_t bytes)
+static int word_merge(struct encode *e, const struct encode_word *how, const char *word,
+                      size_t bytes)
 {
     if (merge_work_reserve(&e->work, bytes)) return -1;
     if (how->symbols_of(e, word, bytes)) return 0;
@@ -51,6 +52,8 @@ int encode_word(struct encode *e, const struct encode_word *how, const char *wor
     e->cache_misses++;
     const size_t before = e->count;
     if (word_merge(e, how, word, bytes)) return -1;
-    if (e->count <= e->max) word_cache_put(&e->t->cache, &key, e->tokens + before, e->count - before);
+    if (e->count <= e->max) {
+        word_cache_put(&e->t->cache, &key, e->tokens + before, e->count - before);
+    }
     return 0;
 }

@@ -118,8 +118,8 @@ static struct merge_candidate merges_heap_pop(struct merge_candidate *heap, size
 }
 
 /* Pushes what nodes left and right would become, if anything; returns the heap's new length. */
-static size_t candidate_push(const struct merges *m, struct merge_work *w, size_t count, int32_t left,
-                             int32_t right)
+static size_t candidate_push(const struct merges *m, struct merge_work *w, size_t count,
+                             int32_t left, int32_t right)
 {
     if (left < 0 || right < 0) return count;
     const struct merge_node *l = &w->nodes[left], *r = &w->nodes[right];

@@ -169,7 +169,8 @@ static int length_cut(const struct specials *s, const char *text, uint32_t lengt
     return 0;
 }
 
-int specials_cut(const struct specials *s, const char *text, size_t bytes, struct special_parts *out)
+int specials_cut(const struct specials *s, const char *text, size_t bytes,
+                 struct special_parts *out)
 {
     out->count = 0;
     size_t first = 0;

@@ -30,7 +30,8 @@ void specials_release(struct specials *s);
 struct special_part { size_t at, end; int32_t token; };
 struct special_parts { struct special_part *items, *spare; size_t count, capacity; };
 
-int specials_cut(const struct specials *s, const char *text, size_t bytes, struct special_parts *out);
+int specials_cut(const struct specials *s, const char *text, size_t bytes,
+                 struct special_parts *out);
 void special_parts_release(struct special_parts *p);
 
 #endif

@@ -11,7 +11,8 @@
 
 #include "text/encode.h"
 
-enum { ENCODE_BYTES_MAX = 1 << 29 }; /* positions of merges have 31 bits, spaces become three bytes */
+/* Positions of merges have 31 bits, spaces become three bytes. */
+enum { ENCODE_BYTES_MAX = 1 << 29 };
 
 static int tokenizer_text_is(const struct gguf_text *text, const char *word)
 {
@@ -24,7 +25,8 @@ static int split_choose(struct tokenizer *t, const struct gguf *g, struct fail *
     gguf_get_text(g, "tokenizer.ggml.pre", &pre);
     t->split = split_named(pre.at, pre.bytes);
     if (t->split) return 0;
-    return fail_set(why, "tokenizer: the pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported",
+    return fail_set(why,
+                    "tokenizer: the pre-tokenizer '%.*s' (tokenizer.ggml.pre) is not supported",
                     pre.bytes < 64 ? (int)pre.bytes : 64, pre.at);
 }
 
@@ -52,8 +54,8 @@ static int kind_choose(struct tokenizer *t, const struct gguf *g, struct fail *w
         v->adds_bos = t->split->adds_bos;
         return 0;
     }
-    return fail_set(why, "tokenizer: vocabularies of the kind '%.*s' (tokenizer.ggml.model) are not "
-                    "supported; 'llama' (SentencePiece) and 'gpt2' (byte-level BPE) are",
+    return fail_set(why, "tokenizer: vocabularies of the kind '%.*s' (tokenizer.ggml.model) are "
+                    "not supported; 'llama' (SentencePiece) and 'gpt2' (byte-level BPE) are",
                     model.bytes < 64 ? (int)model.bytes : 64, model.at);
 }
 
@@ -125,7 +127,8 @@ int tokenizer_is_end(const struct tokenizer *t, int32_t token)
     return v && (v->kind & TOKEN_END);
 }
 
-size_t tokenizer_piece(const struct tokenizer *t, int32_t token, int special, char *out, size_t size)
+size_t tokenizer_piece(const struct tokenizer *t, int32_t token, int special, char *out,
+                       size_t size)
 {
     const uint64_t start = sonde_ticks();
     const struct vocab_token *v = tokenizer_token_at(t, token);
@@ -158,7 +161,8 @@ static int parts_encode(struct encode *e, const struct special_parts *parts, con
 }
 
 /* To sonde, and to the tokenizer's own profile. */
-static void encode_record(const struct tokenizer *t, const struct encode *e, size_t bytes, uint64_t ns)
+static void encode_record(const struct tokenizer *t, const struct encode *e, size_t bytes,
+                          uint64_t ns)
 {
     const struct tokenizer_counts one = {
         .bytes = bytes, .tokens = e->count, .ns = ns, .lookups = e->lookups + e->work.lookups,

@@ -38,7 +38,8 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
 /* Bytes of one token into out (at most size; not terminated); how many it has in all. Control
  * tokens have none unless special. Pieces may end inside of a character: see utf8 holding back in
  * run/. */
-size_t tokenizer_piece(const struct tokenizer *t, int32_t token, int special, char *out, size_t size);
+size_t tokenizer_piece(const struct tokenizer *t, int32_t token, int special, char *out,
+                       size_t size);
 
 /* ---- What it did: counts and times, never text ---------------------------------------------- */
 

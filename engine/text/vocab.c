@@ -30,7 +30,8 @@ static int hex_value(char c)
 /* "<0x0A>" is one byte; what does not look like that stays as it is. */
 static size_t byte_piece(const char *text, size_t bytes, char *out)
 {
-    if (bytes == 6 && !memcmp(text, "<0x", 3) && hex_value(text[3]) >= 0 && hex_value(text[4]) >= 0) {
+    if (bytes == 6 && !memcmp(text, "<0x", 3) && hex_value(text[3]) >= 0 &&
+        hex_value(text[4]) >= 0) {
         out[0] = (char)(hex_value(text[3]) << 4 | hex_value(text[4]));
         return 1;
     }
@@ -75,7 +76,8 @@ static size_t level_piece(const char *text, size_t bytes, char *out, int *all)
 }
 
 /* The key of a token in symbols: of byte-level vocabularies the bytes that the text stands for. */
-static int token_symbol_add(struct vocab *v, uint32_t token, const struct gguf_text *text, char *room)
+static int token_symbol_add(struct vocab *v, uint32_t token, const struct gguf_text *text,
+                            char *room)
 {
     uint32_t symbol;
     if (v->byte_level) {

@@ -84,7 +84,9 @@ void word_cache_put(const struct word_cache *c, const struct word_cache_key *key
     const uint64_t sequence = state >> 32;
     if (sequence & 1) return;
     if (!atomic_compare_exchange_strong_explicit(&slot->state, &state, (sequence + 1) << 32,
-                                                 memory_order_acq_rel, memory_order_relaxed)) return;
+                                                 memory_order_acq_rel, memory_order_relaxed)) {
+        return;
+    }
     for (int i = 0; i < KEY_WORDS; i++) {
         atomic_store_explicit(&slot->key[i], key->words[i], memory_order_release);
     }
@@ -93,7 +95,8 @@ void word_cache_put(const struct word_cache *c, const struct word_cache_key *key
         atomic_store_explicit(&slot->tokens[i / 2], (uint64_t)second << 32 | (uint32_t)tokens[i],
                               memory_order_release);
     }
-    const uint64_t written = ((sequence + 2) & UINT32_MAX) << 32 | (uint64_t)count << 8 | key->bytes;
+    const uint64_t written =
+        ((sequence + 2) & UINT32_MAX) << 32 | (uint64_t)count << 8 | key->bytes;
     atomic_store_explicit(&slot->state, written, memory_order_release);
 }
 

@@ -1,6 +1,7 @@
-/* engine.h - what an inference engine tells about its insides: devices, memory pools, the tokenizer.
- * Reports and the dashboard have a section for each, made of the series that are named here; an
- * engine in another language may record the same series by sonde.h and has the same sections.
+/* engine.h - what an inference engine tells about its insides: devices, memory pools, the
+ * tokenizer. Reports and the dashboard have a section for each, made of the series that are named
+ * here; an engine in another language may record the same series by sonde.h and has the same
+ * sections.
  *
  * Contract as in sonde.h: calls that record are for any thread and signal handlers, do not allocate
  * or lock, and never fail. Handles are values, define them once and keep them; those that are all
@@ -35,7 +36,8 @@ static inline void sonde_device_op_record(struct sonde_device_op op, uint64_t ns
 }
 /* count operations that took ns in all, where a clock reading for each would cost too much: number
  * and sum are exact, percentiles are of means. */
-static inline void sonde_device_op_record_mean(struct sonde_device_op op, uint64_t ns, uint64_t count)
+static inline void sonde_device_op_record_mean(struct sonde_device_op op, uint64_t ns,
+                                               uint64_t count)
 {
     if (!count) return;
     const uint64_t mean = ns / count;
@@ -62,8 +64,8 @@ static inline void sonde_device_memory(struct sonde_device d, uint64_t used, uin
  *
  * Beside sonde_memory_pool_bytes{pool} (sonde_pool in sonde.h, which is the bytes in use):
  * sonde_memory_pool_capacity_bytes{pool}        what it may hand out
- * sonde_memory_pool_peak_bytes{pool}            the most that was ever in use; 0 = not told: then it
- *                                               is the most that the agent saw
+ * sonde_memory_pool_peak_bytes{pool}            the most that was ever in use; 0 = not told: then
+ *                                               it is the most that the agent saw
  * sonde_memory_pool_requested_bytes{pool}       what callers asked for of what is in use
  * sonde_memory_pool_free_block_bytes{pool}      the largest request that would succeed
  * sonde_memory_pool_allocation_seconds{pool}    histograms

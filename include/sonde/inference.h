@@ -1,6 +1,7 @@
-/* inference.h - what an inference engine tells about its requests: arrival, phases, tokens, batches,
- * caches and memory. The agent makes of it time to first token, time between tokens, tokens a
- * second, queue times, hit rates and goodput, each with percentiles, for every request and in all.
+/* inference.h - what an inference engine tells about its requests: arrival, phases, tokens,
+ * batches, caches and memory. The agent makes of it time to first token, time between tokens,
+ * tokens a second, queue times, hit rates and goodput, each with percentiles, for every request and
+ * in all.
  *
  *     struct sonde_request r;
  *     sonde_request_begin(&r, &(struct sonde_request_info){ .size = sizeof(struct sonde_request_info),
@@ -42,11 +43,11 @@ extern "C" {
 #define SONDE_REQUEST_TEXT_MAX 40 /* bytes kept of an id and of an error type */
 #define SONDE_REQUEST_ATTR_MAX 32 /* bytes kept of an attribute's text */
 
-struct sonde_request {           /* opaque; all zero = none: events for it are passed over */
-    uint64_t id;                 /* unique in this process; also the id of its span */
-    uint64_t begin;              /* ticks */
-    struct sonde_trace trace;    /* to hand on (sonde_traceparent_format); its span is the request */
-    uint64_t parent;             /* span that it is part of; 0 = none */
+struct sonde_request {          /* opaque; all zero = none: events for it are passed over */
+    uint64_t id;                /* unique in this process; also the id of its span */
+    uint64_t begin;             /* ticks */
+    struct sonde_trace trace;   /* to hand on (sonde_traceparent_format); its span is the request */
+    uint64_t parent;            /* span that it is part of; 0 = none */
 };
 
 struct sonde_request_info {
@@ -107,7 +108,8 @@ SONDE_API void sonde_phase_begin_at(struct sonde_phase *p, const struct sonde_re
                                     uint32_t kind, uint64_t at);
 SONDE_API void sonde_phase_end_at(struct sonde_phase *p, uint64_t tokens, uint64_t at);
 
-/* A phase that began and ended elsewhere (a queue, a device): ticks. No thread's samples are in it. */
+/* A phase that began and ended elsewhere (a queue, a device): ticks. No thread's samples are in
+ * it. */
 SONDE_API void sonde_phase_record(const struct sonde_request *r, uint32_t kind, uint64_t begin,
                                   uint64_t end, uint64_t tokens);
 

@@ -119,7 +119,8 @@ static inline void sonde_counter_add(struct sonde_counter c, uint64_t n);
 static inline void sonde_gauge_set(struct sonde_gauge g, double value);
 static inline void sonde_gauge_add(struct sonde_gauge g, double delta);
 static inline void sonde_hist_record(struct sonde_hist h, uint64_t value);
-static inline void sonde_hist_record_many(struct sonde_hist h, uint64_t value, uint64_t n); /* n times */
+/* n times */
+static inline void sonde_hist_record_many(struct sonde_hist h, uint64_t value, uint64_t n);
 
 /* The same, and the thread's current trace id is kept as an exemplar of this histogram. */
 static inline void sonde_hist_record_traced(struct sonde_hist h, uint64_t value);

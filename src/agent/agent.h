@@ -16,9 +16,9 @@
  *               before the stores
  *
  * Each step but open and close may be left out. A part that cannot be had is reported to `missing`,
- * which decides whether the agent goes on without it: nothing here prints, and nothing here knows of
- * flags or exit statuses. One thread, the opener's, takes these steps; the parts have locks of their
- * own. */
+ * which decides whether the agent goes on without it: nothing here prints, and nothing here knows
+ * of flags or exit statuses. One thread, the opener's, takes these steps; the parts have locks of
+ * their own. */
 #ifndef SONDE_AGENT_AGENT_H
 #define SONDE_AGENT_AGENT_H
 

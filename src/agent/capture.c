@@ -63,7 +63,7 @@ static void listen_end(struct sonde_profiler *p, struct sonde_capture *t)
     sonde_rwunlock(&m->lock);
 }
 
-/* ---- The profile ------------------------------------------------------------------------------ */
+/* ---- The profile ----------------------------------------------------------------------------- */
 
 /* Spans, requests, models of a time that is over or goes on. */
 static int capture_add_context(struct sonde_profiler *p, struct sonde_capture *t,
@@ -110,7 +110,7 @@ static int capture_complete(struct sonde_profiler *p, struct sonde_capture *t, u
     return rc ? sonde_err_set(err, rc, "no memory to put the profile together") : 0;
 }
 
-/* ---- From begin to end ------------------------------------------------------------------------ */
+/* ---- From begin to end ----------------------------------------------------------------------- */
 
 static void capture_destroy(struct sonde_capture *t)
 {
@@ -212,7 +212,7 @@ void captures_keep_heaps(struct sonde_profiler *p)
 }
 
 void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_capture *t,
-                                  struct sonde_capture_status *out)
+                                   struct sonde_capture_status *out)
 {
     struct profiler_pool *q = &p->pool;
     struct sonde_model *m = sonde_collector_model(p->o.collector);

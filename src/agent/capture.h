@@ -1,7 +1,7 @@
 /* capture.h - profiles that somebody begins and ends: a session, a request for some seconds,
- * continuous profiling. Any number up to SONDE_CAPTURES_MAX at a time: they share the engines, which
- * run at the highest rate that one of them asks for (a weight is CPU time, so that a sample more
- * or less a second changes no share), or use the one that runs anyway if it is fast enough.
+ * continuous profiling. Any number up to SONDE_CAPTURES_MAX at a time: they share the engines,
+ * which run at the highest rate that one of them asks for (a weight is CPU time, so that a sample
+ * more or less a second changes no share), or use the one that runs anyway if it is fast enough.
  *
  * One may be left open for days. A thread takes what engines have seen to those that want it, every
  * few seconds; engines keep nothing. Of each there are
@@ -30,8 +30,8 @@ struct sonde_capture_options {
 };
 
 /* From now on. SONDE_ENOENT: no process records (without wait). SONDE_EBUSY: there are
- * SONDE_CAPTURES_MAX. SONDE_EOFF: the service stops. Others as sonde_cpu_start, if there are processes
- * and none can be sampled. Pass *out to sonde_profiler_end. */
+ * SONDE_CAPTURES_MAX. SONDE_EOFF: the service stops. Others as sonde_cpu_start, if there are
+ * processes and none can be sampled. Pass *out to sonde_profiler_end. */
 int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_capture_options *o,
                          struct sonde_capture **out, struct sonde_err *err);
 
@@ -39,8 +39,8 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_capture_op
 int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_capture *t,
                         struct sonde_profile **out, struct sonde_err *err);
 
-/* The end: everything from begin until now, symbolized, with spans that ended meanwhile (and a fifth
- * of a second later, when they are known) and requests. t is gone, also on failure. out NULL:
+/* The end: everything from begin until now, symbolized, with spans that ended meanwhile (and a
+ * fifth of a second later, when they are known) and requests. t is gone, also on failure. out NULL:
  * nobody wants it. Who goes on with another one begins that before: engines then run through. */
 int sonde_profiler_end(struct sonde_profiler *p, struct sonde_capture *t,
                        struct sonde_profile **out, struct sonde_err *err);
@@ -58,6 +58,6 @@ struct sonde_capture_status {
     char note[256];              /* what is not sampled, and why; "" = nothing */
 };
 void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_capture *t,
-                                  struct sonde_capture_status *out);
+                                   struct sonde_capture_status *out);
 
 #endif

@@ -24,7 +24,7 @@
 #define LOOK_S 1.0             /* the thread wakes at least so often while it is on */
 #define RETRY_S 5.0            /* after something could not be begun */
 
-/* ---- What is wanted now -------------------------------------------------------------------------- */
+/* ---- What is wanted now ---------------------------------------------------------------------- */
 
 struct continuous_wanted {
     double hz;                 /* 0 = the CPU is not to be sampled */
@@ -54,7 +54,7 @@ static struct continuous_wanted what_is_wanted(struct sonde_continuous *c, doubl
     return w;
 }
 
-/* ---- Samples --------------------------------------------------------------------------------------- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
 static void set_capture(struct sonde_continuous *c, struct sonde_capture *t)
 {
@@ -79,7 +79,7 @@ static void continuous_cut(struct sonde_continuous *c, double hz)
     struct sonde_capture *old = c->capture, *next = NULL;
     struct sonde_profile *p = NULL;
     const struct sonde_capture_options o = { .rate_hz = hz, .spans_bytes_max = SPANS_BYTES_MAX,
-                                            .wait = 1 };
+                                             .wait = 1 };
     int rc = 0;
     if (hz > 0) rc = sonde_profiler_begin(c->o.profiler, &o, &next, &err);
     if (rc) {
@@ -106,8 +106,8 @@ static double next_cut(const struct sonde_continuous *c, double unix_s)
     return (floor(unix_s / c->o.flush_s) + 1) * c->o.flush_s;
 }
 
-static void continuous_sample(struct sonde_continuous *c, const struct continuous_wanted *w, int asked,
-                              double unix_s)
+static void continuous_sample(struct sonde_continuous *c, const struct continuous_wanted *w,
+                              int asked, double unix_s)
 {
     /* The clock may have been set. */
     const int due = asked || unix_s >= c->cut_due_s || c->cut_due_s > unix_s + 2 * c->o.flush_s;
@@ -123,7 +123,7 @@ static void continuous_sample(struct sonde_continuous *c, const struct continuou
     c->cut_due_s = c->capture ? next_cut(c, unix_s) : 0;
 }
 
-/* ---- Heaps ----------------------------------------------------------------------------------------- */
+/* ---- Heaps ----------------------------------------------------------------------------------- */
 
 /* A capture of its own, without the CPU, that ends with every interval. */
 static void look_at_heaps(struct sonde_continuous *c, int wanted, double interval_s, double unix_s)
@@ -131,7 +131,7 @@ static void look_at_heaps(struct sonde_continuous *c, int wanted, double interva
     struct sonde_err err = { "" };
     struct sonde_profile *p = NULL;
     const struct sonde_capture_options o = { .no_cpu = 1, .memory = 1, .no_spans = 1,
-                                            .wait = 1 };
+                                             .wait = 1 };
     const int due = unix_s >= c->heap_due_s || c->heap_due_s > unix_s + 2 * interval_s;
     if (wanted && c->heap_capture && !due) return;
     if (c->heap_capture) {
@@ -149,7 +149,7 @@ static void look_at_heaps(struct sonde_continuous *c, int wanted, double interva
     c->heap_due_s = (floor(unix_s / interval_s) + 1) * interval_s;
 }
 
-/* ---- The thread ------------------------------------------------------------------------------------ */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static void continuous_tidy(struct sonde_continuous *c, double unix_s)
 {
@@ -267,7 +267,7 @@ static int continuous_start_thread(struct sonde_continuous *c, struct sonde_err 
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread for continuous profiling");
 }
 
-/* ---- Settings -------------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static int continuous_check(const struct sonde_continuous *c,
                             const struct sonde_continuous_settings *s, struct sonde_err *err)
@@ -333,7 +333,7 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
     return rc;
 }
 
-/* ---- Begin and end --------------------------------------------------------------------------------- */
+/* ---- Begin and end --------------------------------------------------------------------------- */
 
 /* Its own limit is above ours, so that it is we who say what goes. */
 static int continuous_open_memory(struct sonde_continuous *c, struct sonde_err *err)

@@ -4,8 +4,8 @@
  *
  * A thread takes a profile (capture.h), ends it every flush_s, and begins the next before, so
  * that engines run through. What came out is added to the minute that it is of, one part for each
- * program, and that is written again: an agent that is killed loses what came since, at most flush_s.
- * The same thread does what is due in the history, one step at a time.
+ * program, and that is written again: an agent that is killed loses what came since, at most
+ * flush_s. The same thread does what is due in the history, one step at a time.
  *
  * What it costs is measured all along: CPU time of the threads that sample, and of this one, as the
  * kernel counts it; and what a sample costs who is sampled, which is tried out once
@@ -40,11 +40,13 @@ struct sonde_continuous_options {
     int in_memory;                     /* though there is a store */
     struct sonde_continuous_settings settings;
     double flush_s;                    /* 0 = 10 */
-    /* A minute of one program that nothing is added to any more; on the thread that samples, borrowed.
-     * The last ones come before sonde_continuous_stop returns. NULL = nobody wants them. */
+    /* A minute of one program that nothing is added to any more; on the thread that samples,
+     * borrowed. The last ones come before sonde_continuous_stop returns. NULL = nobody wants
+     * them. */
     void (*on_minute)(const struct sonde_profile *p, void *arg);
     void *on_minute_arg;
-    double cost_after_s;               /* what a sample costs is tried out so long after the start */
+    double cost_after_s;               /* what a sample costs is tried out so long after the
+                                        * start */
     double minutes_s, hours_s;         /* history.h */
     uint64_t bytes_max;
 };

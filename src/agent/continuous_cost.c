@@ -1,12 +1,12 @@
 /* continuous_cost.c - what continuous profiling costs, and that as series; see continuous.h.
  *
  * The agent's part is the CPU time of its threads by name: those of engines, the one that hands out
- * what they saw, and our own, which also writes. The kernel counts it to the nanosecond. To that comes
- * the process that reads symbols, which is waited for. When a session or a request is profiled at the
- * same time engines are shared, and theirs is in it.
+ * what they saw, and our own, which also writes. The kernel counts it to the nanosecond. To that
+ * comes the process that reads symbols, which is waited for. When a session or a request is
+ * profiled at the same time engines are shared, and theirs is in it.
  *
- * The part of who is sampled cannot be seen from outside, but what one sample takes can be measured,
- * and how many there were is known. */
+ * The part of who is sampled cannot be seen from outside, but what one sample takes can be
+ * measured, and how many there were is known. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
@@ -39,7 +39,7 @@ void continuous_cost_try(struct sonde_continuous *c)
     sonde_unlock(&c->lock);
 }
 
-/* ---- The agent's --------------------------------------------------------------------------------- */
+/* ---- The agent's ----------------------------------------------------------------------------- */
 
 static int continuous_cost_is_ours(const char *tid)
 {
@@ -106,7 +106,7 @@ void continuous_cost_look(struct sonde_continuous *c)
     sonde_unlock(&c->lock);
 }
 
-/* ---- Shares -------------------------------------------------------------------------------------- */
+/* ---- Shares ---------------------------------------------------------------------------------- */
 
 void continuous_cost_mark(struct sonde_continuous *c)
 {
@@ -148,7 +148,7 @@ double continuous_cost_target(const struct continuous_cost *cost)
            (double)(b->weight_ns - a->weight_ns);
 }
 
-/* ---- Series -------------------------------------------------------------------------------------- */
+/* ---- Series ---------------------------------------------------------------------------------- */
 
 enum { ENABLED, SAMPLES, PARTS, DROPPED, AGENT, AGENT_RATIO, COST, TARGET_RATIO, SERIES };
 

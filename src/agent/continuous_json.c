@@ -48,8 +48,8 @@ static void continuous_json_put_memory(const struct sonde_continuous *c, struct 
                c->sampled_heaps < 0
                    ? "heaps are looked at when an interval ends; only those of programs that were "
                      "started with `sonde run` are profiled"
-                   : "no allocation was sampled up to the last look: only those of programs that were "
-                     "started with `sonde run` are, one in 512 KiB");
+                   : "no allocation was sampled up to the last look: only those of programs that "
+                     "were started with `sonde run` are, one in 512 KiB");
     sonde_json_u64(out, "processes", c->sampled_heaps > 0 ? (uint64_t)c->sampled_heaps : 0);
     sonde_json_u64(out, "snapshots", c->parts.heaps);
     sonde_json_close(out, '}');

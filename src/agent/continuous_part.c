@@ -44,7 +44,7 @@ static void continuous_part_count(struct sonde_continuous *c, uint64_t *what, ui
     sonde_unlock(&c->lock);
 }
 
-/* ---- Minutes ------------------------------------------------------------------------------------- */
+/* ---- Minutes --------------------------------------------------------------------------------- */
 
 /* It is over, or there is no room for it: nothing is added to it any more. */
 static void continuous_part_forget(struct sonde_continuous *c, size_t i)
@@ -88,8 +88,8 @@ static struct continuous_minute *find_minute(struct sonde_continuous *c, const c
     return m;
 }
 
-/* One process' part of a minute. If it does not fit, what was there stays in the store as it is, and
- * a new part is begun. */
+/* One process' part of a minute. If it does not fit, what was there stays in the store as it is,
+ * and a new part is begun. */
 static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile *p,
                          const char *program, uint64_t start_ns, struct sonde_compact_part part)
 {
@@ -109,7 +109,7 @@ static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile 
     return SONDE_ENOMEM;
 }
 
-/* ---- Programs ------------------------------------------------------------------------------------ */
+/* ---- Programs -------------------------------------------------------------------------------- */
 
 /* Processes that have samples of these kinds. */
 static size_t continuous_part_find_pids(const struct sonde_profile *p, uint32_t kinds,
@@ -141,7 +141,7 @@ static void program_of(const struct sonde_continuous *c, uint32_t pid, const cha
     sonde_rwunlock(&m->lock);
 }
 
-/* ---- In ------------------------------------------------------------------------------------------ */
+/* ---- In -------------------------------------------------------------------------------------- */
 
 static void continuous_part_count_samples(struct sonde_continuous *c, const struct sonde_profile *p,
                                           uint64_t from_ns, uint64_t to_ns)
@@ -187,7 +187,7 @@ void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uin
     continuous_part_count_samples(c, p, from_ns, to_ns);
 }
 
-/* ---- Heaps --------------------------------------------------------------------------------------- */
+/* ---- Heaps ----------------------------------------------------------------------------------- */
 
 static void continuous_part_put_heap(struct sonde_continuous *c, const struct sonde_profile *p)
 {
@@ -238,7 +238,7 @@ void continuous_take_heaps(struct sonde_continuous *c, struct sonde_profile *p, 
     continuous_take_in(c, p, from_ns, 0);
 }
 
-/* ---- Out ----------------------------------------------------------------------------------------- */
+/* ---- Out ------------------------------------------------------------------------------------- */
 
 void continuous_write(struct sonde_continuous *c, uint64_t now_ns)
 {

@@ -28,7 +28,7 @@ enum {
     CONTINUOUS_MARKS = 8,
 };
 
-/* ---- continuous_part.c: what was sampled, by program and minute ---------------------------------- */
+/* ---- continuous_part.c: what was sampled, by program and minute ------------------------------ */
 
 struct continuous_minute {
     char program[64];
@@ -47,7 +47,7 @@ struct continuous_parts {
     double last_s;                 /* when something was written last; 0 = never */
 };
 
-/* ---- continuous_cost.c: what it costs ------------------------------------------------------------ */
+/* ---- continuous_cost.c: what it costs -------------------------------------------------------- */
 
 struct continuous_thread { int tid; uint64_t cpu_ns; };
 
@@ -72,8 +72,8 @@ struct sonde_continuous {
     struct sonde_lock lock;          /* of what follows, up to the thread's own */
     struct sonde_cond wake;           /* CLOCK_MONOTONIC, as is the next */
     struct sonde_cond written;        /* cut_done has changed */
-    uint64_t cut_asked, cut_done;  /* how often what is sampled was asked for, and up to which of these
-                                      it is written */
+    uint64_t cut_asked, cut_done;  /* how often what is sampled was asked for, and up to which of
+                                      these it is written */
     uint64_t cut_ns;               /* CLOCK_MONOTONIC when it was last cut for that; 0 = never */
     struct sonde_continuous_settings settings;
     double burst_until_s, burst_hz; /* CLOCK_MONOTONIC; 0 = none */

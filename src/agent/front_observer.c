@@ -1,6 +1,6 @@
-/* front_observer.c - the front as a part of the agent. What it sees of a request goes to what measures
- * it and, for a request that asks for a profile of its own, to the profiler: they meet here, on the
- * front's thread, token by token. */
+/* front_observer.c - the front as a part of the agent. What it sees of a request goes to what
+ * measures it and, for a request that asks for a profile of its own, to the profiler: they meet
+ * here, on the front's thread, token by token. */
 #include <assert.h>
 
 #include "agent/agent_private.h"

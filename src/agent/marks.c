@@ -1,5 +1,5 @@
-/* marks.c - see marks.h. In the store a mark is a finding without a conclusion: severity info, and its
- * value is how long it lasts. */
+/* marks.c - see marks.h. In the store a mark is a finding without a conclusion: severity info, and
+ * its value is how long it lasts. */
 #include "agent/marks.h"
 
 #include <assert.h>
@@ -43,7 +43,7 @@ void sonde_marks_destroy(struct sonde_marks *m)
     sonde__free(m);
 }
 
-/* ---- One more, one less -------------------------------------------------------------------------- */
+/* ---- One more, one less ---------------------------------------------------------------------- */
 
 static void mark_remove_at(struct sonde_marks *m, size_t at)
 {
@@ -100,7 +100,7 @@ int sonde_marks_delete(struct sonde_marks *m, uint64_t id, struct sonde_err *err
     return rc ? sonde_err_set(err, rc, "there is no mark %llu", (unsigned long long)id) : 0;
 }
 
-/* ---- All of a time ------------------------------------------------------------------------------- */
+/* ---- All of a time --------------------------------------------------------------------------- */
 
 struct stored_marks {
     double from_s;
@@ -144,7 +144,7 @@ int sonde_marks_each(struct sonde_marks *m, const struct sonde_store_range *q,
     return 0;
 }
 
-/* ---- What is posted ------------------------------------------------------------------------------ */
+/* ---- What is posted -------------------------------------------------------------------------- */
 
 static int mark_time(const json_t *body, const char *key, double *out, struct sonde_err *err)
 {
@@ -164,8 +164,8 @@ static int mark_members(const json_t *body, struct sonde_err *err)
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)body, key, v) {
         if (strcmp(key, "text") && strcmp(key, "time") && strcmp(key, "end")) {
-            return sonde_err_set(err, SONDE_EINVAL, "\"%.40s\" is unknown: a mark has text, time and "
-                                 "end", key);
+            return sonde_err_set(err, SONDE_EINVAL,
+                                 "\"%.40s\" is unknown: a mark has text, time and end", key);
         }
     }
     return 0;

@@ -1,6 +1,6 @@
-/* marks.h - what people and deployments note on the time axis: "deploy 42", a moment or a stretch of
- * time with a text. With a store they are rows of it, of kind "mark" beside the findings; without one
- * the newest are kept in memory until the agent ends. */
+/* marks.h - what people and deployments note on the time axis: "deploy 42", a moment or a stretch
+ * of time with a text. With a store they are rows of it, of kind "mark" beside the findings;
+ * without one the newest are kept in memory until the agent ends. */
 #ifndef SONDE_AGENT_MARKS_H
 #define SONDE_AGENT_MARKS_H
 

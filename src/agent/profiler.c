@@ -57,7 +57,7 @@ void sonde_profiler_cancel(struct sonde_profiler *p)
     profiler_pool_stop(p);
 }
 
-/* ---- Waiting ---------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 int profiler_pause(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
                    void *client, struct sonde_err *err)
@@ -78,7 +78,7 @@ int profiler_pause(struct sonde_profiler *p, double seconds, int (*gone)(void *c
     return left ? sonde_err_set(err, SONDE_EOFF, "nobody waits for it any more") : 0;
 }
 
-/* ---- Sampling --------------------------------------------------------------------------------- */
+/* ---- Sampling -------------------------------------------------------------------------------- */
 
 struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p)
 {
@@ -121,7 +121,7 @@ int profiler_contains(const uint32_t *pids, size_t count, uint32_t pid)
     return 0;
 }
 
-/* ---- Spans and names -------------------------------------------------------------------------- */
+/* ---- Spans and names ------------------------------------------------------------------------- */
 
 static int profiler_add_requests(const struct sonde_infer_tracker *tracker, uint64_t from_ns,
                                  struct sonde_profile *profile)
@@ -161,15 +161,16 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
     return rc;
 }
 
-/* ---- Some seconds ----------------------------------------------------------------------------- */
+/* ---- Some seconds ---------------------------------------------------------------------------- */
 
 int sonde_profiler_capture(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
-                        void *client, struct sonde_profile **out, struct sonde_err *err)
+                           void *client, struct sonde_profile **out, struct sonde_err *err)
 {
     const struct sonde_capture_options o = { 0 };
     struct sonde_capture *t;
     if (p->o.no_cpu) {
-        return sonde_err_set(err, SONDE_ENOENT, "the CPU is not sampled here: cpu.enabled is false");
+        return sonde_err_set(err, SONDE_ENOENT,
+                             "the CPU is not sampled here: cpu.enabled is false");
     }
     int rc = sonde_profiler_begin(p, &o, &t, err);
     if (rc) return rc;

@@ -38,7 +38,8 @@ int sonde_profiler_has_cpu(const struct sonde_profiler *p);
 void sonde_profiler_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
 
 /* The same of a heap that is profiled anyway, that of process pid. */
-void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader, uint32_t pid);
+void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader,
+                                    uint32_t pid);
 
 /* The heap as it is now, symbolized and judged, of process pid, or (0) of all, in one profile
  * whose facts are those of the first. one: of several processes none is better than all, so that
@@ -51,12 +52,12 @@ int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
 int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
                         struct sonde_err *err);
 
-/* Sample for seconds and return the profile, symbolized. gone(client), unless NULL, is asked now and
- * then: 1 = nobody waits for it any more. SONDE_EBUSY: too many are being taken. SONDE_ENOENT: there
- * is no process to sample, or nothing may be. SONDE_EOFF: ended early, by cancel or since nobody waits. Others: as
- * sonde_cpu_start. */
+/* Sample for seconds and return the profile, symbolized. gone(client), unless NULL, is asked now
+ * and then: 1 = nobody waits for it any more. SONDE_EBUSY: too many are being taken. SONDE_ENOENT:
+ * there is no process to sample, or nothing may be. SONDE_EOFF: ended early, by cancel or since
+ * nobody waits. Others: as sonde_cpu_start. */
 int sonde_profiler_capture(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
-                        void *client, struct sonde_profile **out, struct sonde_err *err);
+                           void *client, struct sonde_profile **out, struct sonde_err *err);
 
 /* End a take that is under way, now and for good: the service stops. */
 void sonde_profiler_cancel(struct sonde_profiler *p);

@@ -11,14 +11,19 @@
 
 #define HEAP_BYTES_MAX ((size_t)64 << 20) /* of each process that is watched here */
 
-void profiler_heap_init(struct profiler_heap *h) { sonde_lock_init(&h->lock, SONDE_RANK_HEAP_PROFILER); }
+void profiler_heap_init(struct profiler_heap *h)
+{
+    sonde_lock_init(&h->lock, SONDE_RANK_HEAP_PROFILER);
+}
 
 /* The watched process i is done with. */
 static void profiler_heap_forget(struct profiler_heap *h, size_t i)
 {
     assert(i < h->count);
     struct sonde_profile *unused = NULL;
-    if (sonde_heap_reader_stop(h->watched[i].heap_reader, &unused) == 0) sonde_profile_destroy(unused);
+    if (sonde_heap_reader_stop(h->watched[i].heap_reader, &unused) == 0) {
+        sonde_profile_destroy(unused);
+    }
     h->watched[i] = h->watched[--h->count];
 }
 
@@ -29,7 +34,8 @@ void profiler_heap_release(struct profiler_heap *h)
     sonde_lock_destroy(&h->lock);
 }
 
-void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader, uint32_t pid)
+void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader,
+                                    uint32_t pid)
 {
     if (!heap_reader) captures_keep_heaps(p);
     sonde_lock(&p->heap.lock);
@@ -64,8 +70,11 @@ static void profiler_heap_look_around(struct sonde_profiler *p)
             .pid = pids[i], .dir = p->o.dir, .bytes_max = HEAP_BYTES_MAX,
             .readers = sonde_collector_readers(p->o.collector) };
         struct sonde_heap_reader *heap_reader;
-        if (is_watched(h, pids[i]) || sonde_heap_reader_start(&o, &heap_reader, NULL) != 0) continue;
-        h->watched[h->count++] = (struct profiler_watched){ .pid = pids[i], .heap_reader = heap_reader };
+        if (is_watched(h, pids[i]) || sonde_heap_reader_start(&o, &heap_reader, NULL) != 0) {
+            continue;
+        }
+        h->watched[h->count++] =
+            (struct profiler_watched){ .pid = pids[i], .heap_reader = heap_reader };
     }
 }
 

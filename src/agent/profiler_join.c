@@ -2,17 +2,17 @@
  * engine knows of no trace: llama.cpp, seen by hooks or probes.
  *
  * It lies within the front's in time, since the front has it first and last, and has its tokens, as
- * far as the front was told how many. Of several that fit, that one is taken whose begin and end are
- * nearest; whether another is about as near is told, since then it may be that. A client's request
- * that waits for one of its own kind to end is the usual case of that.
+ * far as the front was told how many. Of several that fit, that one is taken whose begin and end
+ * are nearest; whether another is about as near is told, since then it may be that. A client's
+ * request that waits for one of its own kind to end is the usual case of that.
  *
  * Rejected: handing an id down in the request. The engine has no place for it that comes back. */
 #include "infer/event.h"
 #include "agent/profiler_private.h"
 
-#define EARLY_NS 5000000u     /* two clocks, and rounding */
-#define LATE_NS 100000000u    /* a thread may be kept from running before it is seen to have ended */
-#define NEAR_NS 20000000u     /* nearer together than that is as near */
+#define EARLY_NS 5000000u    /* two clocks, and rounding */
+#define LATE_NS 100000000u   /* a thread may be kept from running before it is seen to have ended */
+#define NEAR_NS 20000000u    /* nearer together than that is as near */
 
 static uint64_t profiler_join_end_of(const struct sonde_infer_request *r)
 {
@@ -21,8 +21,8 @@ static uint64_t profiler_join_end_of(const struct sonde_infer_request *r)
 
 static uint64_t profiler_join_apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* How far its begin and end are from the front's; UINT64_MAX = it cannot be. One that is not known to
- * have ended is silent at most. */
+/* How far its begin and end are from the front's; UINT64_MAX = it cannot be. One that is not known
+ * to have ended is silent at most. */
 static uint64_t profiler_join_distance(const struct sonde_infer_request *d,
                                        const struct sonde_request_profile *r,
                                        const struct sonde_infer_request *front)

@@ -1,8 +1,8 @@
 /* profiler_pool.c - the engines that captures share: see capture.h.
  *
- * A source is an engine and how far it has been read. Every few seconds all that is new goes to each
- * capture, and the engine forgets it; so an engine's memory is that of its stacks. A change of rate
- * starts the new engine before the old one ends, and cuts both at the same instant: nothing is
+ * A source is an engine and how far it has been read. Every few seconds all that is new goes to
+ * each capture, and the engine forgets it; so an engine's memory is that of its stacks. A change of
+ * rate starts the new engine before the old one ends, and cuts both at the same instant: nothing is
  * missed, and nothing counted twice. */
 #include <assert.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ void profiler_pool_init(struct profiler_pool *q)
     sonde_lock_init(&q->naming, SONDE_RANK_SYMBOLIZER);
 }
 
-/* ---- Samples to captures ----------------------------------------------------------------------- */
+/* ---- Samples to captures --------------------------------------------------------------------- */
 
 static uint64_t profiler_pool_count_samples(const struct sonde_profile *p)
 {
@@ -98,7 +98,7 @@ void profiler_pool_drain(struct sonde_profiler *p)
     }
 }
 
-/* ---- Sources ----------------------------------------------------------------------------------- */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
 /* With what it has seen until to_ns. */
 static void remove_source(struct sonde_profiler *p, size_t i, uint64_t to_ns)
@@ -211,12 +211,13 @@ static void profiler_pool_settle(struct sonde_profiler *p)
     q->rate_hz = rate;
     for (size_t i = 0; i < count; i++) {
         const size_t at = find_source(q, pids[i]);
-        const int known = at < q->source_count || profiler_contains(q->refused, q->refused_count, pids[i]);
+        const int known = at < q->source_count ||
+                          profiler_contains(q->refused, q->refused_count, pids[i]);
         if (!known || (other_rate && at < q->source_count)) start_source(p, pids[i], at);
     }
 }
 
-/* ---- The thread ------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static void *profiler_pool_work(void *arg)
 {
@@ -267,7 +268,7 @@ void profiler_pool_release(struct sonde_profiler *p)
     sonde_lock_destroy(&q->naming);
 }
 
-/* ---- Coming and going ------------------------------------------------------------------------- */
+/* ---- Coming and going ------------------------------------------------------------------------ */
 
 int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_err *err)
 {

@@ -108,8 +108,8 @@ struct profiler_engine {
 struct profiler_request;
 
 struct profiler_requests {
-    struct sonde_lock lock;              /* of the next block. Nothing else is locked while it is held:
-                                          whoever tells of requests may hold the model's */
+    struct sonde_lock lock;              /* of the next block. Nothing else is locked while it is
+                                          held: whoever tells of requests may hold the model's */
     struct sonde_cond wake;
     struct profiler_request *list[2 * SONDE_REQUEST_PROFILES_MAX + 2]; /* oldest first */
     size_t count, done;                /* in all, and those that are done */
@@ -137,7 +137,8 @@ void request_engines_stop(struct sonde_profiler *p);
 /* ---- profiler_join.c ---- */
 
 struct profiler_joined {
-    const struct sonde_infer_request *request; /* the engine's; NULL = none is known, or by its trace */
+    const struct sonde_infer_request *request; /* the engine's; NULL = none is known, or by its
+                                                * trace */
     uint32_t others;             /* that fit about as well */
 };
 /* Among all requests that are known. */
@@ -145,7 +146,8 @@ void profiler_join(const struct sonde_infer_request *const *list, size_t count,
                    const struct sonde_request_profile *r, struct profiler_joined *out);
 
 /* The request has ended: fill in its profile (NULL: no memory) and notes. */
-void request_profile_build(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns);
+void request_profile_build(struct sonde_profiler *p, struct sonde_request_profile *r,
+                           uint64_t sampled_ns);
 
 struct sonde_profiler {
     struct sonde_profiler_options o;

@@ -38,7 +38,7 @@ void profiler_requests_init(struct profiler_requests *q)
     sonde_lock_init(&q->lock, SONDE_RANK_PROFILER_REQUESTS);
 }
 
-/* ---- Entries ----------------------------------------------------------------------------------- */
+/* ---- Entries --------------------------------------------------------------------------------- */
 
 /* refs counts the list and who looks at it. */
 static void profiler_request_drop(struct profiler_request *e)
@@ -85,7 +85,7 @@ static void profiler_request_make_room(struct profiler_requests *q)
     }
 }
 
-/* ---- Who tells -------------------------------------------------------------------------------- */
+/* ---- Who tells ------------------------------------------------------------------------------- */
 
 static void *profiler_request_work(void *arg);
 
@@ -185,7 +185,7 @@ void sonde_profiler_on_done(struct sonde_profiler *p, const struct sonde_infer_r
                                r->source != SONDE_INFER_FRONT || !has_traceless(p));
 }
 
-/* ---- The thread ------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* Those that were there before sampling was seen to. */
 static void profiler_request_sampled(struct profiler_requests *q, size_t asked, uint64_t since_ns)
@@ -291,7 +291,7 @@ void profiler_requests_release(struct sonde_profiler *p)
     sonde_lock_destroy(&q->lock);
 }
 
-/* ---- Looking ---------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 static int not_done(const struct profiler_request *e, struct sonde_err *err)
 {
@@ -351,9 +351,9 @@ int sonde_profiler_request_get(struct sonde_profiler *p, const char *text,
                            "for, or is no longer among the last %d", text,
                            SONDE_REQUEST_PROFILES_MAX);
     } else {
-        rc = sonde_err_set(err, SONDE_ENOENT, "no profile of a request has been asked for: send one "
-                           "with X-Profile: true through the front (sonde serve --upstream), or "
-                           "set .profile in sonde_request_info");
+        rc = sonde_err_set(err, SONDE_ENOENT, "no profile of a request has been asked for: send "
+                           "one with X-Profile: true through the front (sonde serve --upstream), "
+                           "or set .profile in sonde_request_info");
     }
     sonde_unlock(&q->lock);
     return rc;

@@ -3,9 +3,9 @@
  *
  * Whoever hears of such a request says so (begin), and again when it has ended (end). A thread of
  * the profiler sees to it that the processes of the model are sampled meanwhile: with the engine
- * that runs anyway, or with new ones, which stay for half a minute since the next request may follow
- * soon. When all is known of the request it takes what was sampled and allocated, and the spans of
- * that time, and keeps what belongs to the request alone (profile/select/select.h).
+ * that runs anyway, or with new ones, which stay for half a minute since the next request may
+ * follow soon. When all is known of the request it takes what was sampled and allocated, and the
+ * spans of that time, and keeps what belongs to the request alone (profile/select/select.h).
  *
  * Bounded: so many are kept, and so many bytes of them; the oldest go first. */
 #ifndef SONDE_AGENT_PROFILER_REQUEST_H

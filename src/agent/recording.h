@@ -1,6 +1,6 @@
 /* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
- * of collect/cpu/cpu.h, its heap, by collect/heap/heap.h, and all its spans, as the collector drains them;
- * one profile in the end. */
+ * of collect/cpu/cpu.h, its heap, by collect/heap/heap.h, and all its spans, as the collector
+ * drains them; one profile in the end. */
 #ifndef SONDE_AGENT_RECORDING_H
 #define SONDE_AGENT_RECORDING_H
 
@@ -17,7 +17,8 @@ struct sonde_recording {
     struct sonde_cpu *cpu;         /* NULL = not sampling */
     struct sonde_heap_reader *heap_reader;         /* NULL = the heap is not profiled */
     struct sonde_profile *samples; /* what cpu saw, once stopped */
-    struct sonde_profile *heap;    /* what heap_reader saw, once stopped; NULL = it never found the heap */
+    struct sonde_profile *heap;    /* what heap_reader saw, once stopped; NULL = it never found the
+                                    * heap */
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */
@@ -39,8 +40,9 @@ void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
 /* For sonde_infer_options.on_done, alike. */
 void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg);
 
-/* Are probes needed: for a process that runs (command NULL), and for a program that has llama.cpp built
- * in, where hooks see nothing? If so returns is there, for the engine that samples the CPU. */
+/* Are probes needed: for a process that runs (command NULL), and for a program that has llama.cpp
+ * built in, where hooks see nothing? If so returns is there, for the engine that samples the
+ * CPU. */
 void sonde_recording_prepare_probes(struct sonde_recording *r, const char *command);
 /* Only with returns. Errors as sonde_uprobes_start. */
 int sonde_recording_start_probes(struct sonde_recording *r, struct sonde_collector *c, uint32_t pid,

@@ -1,4 +1,5 @@
-/* request_profile.c - what is sampled for requests, and what of it is of one: see profiler_request.h.
+/* request_profile.c - what is sampled for requests, and what of it is of one: see
+ * profiler_request.h.
  *
  * Only the thread of profiler_request.c comes here, and who ends it. What is kept is copied to a
  * profile of its own with just the stacks that it needs: what was sampled meanwhile of other
@@ -31,7 +32,7 @@ static void request_profile_note(struct sonde_request_profile *r, const char *fo
     va_end(args);
 }
 
-/* ---- Sampling --------------------------------------------------------------------------------- */
+/* ---- Sampling -------------------------------------------------------------------------------- */
 
 static void stop_engine(struct profiler_requests *q, size_t i)
 {
@@ -207,7 +208,9 @@ static int request_profile_add_requests(const struct sonde_infer_tracker *tracke
         sonde_infer_running(tracker, sonde_clock_s(CLOCK_REALTIME), run, running);
         for (size_t age = done; age-- > 0;) list[count++] = sonde_infer_done(tracker, age);
         for (size_t i = 0; i < running; i++) list[count++] = &run[i];
-        if (!exact && r->request.source == SONDE_INFER_FRONT) profiler_join(list, count, r, &joined);
+        if (!exact && r->request.source == SONDE_INFER_FRONT) {
+            profiler_join(list, count, r, &joined);
+        }
         join_spans(&joined, r, into);
     }
     for (size_t i = 0; !rc && i < count; i++) {
@@ -244,7 +247,7 @@ static int request_profile_add_context(struct sonde_profiler *p, struct sonde_re
     return rc ? rc : add_plain(r, into);
 }
 
-/* ---- A profile of its own --------------------------------------------------------------------- */
+/* ---- A profile of its own -------------------------------------------------------------------- */
 
 struct request_profile_copy {
     struct sonde_profile_copy copy;
@@ -286,7 +289,7 @@ static int request_profile_copy(struct sonde_profile *to, const struct sonde_pro
     return rc;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* all becomes what is of the request; what is not known is told. */
 static int select_own(struct sonde_request_profile *r, struct sonde_profile *all)
@@ -357,7 +360,8 @@ static int request_profile_collect(struct sonde_profiler *p, struct sonde_reques
     return select_own(r, all);
 }
 
-void request_profile_build(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns)
+void request_profile_build(struct sonde_profiler *p, struct sonde_request_profile *r,
+                           uint64_t sampled_ns)
 {
     struct profiler_requests *q = &p->requests;
     struct sonde_profile *all = NULL, *own = NULL;

@@ -52,9 +52,10 @@ static int session_body_take_key(const char *key, const json_t *v, int start,
     }
     if (start && !strcmp(key, "cpu")) return take_bool(key, v, &out->cpu, err);
     if (start && !strcmp(key, "memory")) return take_bool(key, v, &out->memory, err);
-    return sonde_err_set(err, SONDE_EINVAL, start ? "there is no \"%.60s\": a session has name, "
-                         "rate_hz, cpu, memory and duration_seconds" : "there is no \"%.60s\": what "
-                         "is to be stopped has a name", key);
+    return sonde_err_set(err, SONDE_EINVAL,
+                         start ? "there is no \"%.60s\": a session has name, "
+                                 "rate_hz, cpu, memory and duration_seconds"
+                               : "there is no \"%.60s\": what is to be stopped has a name", key);
 }
 
 static int take_object(json_t *root, int start, struct sonde_session_ask *out,

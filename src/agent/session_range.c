@@ -82,8 +82,8 @@ static int session_range_add(struct sonde_sessions *s, const struct session_rang
     return rc ? sonde_err_set(err, rc, "no memory for all profiles of that time") : 0;
 }
 
-static int session_range_merge(struct sonde_sessions *s, struct session_range_rows *r, struct sonde_profile *into,
-                               size_t *used, struct sonde_err *err)
+static int session_range_merge(struct sonde_sessions *s, struct session_range_rows *r,
+                               struct sonde_profile *into, size_t *used, struct sonde_err *err)
 {
     double end_s = 0;
     int rc = 0;
@@ -130,8 +130,8 @@ int sonde_sessions_range(struct sonde_sessions *s, const char *text,
     struct sonde_profile *all = NULL;
     *out = (struct sonde_session_range){ .from_ns = 0 };
     if (!session_range_parse(text, &r.from_s, &r.to_s) || !(r.from_s < r.to_s)) {
-        return sonde_err_set(err, SONDE_EINVAL, "\"%.100s\" is no stretch of time: FROM..TO in Unix "
-                             "seconds, FROM before TO", text);
+        return sonde_err_set(err, SONDE_EINVAL, "\"%.100s\" is no stretch of time: FROM..TO in "
+                             "Unix seconds, FROM before TO", text);
     }
     const struct sonde_history_query q = { .from_s = r.from_s, .to_s = r.to_s };
     int rc = sonde_history_merge(ops, store, &q, &all, err);

@@ -43,7 +43,7 @@ struct sonde_sessions {
     struct sonde_worker worker;      /* ends sessions whose time is over */
 };
 
-/* ---- Keeping ---------------------------------------------------------------------------------- */
+/* ---- Keeping --------------------------------------------------------------------------------- */
 
 /* What takes the most in a profile that is kept, into the store: /api/findings lists it. What does
  * not fit or cannot be written is logged. */
@@ -126,7 +126,7 @@ uint64_t sonde_sessions_last(struct sonde_sessions *s)
     return id;
 }
 
-/* ---- The list ---------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 static struct session *sessions_find(const struct sonde_sessions *s, const char *name)
 {
@@ -179,7 +179,7 @@ static void sessions_let_go(struct sonde_sessions *s, struct session *x)
     sonde_unlock(&s->lock);
 }
 
-/* ---- Ending ----------------------------------------------------------------------------------- */
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3)))
 static void sessions_note(struct sonde_session_done *d, const char *format, ...)
@@ -293,7 +293,7 @@ int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_
     return sonde_err_set(err, SONDE_ENOENT, "no session \"%.80s\" runs", name);
 }
 
-/* ---- The thread ------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* The first whose time is over; until: when that is for another. */
 static struct session *sessions_overdue(const struct sonde_sessions *s, uint64_t *until)
@@ -319,7 +319,9 @@ static void end_by_itself(struct sonde_sessions *s, struct session *x)
         sonde_log(SONDE_LOG_WARN, "session %s is lost: %s", name, err.text);
         return;
     }
-    if (!done.id) sonde_log(SONDE_LOG_WARN, "session %s: %s", name, done.notes[done.note_count - 1]);
+    if (!done.id) {
+        sonde_log(SONDE_LOG_WARN, "session %s: %s", name, done.notes[done.note_count - 1]);
+    }
     sonde_profile_destroy(done.profile);
 }
 
@@ -353,7 +355,7 @@ static int sessions_start_thread(struct sonde_sessions *s, struct sonde_err *err
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to end the session with");
 }
 
-/* ---- Beginning -------------------------------------------------------------------------------- */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 static void make_name(const struct sonde_sessions *s, char out[SONDE_SESSION_NAME_BYTES])
 {
@@ -407,7 +409,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
         return rc;
     }
     const struct sonde_capture_options o = { .rate_hz = ask->rate_hz, .no_cpu = !ask->cpu,
-                                            .memory = ask->memory, .wait = 1 };
+                                             .memory = ask->memory, .wait = 1 };
     rc = sonde_profiler_begin(s->profiler, &o, &capture, err);
     sonde_lock(&s->lock);
     if (rc) {
@@ -424,7 +426,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
     return rc;
 }
 
-/* ---- Looking ---------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 static int sessions_load(struct sonde_sessions *s, const char *text,
                          struct sonde_session_found *out, struct sonde_err *err)
@@ -480,7 +482,7 @@ size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row
     return n;
 }
 
-/* ---- From begin to end ------------------------------------------------------------------------ */
+/* ---- From begin to end ----------------------------------------------------------------------- */
 
 int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_store_ops *ops,
                           struct sonde_store *store, struct sonde_sessions **out)

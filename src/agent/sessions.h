@@ -21,8 +21,8 @@ int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_st
 /* Sessions that run end now, and are kept if there is a store. NULL is fine. */
 void sonde_sessions_destroy(struct sonde_sessions *s);
 
-/* Before anything is kept: whether bottlenecks of what is kept are looked for, and how short ones are
- * left out; 0 = the default of bottleneck.h. */
+/* Before anything is kept: whether bottlenecks of what is kept are looked for, and how short ones
+ * are left out; 0 = the default of bottleneck.h. */
 void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double seconds_min);
 
 /* Where profiles are kept; memory: they are gone with the agent. */
@@ -60,8 +60,8 @@ int sonde_sessions_find(struct sonde_sessions *s, const char *text,
                         struct sonde_session_found *out, struct sonde_err *err);
 
 /* The profile of a stretch of time, "FROM..TO" in unix seconds: from the history of continuous
- * profiling if there is one of it; else all of the store that have something of it and do not overlap,
- * together. SONDE_ENOENT: there is none; SONDE_EINVAL: no such stretch. */
+ * profiling if there is one of it; else all of the store that have something of it and do not
+ * overlap, together. SONDE_ENOENT: there is none; SONDE_EINVAL: no such stretch. */
 struct sonde_session_range {
     struct sonde_session_found found;
     uint64_t from_ns, to_ns;
@@ -83,8 +83,8 @@ struct sonde_session_row {
 };
 size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row *out, size_t max);
 
-/* The last one that was kept since the agent started, heaps on demand aside if there is another; 0 =
- * none. */
+/* The last one that was kept since the agent started, heaps on demand aside if there is another; 0
+ * = none. */
 uint64_t sonde_sessions_last(struct sonde_sessions *s);
 /* The same with heaps on demand. */
 uint64_t sonde_sessions_newest(struct sonde_sessions *s);

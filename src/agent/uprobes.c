@@ -1,8 +1,8 @@
 /* uprobes.c - see uprobes.h.
  *
- * The thread that reads the probes must not wait for the model's lock: memory of the process is read
- * by it, in time or not at all. Events go into a queue of their own (sonde_infer_post); spans wait
- * here until the lock happens to be free. */
+ * The thread that reads the probes must not wait for the model's lock: memory of the process is
+ * read by it, in time or not at all. Events go into a queue of their own (sonde_infer_post); spans
+ * wait here until the lock happens to be free. */
 #include "agent/uprobes.h"
 
 #include <assert.h>
@@ -105,7 +105,7 @@ static void uprobes_on_drained(void *arg, uint64_t since_ns)
     }
 }
 
-/* ---- The model of a process that has loaded it ------------------------------------------------ */
+/* ---- The model of a process that has loaded it ----------------------------------------------- */
 
 /* The file that is mapped, or else was asked for. out: the last one that is seen; returns how many
  * different ones there are. */
@@ -149,8 +149,8 @@ static void free_probes(struct sonde_uprobes *p)
 }
 
 int sonde_uprobes_start(struct sonde_collector *c, uint32_t pid, const char *program,
-                       struct sonde_uprobe_returns *returns, struct sonde_uprobes **out,
-                       struct sonde_err *err)
+                        struct sonde_uprobe_returns *returns, struct sonde_uprobes **out,
+                        struct sonde_err *err)
 {
     assert(c && pid && out);
     struct sonde_uprobes *p = sonde__calloc(1, sizeof(*p));

@@ -39,7 +39,7 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k)
     return names[k];
 }
 
-/* ---- The list --------------------------------------------------------------------------------- */
+/* ---- The list -------------------------------------------------------------------------------- */
 
 /* Copies the texts of f, and says what was measured. sure: the share that it has at least. */
 __attribute__((format(printf, 4, 5))) static int
@@ -87,7 +87,7 @@ void sonde_findings_destroy(struct sonde_findings *f)
     sonde__free(f);
 }
 
-/* ---- Functions -------------------------------------------------------------------------------- */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 /* The lower end of Wilson's 95 % interval of a share, seen in k of n samples. */
 static double at_least(double k, double n)
@@ -136,7 +136,8 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
     for (size_t i = 0; !rc && i < count && i < l->o.limit; i++) {
         const double self = (double)rows[i].self;
         if (self < l->o.share_min * whole || self * 1e-9 < l->o.seconds_min) break;
-        if (kind == SONDE_FINDING_KIND_FUNCTION && rows[i].self_samples < SONDE_FINDING_KIND_SAMPLES) {
+        if (kind == SONDE_FINDING_KIND_FUNCTION &&
+            rows[i].self_samples < SONDE_FINDING_KIND_SAMPLES) {
             few++;
             continue;
         }
@@ -152,7 +153,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
     return rc;
 }
 
-/* ---- Spans ------------------------------------------------------------------------------------ */
+/* ---- Spans ----------------------------------------------------------------------------------- */
 
 struct by_name {
     uint32_t name;
@@ -219,7 +220,7 @@ static int look_at_spans(struct looking *l)
     return rc;
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static int look_at_requests(struct looking *l)
 {
@@ -245,7 +246,7 @@ static int look_at_requests(struct looking *l)
         count, 1e3 * waited / (double)count, 100 * waited / total);
 }
 
-/* ---- Leaks ------------------------------------------------------------------------------------ */
+/* ---- Leaks ----------------------------------------------------------------------------------- */
 
 static int look_at_leaks(struct looking *l)
 {

@@ -26,8 +26,9 @@ enum sonde_finding_kind {
 const char *sonde_finding_kind_name(enum sonde_finding_kind k);
 
 /* By share: a warning from 25 % on; where requests wait, critical from 50 %. Where the CPU's time
- * goes is worth a look and never critical: it goes somewhere in every program that works. Leaks are a
- * warning from 1 % of what is in use, critical from 10 %. Names are those of findings in the store. */
+ * goes is worth a look and never critical: it goes somewhere in every program that works. Leaks are
+ * a warning from 1 % of what is in use, critical from 10 %. Names are those of findings in the
+ * store. */
 
 struct sonde_finding {
     enum sonde_finding_kind kind;
@@ -55,9 +56,9 @@ struct sonde_bottleneck_options {
     double seconds_min;      /* nor times that are shorter in all; 0 = 0.01 */
 };
 
-/* A function is one from SONDE_FINDING_KIND_SAMPLES samples of its own on, and as severe as the lower end
- * of the 95 % interval of its share is: two of six samples say nothing. Times of spans are their own
- * (span_own.h). 0 or SONDE_ENOMEM. Nothing found is an empty list. */
+/* A function is one from SONDE_FINDING_KIND_SAMPLES samples of its own on, and as severe as the
+ * lower end of the 95 % interval of its share is: two of six samples say nothing. Times of spans
+ * are their own (span_own.h). 0 or SONDE_ENOMEM. Nothing found is an empty list. */
 #define SONDE_FINDING_KIND_SAMPLES 10
 int sonde_bottlenecks(const struct sonde_profile *p, const struct sonde_bottleneck_options *o,
                       struct sonde_findings **out);

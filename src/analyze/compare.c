@@ -302,8 +302,8 @@ static int compare_adjust(struct sonde_comparison *c)
     return rc;
 }
 
-/* Requests are what people compare runs for: if nothing is known of their times, other figures are no
- * verdict on them. */
+/* Requests are what people compare runs for: if nothing is known of their times, other figures are
+ * no verdict on them. */
 static int requests_unknown(const struct sonde_comparison *c)
 {
     if (!c->requests[0] || !c->requests[1] || c->basis != SONDE_BASIS_REQUEST) return 0;
@@ -354,8 +354,8 @@ static int judge_all(struct sonde_comparison *c)
         struct sonde_compare_measure *f = &c->figures[i];
         f->verdict = f->amount ? compare_judge(c, f, SONDE_VERDICT_MORE, SONDE_VERDICT_LESS)
                      : f->better > 0
-                         ? compare_judge(c, f, SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER)
-                         : compare_judge(c, f, SONDE_VERDICT_SLOWER, SONDE_VERDICT_FASTER);
+                           ? compare_judge(c, f, SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER)
+                           : compare_judge(c, f, SONDE_VERDICT_SLOWER, SONDE_VERDICT_FASTER);
     }
     find_headline(c);
     return 0;

@@ -1,10 +1,10 @@
 /* compare.h - two runs, or two sets of runs, figure by figure: before, after, the change with its
  * 95 % interval, and whether that is a change or noise.
  *
- * What is compared is cut into parts (stats.h): with two or more runs on both sides each run is one;
- * else every run is cut into sub-windows of equal length. Sub-windows know how much a program's
- * figures vary while it runs, not how much they do from one start to the next, or with what else
- * the machine does: repeated runs, taken in turns, know both.
+ * What is compared is cut into parts (stats.h): with two or more runs on both sides each run is
+ * one; else every run is cut into sub-windows of equal length. Sub-windows know how much a
+ * program's figures vary while it runs, not how much they do from one start to the next, or with
+ * what else the machine does: repeated runs, taken in turns, know both.
  *
  * A figure is called changed if
  *   - its p-value, raised for the number of figures that were looked at (Benjamini and Hochberg),
@@ -13,12 +13,13 @@
  *   - and the change is at least 1 % of what it was; that of a function also 0.2 % of the whole,
  *     that of memory in a single run 5 %.
  *
- * A figure that is not called changed is called not different only if its interval leaves out that it
- * changed by half or more. Otherwise it is not known: nothing was seen, and nothing could have been.
+ * A figure that is not called changed is called not different only if its interval leaves out that
+ * it changed by half or more. Otherwise it is not known: nothing was seen, and nothing could have
+ * been.
  *
  * Rejected: a test for each sample or request (they are not independent, and a long recording makes
- * any nothing significant); and resampling for percentiles, which with 16 parts gives intervals that
- * are too short. */
+ * any nothing significant); and resampling for percentiles, which with 16 parts gives intervals
+ * that are too short. */
 #ifndef SONDE_ANALYZE_COMPARE_H
 #define SONDE_ANALYZE_COMPARE_H
 
@@ -118,9 +119,9 @@ struct sonde_comparison {
     struct sonde_compare_texts *texts; /* private: subjects */
 };
 
-/* Both sides have at least one run; they are borrowed for the call. SONDE_EINVAL: a basis that these
- * runs do not have, or a filter that contradicts itself. SONDE_EFULL: too many runs. SONDE_ENOENT and why: no
- * sample passes. SONDE_ENOMEM. */
+/* Both sides have at least one run; they are borrowed for the call. SONDE_EINVAL: a basis that
+ * these runs do not have, or a filter that contradicts itself. SONDE_EFULL: too many runs.
+ * SONDE_ENOENT and why: no sample passes. SONDE_ENOMEM. */
 int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
                   const struct sonde_compare_run *after, size_t after_count,
                   const struct sonde_compare_options *o, struct sonde_comparison **out,

@@ -32,7 +32,8 @@ static const struct { const char *name, *kind; double factor; } units[] = {
     { "GiB", "bytes", 1073741824.0 }, { "TiB", "bytes", 1099511627776.0 },
 };
 
-/* kind: what it is measured in, whatever the runs are; NULL = a count, a rate, a share, or as they are. */
+/* kind: what it is measured in, whatever the runs are; NULL = a count, a rate, a share, or as they
+ * are. */
 static const struct { const char *measure; enum named named; const char *kind; } measures[] = {
     { "p50", MAYBE, "seconds" }, { "p95", MAYBE, "seconds" }, { "p99", MAYBE, "seconds" },
     { "ttft.p50", NEVER, "seconds" }, { "ttft.p95", NEVER, "seconds" },
@@ -211,7 +212,8 @@ static double compare_fail_excess(const struct sonde_fail_on *f,
 }
 
 int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_comparison *c,
-                        int unknown_ok, const struct sonde_compare_measure **out, struct sonde_err *err)
+                        int unknown_ok, const struct sonde_compare_measure **out,
+                        struct sonde_err *err)
 {
     assert(f->text && *f->measure && out);
     const struct sonde_compare_measure *worst = NULL;

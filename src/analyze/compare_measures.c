@@ -88,7 +88,8 @@ int cmp_add_quantiles(struct cmp *c, const struct cmp_measure m[3], const char *
         if ((double)lists[0].count < enough || (double)lists[1].count < enough) break;
         for (int side = 0; side < 2; side++) {
             const struct cmp_side *s = &c->side[side];
-            if (c->out->by_runs && quantile_by_runs(c, side, &lists[side], quantiles[i], &e[side])) {
+            if (c->out->by_runs &&
+                quantile_by_runs(c, side, &lists[side], quantiles[i], &e[side])) {
                 continue;
             }
             e[side] = sonde_estimate_quantile(lists[side].v, lists[side].count, quantiles[i],
@@ -112,8 +113,8 @@ static int add_single(struct cmp *c, const struct cmp_measure *m, const double *
         if (c->out->by_runs) {
             e[side] = sonde_estimate_ratio(values[side], s->ones, s->run_of, s->n, 0);
         } else {
-            /* What sampling leaves open. Small allocations are a Poisson process, of which a mean of
-             * bytes is one event; large ones are known better. */
+            /* What sampling leaves open. Small allocations are a Poisson process, of which a mean
+             * of bytes is one event; large ones are known better. */
             const double se = sqrt(sum * mean_bytes[side]) / runs;
             e[side] = (struct sonde_estimate){ sum / runs, se, se, INFINITY };
         }

@@ -73,7 +73,8 @@ int cmp_add_quantiles(struct cmp *c, const struct cmp_measure m[3], const char *
 /* Requests that have ended and whose figures can be; and when that was. */
 static inline int cmp_request_counts(const struct sonde_infer_request *r)
 {
-    return !(r->flags & (SONDE_INFER_RUNNING | SONDE_INFER_INCOMPLETE)) && (!r->invalid || !*r->invalid);
+    return !(r->flags & (SONDE_INFER_RUNNING | SONDE_INFER_INCOMPLETE)) &&
+           (!r->invalid || !*r->invalid);
 }
 
 static inline uint64_t cmp_request_end(const struct sonde_infer_request *r)

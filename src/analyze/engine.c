@@ -269,8 +269,8 @@ static int by_pool_bytes(const void *a, const void *b)
     return name ? name : SONDE_CMP(x->who.pid, y->who.pid);
 }
 
-/* Fragmentation in all is by bytes: of all that is free, of all that is used. Peaks are of different
- * times and have no sum. */
+/* Fragmentation in all is by bytes: of all that is free, of all that is used. Peaks are of
+ * different times and have no sum. */
 static void pools_finish(struct sonde_engine *e)
 {
     struct sonde_engine_pool *all = &e->all_pools;

@@ -54,14 +54,14 @@ struct sonde_engine_pool {
     double used_bytes, peak_bytes, capacity_bytes, requested_bytes, free_block_bytes;
     uint64_t failures;
     struct sonde_engine_time allocation, release;
-    double external, internal;       /* fragmentation, 0 … 1: of what is free, what cannot be had in one
-                                        piece; of what is used, what nobody asked for */
+    double external, internal;       /* fragmentation, 0 … 1: of what is free, what cannot be had in
+                                        one piece; of what is used, what nobody asked for */
 };
 
 /* ---- Tokenizers ---------------------------------------------------------------------------- */
 
-/* Never a constant text: each is made of the figures that call for it, and there is none while fewer
- * than SONDE_ENGINE_ADVICE_MIN inputs were encoded. Names are for programs: append only. */
+/* Never a constant text: each is made of the figures that call for it, and there is none while
+ * fewer than SONDE_ENGINE_ADVICE_MIN inputs were encoded. Names are for programs: append only. */
 #define SONDE_ENGINE_ADVICES(X)                                                                \
     X(CACHE_MISSES, "cache_misses")                                                            \
     X(NO_CACHE, "no_cache")                                                                    \

@@ -1,5 +1,6 @@
-/* engine_tokenizer.c - what to do about a tokenizer: see engine.h. Each piece of advice has a threshold
- * on what was measured, says the figures it is made of, and is left out where they are too few. */
+/* engine_tokenizer.c - what to do about a tokenizer: see engine.h. Each piece of advice has a
+ * threshold on what was measured, says the figures it is made of, and is left out where they are
+ * too few. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -41,9 +42,9 @@ static void engine_tokenizer_advise_cache(struct sonde_engine_tokenizer *t)
     if (asked >= ACCESSES_MIN && t->hit_ratio < HIT_RATIO_LOW) {
         struct sonde_engine_advice *a = advice_add(t, SONDE_ENGINE_ADVICE_CACHE_MISSES);
         snprintf(a->text, sizeof(a->text),
-                 "the cache had %.1f %% of %" PRIu64 " look-ups; each of the %" PRIu64 " misses took "
-                 "%.1f merges on average: make it larger, or ask it for words instead of whole inputs",
-                 100 * t->hit_ratio, asked, t->cache_misses,
+                 "the cache had %.1f %% of %" PRIu64 " look-ups; each of the %" PRIu64 " misses "
+                 "took %.1f merges on average: make it larger, or ask it for words instead of "
+                 "whole inputs", 100 * t->hit_ratio, asked, t->cache_misses,
                  (double)t->merges / (double)t->cache_misses);
     }
     if (!asked && t->merges_per_token > MERGES_HIGH) {
@@ -78,20 +79,19 @@ static void engine_tokenizer_advise_long(struct sonde_engine_tokenizer *t)
     if (!worst) return;
     struct sonde_engine_advice *a = advice_add(t, SONDE_ENGINE_ADVICE_LONG_INPUTS);
     snprintf(a->text, sizeof(a->text),
-             "inputs of %s bytes take %.3g \xc2\xb5s on average, at least %.1f times as much a byte as "
-             "those of %s: time grows faster than length; split inputs into words before merging, or "
-             "keep pairs in a heap", worst->label, worst->time.mean_s * 1e6, worst_growth,
-             beside->label);
+             "inputs of %s bytes take %.3g \xc2\xb5s on average, at least %.1f times as much "
+             "a byte as those of %s: time grows faster than length; split inputs into words before "
+             "merging, or keep pairs in a heap", worst->label, worst->time.mean_s * 1e6,
+             worst_growth, beside->label);
 }
 
 static void advise_lookups(struct sonde_engine_tokenizer *t)
 {
     if (!(t->lookups_per_token > LOOKUPS_HIGH)) return;
     struct sonde_engine_advice *a = advice_add(t, SONDE_ENGINE_ADVICE_LOOKUPS);
-    snprintf(a->text, sizeof(a->text),
-             "%.1f look-ups in the vocabulary for a token (%" PRIu64 " for %" PRIu64 " tokens): find the "
-             "longest match in a trie, or look up whole words first", t->lookups_per_token, t->lookups,
-             t->tokens);
+    snprintf(a->text, sizeof(a->text), "%.1f look-ups in the vocabulary for a token (%"
+             PRIu64 " for %" PRIu64 " tokens): find the longest match in a trie, or look up whole "
+                                       "words first", t->lookups_per_token, t->lookups, t->tokens);
 }
 
 void sonde_engine_advise(struct sonde_engine_tokenizer *t)

@@ -37,8 +37,8 @@ static uint32_t find_mark(struct sonde_heap *h)
     return tick;
 }
 
-/* In use at a mark that was not told in time, or at the start: from the curve, as many allocations as
- * are in proportion. */
+/* In use at a mark that was not told in time, or at the start: from the curve, as many allocations
+ * as are in proportion. */
 static void mark_site(struct sonde_heap_site *s, uint32_t tick)
 {
     const double live = s->live_bytes.value;

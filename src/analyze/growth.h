@@ -1,5 +1,5 @@
-/* growth.h - does memory in use leak? The amounts over time of each place get a verdict by a test of
- * slopes, so that noise is not called growth and a cache that fills is not called a leak. */
+/* growth.h - does memory in use leak? The amounts over time of each place get a verdict by a test
+ * of slopes, so that noise is not called growth and a cache that fills is not called a leak. */
 #ifndef SONDE_ANALYZE_GROWTH_H
 #define SONDE_ANALYZE_GROWTH_H
 

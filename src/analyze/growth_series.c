@@ -76,12 +76,14 @@ static struct growth_series_fit mean_of(const double *x, uint32_t n)
     for (uint32_t i = 0; i < n; i++) sum += x[i];
     const double mean = sum / n;
     for (uint32_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
-    return (struct growth_series_fit){ .value = mean, .df = n - 1.0, .se = sqrt(WALK * square / (n - 1.0) / n) };
+    return (struct growth_series_fit){ .value = mean, .df = n - 1.0,
+                                       .se = sqrt(WALK * square / (n - 1.0) / n) };
 }
 
 /* Least squares of y on 1, x and, degree 2, x² made orthogonal to both; x is centred. Fills the
  * residuals; returns the coefficient of the highest power with the error of independent points. */
-static struct growth_series_fit least_squares(const double *y, uint32_t n, int degree, double *residual)
+static struct growth_series_fit least_squares(const double *y, uint32_t n, int degree,
+                                              double *residual)
 {
     double xx = 0, qq = 0, mean = 0, slope = 0, curve = 0, rss = 0;
     const double middle = (n - 1.0) / 2, q0 = (n * (double)n - 1) / 12; /* mean of x² */
@@ -271,10 +273,10 @@ static enum sonde_heap_verdict growth_series_unsure(const struct curve *c)
     return rises && !has_stopped(c) ? SONDE_HEAP_UNKNOWN : SONDE_HEAP_STABLE;
 }
 
-/* What leaks is never given back, so the lows of the curve rise with its means. Means alone may climb
- * for as long as one looks: a site of which hardly ever anything is in use when it is counted, buffers
- * of requests, has as many values of zero at the end as at the start. Between the first quarter and
- * the last. */
+/* What leaks is never given back, so the lows of the curve rise with its means. Means alone may
+ * climb for as long as one looks: a site of which hardly ever anything is in use when it is
+ * counted, buffers of requests, has as many values of zero at the end as at the start. Between the
+ * first quarter and the last. */
 static int lows_rise(const struct curve *c)
 {
     const uint32_t quarter = c->n / 4;
@@ -285,14 +287,15 @@ static int lows_rise(const struct curve *c)
            FLOOR_SHARE * risen;
 }
 
-static enum sonde_heap_verdict verdict_of(const struct curve *c, const struct growth_series_fit *late,
-                                          double noise)
+static enum sonde_heap_verdict verdict_of(const struct curve *c,
+                                          const struct growth_series_fit *late, double noise)
 {
     const uint32_t half = c->n / 2;
     const double *y = c->y + half;
     const struct growth_series_fit whole = slope_of(c->y, c->n);
     const double grown = late->value * (c->n - half - 1), all = whole.value * (c->n - 1);
-    const struct growth_series_fit fallen = { .value = -late->value, .se = late->se, .df = late->df };
+    const struct growth_series_fit fallen = { .value = -late->value, .se = late->se,
+                                              .df = late->df };
     if (growth_series_beyond(&fallen, Z_GROWTH)) return SONDE_HEAP_SHRINKING;
 
     const int grows = growth_series_beyond(late, Z_GROWTH) ||

@@ -16,15 +16,15 @@ struct sonde_health_options {
 
 /* NaN = not known. */
 struct sonde_health {
-    const char *source;         /* of latencies: "inference", "spans"; NULL = nothing was recorded */
-    double count, failed;       /* in the window; failed: errors, time-outs and lost ones, not those
-                                   that their client cancelled */
+    const char *source;        /* of latencies: "inference", "spans"; NULL = nothing was recorded */
+    double count, failed;      /* in the window; failed: errors, time-outs and lost ones, not those
+                                  that their client cancelled */
     double p50_s, p95_s;
     double front_count, front_failed; /* requests that the front passed on, and those that their
                                    upstream did not answer to the end; NaN = there is no front */
     double memory_total, memory_available; /* bytes, of the machine */
-    double resident;            /* bytes, of the processes that are watched */
-    double gpu_ratio;           /* busy, the mean of all GPUs */
+    double resident;           /* bytes, of the processes that are watched */
+    double gpu_ratio;          /* busy, the mean of all GPUs */
 };
 
 #define SONDE_HEALTH_MIN 5      /* with fewer in the window nothing is made of errors and latency */

@@ -19,7 +19,7 @@ enum { COLUMNS = 120, ROWS = 40, POINTS = 1000000, ROWS_LEAST = 8 };
 
 struct sonde_heatmap_point { uint32_t column, failed; double value; };
 
-/* ---- Columns ------------------------------------------------------------------------------------ */
+/* ---- Columns --------------------------------------------------------------------------------- */
 
 static const int64_t day_ms = 86400000;
 
@@ -36,7 +36,10 @@ static int64_t choose_step(int64_t from_ms, int64_t to_ms, uint32_t columns)
         if ((to_ms + s - 1) / s - from_ms / s <= columns + 1) return s;
     }
     int64_t days = (to_ms - from_ms) / day_ms / columns + 1;
-    while ((to_ms + days * day_ms - 1) / (days * day_ms) - from_ms / (days * day_ms) > columns + 1) days++;
+    while ((to_ms + days * day_ms - 1) / (days * day_ms) -
+           from_ms / (days * day_ms) > columns + 1) {
+        days++;
+    }
     return days * day_ms;
 }
 
@@ -62,7 +65,7 @@ void sonde_heatmap_release(struct sonde_heatmap *h)
     h->cells = NULL;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 static int room_for_one(struct sonde_heatmap *h)
 {
@@ -84,7 +87,7 @@ int sonde_heatmap_add(struct sonde_heatmap *h, uint64_t time_ns, double value, i
     return 0;
 }
 
-/* ---- Rows --------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static double power_of_ten(int n)
 {

@@ -1,11 +1,13 @@
-/* heatmap.h - how many of what happened at a time had a value: counts by columns of time and rows of
- * value, the picture in which a slow minute, a second mode and a few stragglers can be seen apart.
+/* heatmap.h - how many of what happened at a time had a value: counts by columns of time and rows
+ * of value, the picture in which a slow minute, a second mode and a few stragglers can be seen
+ * apart.
  *
- * Columns are of equal length, a length that people count in (1, 2, 5, 10, 15, 30 s …), and begin at
- * multiples of it, so that a picture that is drawn anew a second later has the same columns. Rows
- * are of equal ratio, bounded by preferred numbers (10^(k/n), to three digits), as fine as fits; what
- * is below them all, 0 above all, is in a row that begins at 0. So every bound is a short decimal
- * number, and whoever asks for what is between two of them gets what the cell counts. */
+ * Columns are of equal length, a length that people count in (1, 2, 5, 10, 15, 30 s …), and begin
+ * at multiples of it, so that a picture that is drawn anew a second later has the same columns.
+ * Rows are of equal ratio, bounded by preferred numbers (10^(k/n), to three digits), as fine as
+ * fits; what is below them all, 0 above all, is in a row that begins at 0. So every bound is a
+ * short decimal number, and whoever asks for what is between two of them gets what the cell
+ * counts. */
 #ifndef SONDE_ANALYZE_HEATMAP_H
 #define SONDE_ANALYZE_HEATMAP_H
 

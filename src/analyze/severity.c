@@ -14,7 +14,8 @@ const char *sonde_severity_name(enum sonde_severity s)
 
 int sonde_severity_find(const char *name)
 {
-    static const char *const others[SEVERITIES] = { "low", "medium", "high" }; /* other tools' words */
+    /* Other tools' words. */
+    static const char *const others[SEVERITIES] = { "low", "medium", "high" };
     const int own = SONDE_NAME_FIND(severities, name);
     return own >= 0 ? own : SONDE_NAME_FIND(others, name);
 }

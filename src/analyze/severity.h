@@ -6,6 +6,7 @@
 enum sonde_severity { SONDE_SEVERITY_INFO, SONDE_SEVERITY_WARNING, SONDE_SEVERITY_CRITICAL };
 
 const char *sonde_severity_name(enum sonde_severity s); /* "info", "warning", "critical" */
-int sonde_severity_find(const char *name);              /* also low, medium, high; -1 = none of them */
+int sonde_severity_find(const char *name);              /* also low, medium, high; -1 = none of
+                                                         * them */
 
 #endif

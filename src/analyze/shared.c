@@ -34,7 +34,7 @@ static uint64_t first_work_ns(const struct sonde_infer_request *r)
     return first > r->arrived_ns ? first : r->arrived_ns;
 }
 
-/* ---- The same batches ---------------------------------------------------------------------------- */
+/* ---- The same batches ------------------------------------------------------------------------ */
 
 /* Timelines are in order of time: *at goes on from where the batch before was looked for. */
 static const struct sonde_infer_item *batch_find(const struct sonde_infer_request *o, uint32_t *at,
@@ -65,7 +65,7 @@ static void batches_match(const struct sonde_infer_request *r, const struct sond
     if (s.batches) out->requests[out->request_count++] = s;
 }
 
-/* ---- What it waited for -------------------------------------------------------------------------- */
+/* ---- What it waited for ---------------------------------------------------------------------- */
 
 static struct sonde_shared_wait *wait_of(struct sonde_shared *out, size_t from,
                                          const struct sonde_infer_request *o,
@@ -104,7 +104,7 @@ static int waits_add(const struct sonde_infer_request *r, uint64_t until_ns,
     return 0;
 }
 
-/* ---- All ----------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 static int longest_shared_first(const void *a, const void *b)
 {
@@ -159,7 +159,9 @@ int sonde_shared_find(const struct sonde_infer_request *r,
     if (out->request_count) {
         qsort(out->requests, out->request_count, sizeof(*out->requests), longest_shared_first);
     }
-    if (out->wait_count) qsort(out->waits, out->wait_count, sizeof(*out->waits), longest_wait_first);
+    if (out->wait_count) {
+        qsort(out->waits, out->wait_count, sizeof(*out->waits), longest_wait_first);
+    }
     return rc;
 }
 

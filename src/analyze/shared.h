@@ -2,9 +2,9 @@
  * were worked for while it waited for its first work.
  *
  * A batch has one beginning and one end for all that are in it, so two requests of one process were
- * in the same batch exactly where their timelines have a part with the same two times. What waited is
- * divided as timelines divide it: of a batch that served several, each counts with its own share, so
- * that the parts of what was waited for never add up to more than the wait.
+ * in the same batch exactly where their timelines have a part with the same two times. What waited
+ * is divided as timelines divide it: of a batch that served several, each counts with its own
+ * share, so that the parts of what was waited for never add up to more than the wait.
  *
  * It is handed requests and opens nothing. */
 #ifndef SONDE_ANALYZE_SHARED_H
@@ -32,12 +32,12 @@ struct sonde_shared {
     size_t request_count;
     struct sonde_shared_wait *waits;       /* owned; alike */
     size_t wait_count;
-    uint64_t batches;            /* of the request, that have their times */
-    double batch_s;              /* and what they took in all */
-    double wait_s;               /* arrival to its first work */
-    int no_timeline;             /* its own was not kept: nothing is known */
-    size_t others_unknown;       /* requests of that time whose timeline was not kept */
-    int joined;                  /* parts of a timeline were joined: batches in them are not counted */
+    uint64_t batches;         /* of the request, that have their times */
+    double batch_s;           /* and what they took in all */
+    double wait_s;            /* arrival to its first work */
+    int no_timeline;          /* its own was not kept: nothing is known */
+    size_t others_unknown;    /* requests of that time whose timeline was not kept */
+    int joined;               /* parts of a timeline were joined: batches in them are not counted */
 };
 
 /* all: requests of the time, r among them or not. 0 or SONDE_ENOMEM; release in any case. */

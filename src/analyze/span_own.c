@@ -52,7 +52,7 @@ uint64_t sonde_span_length(const struct sonde_profile *p, const struct sonde_pro
     return to - from;
 }
 
-/* ---- Who is inside of whom -------------------------------------------------------------------- */
+/* ---- Who is inside of whom ------------------------------------------------------------------- */
 
 static int span_own_index_ids(struct nesting *n)
 {
@@ -127,7 +127,7 @@ static int span_own_nest(struct nesting *n, const uint32_t *of_span)
     return rc;
 }
 
-/* ---- Times ------------------------------------------------------------------------------------ */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 /* Of each outer span what the union of those inside covers. */
 static void take_off(struct nesting *n, uint64_t *own)

@@ -2,8 +2,8 @@
  *
  * A span is inside another if it says so (its parent, also in another process: a request behind the
  * front), if it began inside of it on the same thread, or if it is a batch that served it. Its time
- * is taken off all of these, once where several overlap: so a second is nobody's twice, however many
- * processes it passes through. */
+ * is taken off all of these, once where several overlap: so a second is nobody's twice, however
+ * many processes it passes through. */
 #ifndef SONDE_ANALYZE_SPAN_OWN_H
 #define SONDE_ANALYZE_SPAN_OWN_H
 

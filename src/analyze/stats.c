@@ -124,8 +124,8 @@ int sonde_stats_adjust(double *p, size_t count)
 
 /* ---- Estimates ------------------------------------------------------------------------------- */
 
-/* By how much neighbours that are alike make the variance of a mean larger. r comes out too small by
- * (1 + 3 r) / n (Marriott and Pope 1954); parts that are less alike than chance are let be. */
+/* By how much neighbours that are alike make the variance of a mean larger. r comes out too small
+ * by (1 + 3 r) / n (Marriott and Pope 1954); parts that are less alike than chance are let be. */
 static double stats_likeness(const double *y, const double *x, const uint32_t *run, size_t n,
                              double ratio)
 {
@@ -192,8 +192,8 @@ static size_t stats_rank_of(double q, size_t count)
     return r <= 0 ? 0 : r >= (double)count ? count - 1 : (size_t)r;
 }
 
-struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, size_t count, double q,
-                                              const uint32_t *run, size_t n, double *work)
+struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, size_t count,
+                                              double q, const uint32_t *run, size_t n, double *work)
 {
     assert(q > 0 && q < 1);
     struct sonde_estimate e = { NAN, INFINITY, INFINITY, 1 };
@@ -201,7 +201,8 @@ struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, si
     const size_t rank = stats_rank_of(q, count);
     double *y = work, *x = work + n;
     for (size_t i = 0; i < n; i++) y[i] = x[i] = 0;
-    /* Of values that are equal to it an equal share each: those of some parts must not come first. */
+    /* Of values that are equal to it an equal share each: those of some parts must not come
+     * first. */
     size_t first = rank, end = rank + 1;
     while (first > 0 && !(v[first - 1].value < v[rank].value)) first--;
     while (end < count && !(v[end].value > v[rank].value)) end++;

@@ -39,15 +39,16 @@ struct sonde_estimate {
     double df;
 };
 
-/* Of n parts; run: which run each is of, neighbours of the same follow each other. variance_min: what
- * the variance of R cannot be below (of sampling). */
+/* Of n parts; run: which run each is of, neighbours of the same follow each other. variance_min:
+ * what the variance of R cannot be below (of sampling). */
 struct sonde_estimate sonde_estimate_ratio(const double *y, const double *x, const uint32_t *run,
                                            size_t n, double variance_min);
 
 struct sonde_observed { double value; uint32_t part; };
 
 /* Of v, sorted by value (sonde_observed_sort), which are of n parts. work: 2 n doubles. */
-struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, size_t count, double q,
+struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v,
+                                              size_t count, double q,
                                               const uint32_t *run, size_t n, double *work);
 void sonde_observed_sort(struct sonde_observed *v, size_t count);
 

@@ -17,8 +17,8 @@
  * Two arrays side by side share a count and have a cap each: the second may fail to grow when the
  * first has grown.
  *
- * Rejected: a struct with a void pointer (every use would need a cast), and one struct for each type
- * by a macro (users' structs would change, and debuggers show them less well). */
+ * Rejected: a struct with a void pointer (every use would need a cast), and one struct for each
+ * type by a macro (users' structs would change, and debuggers show them less well). */
 #ifndef SONDE_BASE_ARRAY_H
 #define SONDE_BASE_ARRAY_H
 
@@ -33,13 +33,13 @@
 #define SONDE__IS_POINTER(x) __builtin_types_compatible_p(__typeof__(x), __typeof__(&(x)[0]))
 
 /* What the macros below stand on: items moved to where needed of them fit, and *cap raised, at most
- * to cap_max; NULL, with *error set and items as they were, when there is no memory (SONDE_ENOMEM) or
- * more than cap_max are needed (SONDE_EFULL). */
+ * to cap_max; NULL, with *error set and items as they were, when there is no memory (SONDE_ENOMEM)
+ * or more than cap_max are needed (SONDE_EFULL). */
 void *sonde_array_grow(void *items, size_t *cap, size_t needed, size_t item_bytes, size_t cap_max,
                        int *error);
 
-/* Room for `needed` items in all: 0 or SONDE_ENOMEM, which is also the answer when cap's type cannot
- * count them. */
+/* Room for `needed` items in all: 0 or SONDE_ENOMEM, which is also the answer when cap's type
+ * cannot count them. */
 #define SONDE_ARRAY_RESERVE(items, cap, needed) \
     SONDE__ARRAY_RESERVE(items, cap, needed, SONDE__ARRAY_CAP_MAX(cap), SONDE_ENOMEM)
 

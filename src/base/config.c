@@ -437,7 +437,8 @@ static const char *value_in(char *const *envp, const char *name)
     return NULL;
 }
 
-/* PROFILE_… as inference.h has it for engines: -1 = not set. The first prefix that is set counts. */
+/* PROFILE_… as inference.h has it for engines: -1 = not set. The first prefix that is set
+ * counts. */
 static int engine_switch(char *const *envp, const char *name, int *out, struct sonde_err *err)
 {
     static const char *const prefixes[] = { "SONDE_", "BITNET_", "NLOCAL_" };

@@ -143,7 +143,8 @@ static int config_file_put(struct sonde_config_values *c, const struct sonde_con
     return SONDE_EINVAL;
 }
 
-static void config_file_show(char out[SONDE_CONFIG_SHOWN], const json_t *v, const struct config_file_member *m)
+static void config_file_show(char out[SONDE_CONFIG_SHOWN], const json_t *v,
+                             const struct config_file_member *m)
 {
     if (json_is_object(v) || json_is_array(v)) {
         snprintf(out, SONDE_CONFIG_SHOWN, "%s", json_is_array(v) ? "an array" : "an object");

@@ -1,6 +1,6 @@
-/* Settings: SONDE_<TYPE>(section, key, default, [range or choices,] help). A LIST is a JSON array. The sections and keys
- * of a profiling configuration users already have (cpu, memory, gpu, flamegraph, bottleneck,
- * storage) are read as they are; agent and server are ours. */
+/* Settings: SONDE_<TYPE>(section, key, default, [range or choices,] help). A LIST is a JSON array.
+ * The sections and keys of a profiling configuration users already have (cpu, memory, gpu,
+ * flamegraph, bottleneck, storage) are read as they are; agent and server are ours. */
 SONDE_BOOL(cpu, enabled, 1, "sample CPU stacks in run, attach and on HTTP")
 SONDE_INT(cpu, sample_rate_hz, 99, 1, 10000, "stack samples per second of a thread's CPU time; `sonde record` has -F")
 SONDE_INT(cpu, max_stack_depth, 128, 1, 1024, "frames kept of a stack")

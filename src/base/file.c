@@ -155,7 +155,9 @@ static int file_create_beside(const char *real, char *temp, size_t temp_size)
 {
     for (int i = 0; i < TEMP_TRIES; i++) {
         uint32_t random;
-        if (getrandom(&random, sizeof(random), 0) != sizeof(random)) random = (uint32_t)getpid() + (uint32_t)i;
+        if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+            random = (uint32_t)getpid() + (uint32_t)i;
+        }
         snprintf(temp, temp_size, "%s.%08x", real, random);
         const int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) return fd;
@@ -177,8 +179,8 @@ int sonde_file_temp_create(struct sonde_file_temp *t, const char *path, struct s
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to write '%s'", path);
     } else if ((new.fd = file_create_beside(new.real, new.path, size)) < 0) {
         const int error = errno;
-        rc = sonde_err_set(err, sonde__from_errno(error), "cannot create a file beside '%s': %s", path,
-                           strerror(error));
+        rc = sonde_err_set(err, sonde__from_errno(error), "cannot create a file beside '%s': %s",
+                           path, strerror(error));
     }
     if (!rc) *t = new;
     else sonde_file_temp_release(&new);

@@ -1,5 +1,5 @@
-/* guarded_map.c - see guarded_map.h. The registry is an array of slots that a signal handler can look
- * through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
+/* guarded_map.c - see guarded_map.h. The registry is an array of slots that a signal handler can
+ * look through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
  * `bytes` is not 0. */
 #include "base/guarded_map.h"
 #include "base/lock.h"
@@ -98,7 +98,8 @@ static int guarded_map_slot_take(void)
     return -1;
 }
 
-int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out, struct sonde_err *err)
+int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out,
+                           struct sonde_err *err)
 {
     guarded_map_install();
     int i = guarded_map_slot_take();

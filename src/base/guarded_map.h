@@ -20,7 +20,8 @@ struct sonde_guarded_map {
 
 /* Map the first bytes of fd, which may be closed afterwards. SONDE_EFULL: all slots are taken.
  * Thread-safe. */
-int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out, struct sonde_err *err);
+int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out,
+                           struct sonde_err *err);
 /* Nobody may be reading it. A guard that is all zero is fine. */
 void sonde_guarded_map_close(struct sonde_guarded_map *g);
 /* What was read no longer counts as memory of this process; it is read again when needed. */

@@ -13,7 +13,8 @@ int sonde_gz_pack(const void *data, size_t len, int level, struct sonde_buf *out
 enum { SONDE_GZ_RATIO_MAX = 200, SONDE_GZ_RATIO_FROM = 8 << 20 };
 
 /* Append what is in a gzip file, of one or more members, to out. SONDE_EFORMAT: damaged or cut
- * short, out holds what came before; SONDE_EFULL: more than out may hold, or than the ratio allows. */
+ * short, out holds what came before; SONDE_EFULL: more than out may hold, or than the ratio
+ * allows. */
 int sonde_gz_unpack(const void *data, size_t len, struct sonde_buf *out);
 
 /* 1 if data starts as a gzip file does. */

@@ -10,7 +10,8 @@
  * likes. FNV-1a is what files and flame graphs of earlier versions have; its low bits are weak for
  * short keys, and a byte at a time makes it the slowest: not for tables.
  *
- * None of them withstands somebody who chooses keys to collide; tables of foreign keys are bounded. */
+ * None of them withstands somebody who chooses keys to collide; tables of foreign keys are
+ * bounded. */
 #ifndef SONDE_BASE_HASH_H
 #define SONDE_BASE_HASH_H
 

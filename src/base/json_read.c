@@ -33,7 +33,8 @@ int sonde_json_text_is(struct sonde_json_text t, const char *s)
 
 static char next_char(struct sonde_json_reader *r)
 {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) {
+    while (r->at < r->end &&
+           (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) {
         r->at++;
     }
     return r->at < r->end ? *r->at : '\0';
@@ -52,7 +53,7 @@ char sonde_json_peek(struct sonde_json_reader *r)
     return c && strchr("{[\"tfn", c) ? c : '\0';
 }
 
-/* ---- Objects and arrays ----------------------------------------------------------------------- */
+/* ---- Objects and arrays ---------------------------------------------------------------------- */
 
 int sonde_json_enter(struct sonde_json_reader *r, char bracket)
 {
@@ -114,14 +115,15 @@ int sonde_json_member(struct sonde_json_reader *r, struct sonde_json_text *key)
     return 1;
 }
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 int sonde_json_number(struct sonde_json_reader *r, double *out)
 {
     char text[64];
     size_t n = 0;
     if (sonde_json_peek(r) != '0') return sonde_json_fail(r, "a number is expected here");
-    while (r->at + n < r->end && n < sizeof(text) - 1 && r->at[n] && strchr("0123456789+-.eE", r->at[n])) {
+    while (r->at + n < r->end && n < sizeof(text) - 1 && r->at[n] &&
+           strchr("0123456789+-.eE", r->at[n])) {
         n++;
     }
     memcpy(text, r->at, n);

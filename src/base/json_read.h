@@ -10,8 +10,8 @@
  *   if (r.error) … at line sonde_json_line(&r)
  *
  * After an error every call returns 0 and does nothing, so callers look at r.error at the end of a
- * loop. The value of every member and element must be read or skipped. Strict JSON, but that an array
- * or object may have a comma after its last element (Chrome's traces do). */
+ * loop. The value of every member and element must be read or skipped. Strict JSON, but that an
+ * array or object may have a comma after its last element (Chrome's traces do). */
 #ifndef SONDE_BASE_JSON_READ_H
 #define SONDE_BASE_JSON_READ_H
 

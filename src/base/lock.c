@@ -37,8 +37,9 @@ static _Noreturn void lock_stop(const char *what, enum sonde_lock_rank rank,
     char thread[32] = "?";
     pthread_getname_np(pthread_self(), thread, sizeof(thread));
     if (other) {
-        dprintf(STDERR_FILENO, "lock order, thread %s: %s '%s' (rank %d) while it holds '%s' (rank %d)\n",
-                thread, what, sonde_lock_rank_name(rank), (int)rank, sonde_lock_rank_name(other->rank),
+        dprintf(STDERR_FILENO,
+                "lock order, thread %s: %s '%s' (rank %d) while it holds '%s' (rank %d)\n", thread,
+                what, sonde_lock_rank_name(rank), (int)rank, sonde_lock_rank_name(other->rank),
                 (int)other->rank);
     } else {
         dprintf(STDERR_FILENO, "lock order, thread %s: %s '%s' (rank %d)\n", thread, what,
@@ -55,7 +56,8 @@ static struct lock_held *find_held(const void *lock)
     return NULL;
 }
 
-/* Those that it holds beside lock are all of lower rank; or also of its rank, at lower addresses. */
+/* Those that it holds beside lock are all of lower rank; or also of its rank, at lower
+ * addresses. */
 static void lock_check_order(const char *what, const void *lock, enum sonde_lock_rank rank,
                              int ascending)
 {

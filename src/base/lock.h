@@ -10,13 +10,13 @@
  *   - releases what it does not hold, or
  *   - is not what sonde_assert_held() says.
  *
- * Taking a lock only if it is free cannot wait, so sonde_trylock() and the like may come in any order;
- * what is taken after them may not. Locks may be released in any order.
+ * Taking a lock only if it is free cannot wait, so sonde_trylock() and the like may come in any
+ * order; what is taken after them may not. Locks may be released in any order.
  *
  * In release builds all of this is the call of pthread that it looks like, and no byte more.
  *
- * A child made by fork() has the thread that called it, and what that holds. Other threads' locks may
- * be held for ever in it: it takes none. */
+ * A child made by fork() has the thread that called it, and what that holds. Other threads' locks
+ * may be held for ever in it: it takes none. */
 #ifndef SONDE_BASE_LOCK_H
 #define SONDE_BASE_LOCK_H
 
@@ -101,8 +101,8 @@ static inline void sonde_lock(struct sonde_lock *l)
     SONDE__LOCK_CHECK(sonde__lock_taken(l, l->rank, SONDE__HELD_LOCK));
 }
 
-/* One of several locks of a rank that are held at a time: each at a higher address than those before,
- * as in a loop over an array of their owners. */
+/* One of several locks of a rank that are held at a time: each at a higher address than those
+ * before, as in a loop over an array of their owners. */
 static inline void sonde_lock_ascending(struct sonde_lock *l)
 {
     SONDE__LOCK_CHECK(sonde__lock_before_ascending(l, l->rank));

@@ -1,9 +1,9 @@
 /* lock_rank.h - every lock of the agent, outermost first: who holds one may take those below it.
  *
  * A new lock is one row, at the place where it may be held; several objects of a kind share theirs.
- * Most are leaves: nothing is taken under them, and where they stand among each other does not matter.
- * docs/design/guarantees.md has what is not of one lock alone, and the locks in a user's process, which
- * are not pthread's and have no row here. */
+ * Most are leaves: nothing is taken under them, and where they stand among each other does not
+ * matter. docs/design/guarantees.md has what is not of one lock alone, and the locks in a user's
+ * process, which are not pthread's and have no row here. */
 #ifndef SONDE_BASE_LOCK_RANK_H
 #define SONDE_BASE_LOCK_RANK_H
 

@@ -1,10 +1,10 @@
-/* map.h - the one hash table, in two shapes: from a key to the number of a row that is kept elsewhere
- * (struct sonde_map), and from a key to a pointer (struct sonde_pointer_map).
+/* map.h - the one hash table, in two shapes: from a key to the number of a row that is kept
+ * elsewhere (struct sonde_map), and from a key to a pointer (struct sonde_pointer_map).
  *
  * Both are open addressing with linear probing over slots of {hash, value}, a power of two of them,
  * at most 3/4 used. The key is not in the table: a search yields the values whose 32 bits of hash
- * agree, and the caller compares its own rows. So growing needs no look at the rows, and there is no
- * callback between a loop and its comparison. Hashes are those of hash.h "for tables".
+ * agree, and the caller compares its own rows. So growing needs no look at the rows, and there is
+ * no callback between a loop and its comparison. Hashes are those of hash.h "for tables".
  *
  *   uint32_t at = hash, row;
  *   while ((row = sonde_map_next(&t->map, hash, &at))) {
@@ -14,12 +14,13 @@
  *   if (sonde_map_reserve(&t->map)) return SONDE_ENOMEM;    before anything has changed …
  *   sonde_map_put(&t->map, hash, row);                      … and then it cannot fail
  *
- * Removing moves those behind into the gap, so there are no tombstones and searches stay short. A map
- * of all zeros is empty. Not more than 2^31 slots; who fills it from foreign data bounds the rows.
+ * Removing moves those behind into the gap, so there are no tombstones and searches stay short. A
+ * map of all zeros is empty. Not more than 2^31 slots; who fills it from foreign data bounds the
+ * rows.
  *
- * Rejected: chains through the rows (each step is a cache miss in a row that is not the one), a table
- * that holds the rows (they move when it grows), a map of pointers alone (twice the memory for most
- * users, who have rows). */
+ * Rejected: chains through the rows (each step is a cache miss in a row that is not the one), a
+ * table that holds the rows (they move when it grows), a map of pointers alone (twice the memory
+ * for most users, who have rows). */
 #ifndef SONDE_BASE_MAP_H
 #define SONDE_BASE_MAP_H
 
@@ -29,7 +30,8 @@
 /* ---- To the numbers of rows ------------------------------------------------------------------ */
 
 struct sonde_map_slot {
-    uint32_t hash, row; /* row 0 = free: rows count from 1, or row 0 is the one that is never found */
+    uint32_t hash, row; /* row 0 = free: rows count from 1, or row 0 is the one that is never
+                         * found */
 };
 
 struct sonde_map {

@@ -1,5 +1,6 @@
-/* mapping.h - a mapping as the kernel reports it, whichever way that came: a line of /proc/PID/maps,
- * PERF_RECORD_MMAP2, or what libsonde_preload read in the process and wrote to its segment. */
+/* mapping.h - a mapping as the kernel reports it, whichever way that came: a line of
+ * /proc/PID/maps, PERF_RECORD_MMAP2, or what libsonde_preload read in the process and wrote to its
+ * segment. */
 #ifndef SONDE_BASE_MAPPING_H
 #define SONDE_BASE_MAPPING_H
 

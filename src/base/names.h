@@ -18,8 +18,8 @@
 
 #include "base/array.h"
 
-/* The value whose name is the first len bytes of text, or -1. Places without a name (NULL) are passed
- * over. */
+/* The value whose name is the first len bytes of text, or -1. Places without a name (NULL) are
+ * passed over. */
 static inline int sonde_name_find_len(const char *const *names, size_t count, const char *text,
                                       size_t len)
 {

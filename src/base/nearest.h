@@ -19,7 +19,8 @@ struct sonde_nearest {
 };
 #define SONDE_NEAREST_NONE { .cost = SONDE_NOT_NEAR }
 
-static inline void sonde_nearest_try(struct sonde_nearest *best, const char *word, const char *known)
+static inline void sonde_nearest_try(struct sonde_nearest *best, const char *word,
+                                     const char *known)
 {
     const unsigned cost = sonde_nearness(word, known);
     if (cost < best->cost) *best = (struct sonde_nearest){ known, cost };

@@ -5,8 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What follows the last slash: a part of path, never NULL. A path that ends in a slash is the answer
- * itself, since what is shown or compared as a name should not be empty; so only "" gives "". */
+/* What follows the last slash: a part of path, never NULL. A path that ends in a slash is the
+ * answer itself, since what is shown or compared as a name should not be empty; so only "" gives
+ * "". */
 static inline const char *sonde_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

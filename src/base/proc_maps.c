@@ -68,7 +68,8 @@ static int proc_maps_parse(char *text, struct sonde_mapping *m)
 {
     const char *p = text;
     uint64_t major, minor;
-    if (proc_maps_hex(&p, '-', &m->start) || proc_maps_hex(&p, ' ', &m->end) || m->end <= m->start) {
+    if (proc_maps_hex(&p, '-', &m->start) || proc_maps_hex(&p, ' ', &m->end) ||
+        m->end <= m->start) {
         return -1;
     }
     if (strnlen(p, 5) < 5 || p[4] != ' ') return -1;

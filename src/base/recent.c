@@ -1,9 +1,9 @@
 /* recent.c - see recent.h. A list under one lock: there are a dozen things at most. Making and
  * destroying happen without it.
  *
- * Things are made by threads that end, of blocks of all sizes. glibc keeps what is freed of those in
- * the arenas of these threads, hundreds of megabytes that a minute of looking at flame graphs left
- * behind for good; so the thread that lets go of things also has it returned. */
+ * Things are made by threads that end, of blocks of all sizes. glibc keeps what is freed of those
+ * in the arenas of these threads, hundreds of megabytes that a minute of looking at flame graphs
+ * left behind for good; so the thread that lets go of things also has it returned. */
 #include "base/recent.h"
 
 #include <assert.h>
@@ -19,7 +19,8 @@
 
 #define TRIM_BYTES ((size_t)8 << 20) /* let go since memory was returned last */
 
-enum recent_state { MAKING, READY, LET_GO }; /* let go: no longer in the list; gone with its last user */
+/* Let go: no longer in the list; gone with its last user. */
+enum recent_state { MAKING, READY, LET_GO };
 
 struct sonde_recent_thing {
     struct sonde_recent *owner;
@@ -56,7 +57,7 @@ int sonde_recent_create(size_t bytes_max, double keep_s, struct sonde_recent **o
     return 0;
 }
 
-/* ---- Letting go: of the list under the lock, of things without ---------------------------------- */
+/* ---- Letting go: of the list under the lock, of things without ------------------------------- */
 
 static void unlink_thing(struct sonde_recent *r, struct sonde_recent_thing *t)
 {
@@ -182,7 +183,7 @@ void sonde_recent_destroy(struct sonde_recent *r)
     sonde__free(r);
 }
 
-/* ---- Taking ------------------------------------------------------------------------------------- */
+/* ---- Taking ---------------------------------------------------------------------------------- */
 
 /* The one of that name that may be used, once it is made; NULL = there is none. */
 static struct sonde_recent_thing *recent_find(struct sonde_recent *r, const char *name,
@@ -226,7 +227,8 @@ static int recent_make(struct sonde_recent *r, const struct sonde_recent_maker *
         recent_let_go(r, t, &dead);
     } else {
         recent_tidy(r, t->used_ns, &dead);
-        sonde_worker_start(&r->worker, "sonde-recent", recent_sweep, r); /* else who asks next does */
+        /* Else who asks next does. */
+        sonde_worker_start(&r->worker, "sonde-recent", recent_sweep, r);
     }
     sonde_cond_broadcast(&r->changed);
     sonde_unlock(&r->lock);

@@ -1,10 +1,10 @@
-/* recent.h - what was worked out a moment ago, for whoever asks for it again: a page that zooms into a
- * flame graph asks ten times for the same profile in another form.
+/* recent.h - what was worked out a moment ago, for whoever asks for it again: a page that zooms
+ * into a flame graph asks ten times for the same profile in another form.
  *
  * Things are known by a text, are made once though several ask at a time, live as long as somebody
- * has them, and for a while longer. Of all that nobody has, the least recently used go when all take
- * too much memory, but never the one that was used last; a thread lets go of what was not used for
- * long. A thing may have others that it was made of: whoever destroys it gives those back. */
+ * has them, and for a while longer. Of all that nobody has, the least recently used go when all
+ * take too much memory, but never the one that was used last; a thread lets go of what was not used
+ * for long. A thing may have others that it was made of: whoever destroys it gives those back. */
 #ifndef SONDE_BASE_RECENT_H
 #define SONDE_BASE_RECENT_H
 

@@ -1,10 +1,10 @@
 /* state.h - values as bytes and back, by one description: the same calls save a thing and load it,
  * so that the two cannot disagree.
  *
- * Integers are varints, texts have their length before them. What is loaded comes from a file and is
- * checked: a value that is cut off, too large for its variable or no valid text sets `bad`, and from
- * then on everything reads as 0 or "". So whoever loads looks at `bad` before using a group of values,
- * and checks counts against his limits. */
+ * Integers are varints, texts have their length before them. What is loaded comes from a file and
+ * is checked: a value that is cut off, too large for its variable or no valid text sets `bad`, and
+ * from then on everything reads as 0 or "". So whoever loads looks at `bad` before using a group of
+ * values, and checks counts against his limits. */
 #ifndef SONDE_BASE_STATE_H
 #define SONDE_BASE_STATE_H
 

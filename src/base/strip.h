@@ -1,6 +1,6 @@
 /* strip.h - what names a person, a machine or a folder, taken out of text that leaves the agent
- * (--strip): of paths the base name stays, command lines go altogether. Whether it is done is decided
- * once, before there are threads. */
+ * (--strip): of paths the base name stays, command lines go altogether. Whether it is done is
+ * decided once, before there are threads. */
 #ifndef SONDE_BASE_STRIP_H
 #define SONDE_BASE_STRIP_H
 

@@ -1,10 +1,10 @@
 /* thread.h - threads of the agent: named, and without signals.
  *
  * Signals are for the thread that waits for them (main, or who has the terminal): all others have
- * them blocked from their first instruction on, so that none is interrupted, and a command that ends
- * by a signal does so in one place. Not blocked are those that the kernel raises for what the thread
- * itself did (SIGSEGV, SIGBUS …): blocked, they kill the process without asking a handler, and one of
- * SIGBUS is what keeps reading a truncated segment harmless. */
+ * them blocked from their first instruction on, so that none is interrupted, and a command that
+ * ends by a signal does so in one place. Not blocked are those that the kernel raises for what the
+ * thread itself did (SIGSEGV, SIGBUS …): blocked, they kill the process without asking a handler,
+ * and one of SIGBUS is what keeps reading a truncated segment harmless. */
 #ifndef SONDE_BASE_THREAD_H
 #define SONDE_BASE_THREAD_H
 
@@ -25,8 +25,8 @@ struct sonde_thread {
 int sonde_thread_start(struct sonde_thread *t, const char *name, void *(*run)(void *), void *arg,
                        struct sonde_err *err);
 
-/* Has returned when the thread has. Nothing if it was never started, or is joined already; so a zeroed
- * one may be joined. */
+/* Has returned when the thread has. Nothing if it was never started, or is joined already; so a
+ * zeroed one may be joined. */
 void sonde_thread_join(struct sonde_thread *t);
 
 /* One that nobody waits for. */
@@ -35,8 +35,8 @@ int sonde_thread_start_detached(const char *name, void *(*run)(void *), void *ar
 
 /* ---- Workers --------------------------------------------------------------------------------- */
 
-/* A thread that is started when there first is something to do, and stopped once. Its owner also has
- * the lock of it, and a condition that it waits for. */
+/* A thread that is started when there first is something to do, and stopped once. Its owner also
+ * has the lock of it, and a condition that it waits for. */
 struct sonde_worker {
     int stopping;
     struct sonde_thread thread;

@@ -1,6 +1,6 @@
 /* timeq.h - things that come out of order, in order of time: what was put in first comes first of
- * those with the same time. Items are copied in and out; they lie still meanwhile, only their numbers
- * are sorted (a binary heap). */
+ * those with the same time. Items are copied in and out; they lie still meanwhile, only their
+ * numbers are sorted (a binary heap). */
 #ifndef SONDE_BASE_TIMEQ_H
 #define SONDE_BASE_TIMEQ_H
 
@@ -22,7 +22,8 @@ struct sonde_timeq {
 void sonde_timeq_init(struct sonde_timeq *q, size_t item_size, uint32_t max);
 void sonde_timeq_release(struct sonde_timeq *q); /* what is in it is the caller's to empty */
 
-/* SONDE_EFULL: max are in it. SONDE_ENOMEM. In both cases taking one makes room, if there is one. */
+/* SONDE_EFULL: max are in it. SONDE_ENOMEM. In both cases taking one makes room, if there is
+ * one. */
 int sonde_timeq_put(struct sonde_timeq *q, uint64_t time_ns, const void *item);
 
 /* Time of the earliest; there must be one. */

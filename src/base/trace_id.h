@@ -1,5 +1,5 @@
-/* trace_id.h - the 128 bits by which what belongs together is found again: a trace id, 32 hexadecimal
- * digits, or the same as a UUID, 8-4-4-4-12. */
+/* trace_id.h - the 128 bits by which what belongs together is found again: a trace id, 32
+ * hexadecimal digits, or the same as a UUID, 8-4-4-4-12. */
 #ifndef SONDE_BASE_TRACE_ID_H
 #define SONDE_BASE_TRACE_ID_H
 

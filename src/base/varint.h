@@ -1,5 +1,5 @@
-/* varint.h - numbers in as few bytes as they need: seven bits a byte, the lowest first, and a high bit
- * that says that more follow. As protobuf has them, and our own files. */
+/* varint.h - numbers in as few bytes as they need: seven bits a byte, the lowest first, and a high
+ * bit that says that more follow. As protobuf has them, and our own files. */
 #ifndef SONDE_BASE_VARINT_H
 #define SONDE_BASE_VARINT_H
 

@@ -20,13 +20,14 @@ struct sonde_child {
     uint64_t cpu_ns;     /* once it has ended: CPU time of it, */
     uint64_t children_cpu_ns; /* and of the processes that it waited for */
     uint64_t switches;   /* how often they all gave up the CPU, or lost it */
-    /* Called while it is waited for: returns when to be called again, CLOCK_MONOTONIC. NULL = never. */
+    /* Called while it is waited for: returns when to be called again, CLOCK_MONOTONIC. NULL =
+     * never. */
     double (*look)(void *arg, double now_s);
     void *look_arg;
 };
 
-/* First thing: files that grow past RLIMIT_FSIZE are an error, EFBIG, and do not end us. The child has
- * the signal as we found it. */
+/* First thing: files that grow past RLIMIT_FSIZE are an error, EFBIG, and do not end us. The child
+ * has the signal as we found it. */
 void sonde_child_ignore_xfsz(void);
 
 /* Fork a child that waits. From here on the signals that are passed on are blocked in the
@@ -45,7 +46,8 @@ void sonde_child_cancel(struct sonde_child *c);
  * have gone by before; 0 seconds: however long it takes. */
 int sonde_child_wait(struct sonde_child *c, double seconds, int *status);
 
-/* Ask it to end (SIGTERM), and wait; what does not end within seconds is killed. 1, and its status. */
+/* Ask it to end (SIGTERM), and wait; what does not end within seconds is killed. 1, and its
+ * status. */
 int sonde_child_stop(struct sonde_child *c, double seconds, int *status);
 
 /* Stay for seconds or until SIGINT, SIGTERM, SIGHUP or SIGQUIT. For after the child's end. */

@@ -198,9 +198,9 @@ const char *sonde_cli_curl_hint(int code);
 int sonde_cli_is_url(const char *text);
 
 /* GET url (at most max bytes) with libcurl; appends the body to out, which is empty and gets
- * its cap from max. SONDE_EACCES with what the server said: a status other than 200 and 201. SONDE_EIO
- * with the reason: no connection, no answer in timeout_s, next to nothing for half a minute beyond the
- * time that timeout_s leaves to make the answer, too long. */
+ * its cap from max. SONDE_EACCES with what the server said: a status other than 200 and 201.
+ * SONDE_EIO with the reason: no connection, no answer in timeout_s, next to nothing for half a
+ * minute beyond the time that timeout_s leaves to make the answer, too long. */
 int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
                     struct sonde_err *err);
 
@@ -212,7 +212,8 @@ int sonde_cli_post(const char *url, const char *accept, size_t max, double timeo
 int sonde_cli_post_body(const char *url, const char *body, size_t max, double timeout_s,
                         struct sonde_buf *out, struct sonde_err *err);
 
-#define SONDE_CLI_FETCH_S 60 /* timeout for what is answered at once; what takes time to make has more */
+#define SONDE_CLI_FETCH_S 60 /* timeout for what is answered at once; what takes time to make has
+                              * more */
 
 /* url's part before any path, query or trailing slash, with path appended. -1: does not fit. */
 int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path);

@@ -88,7 +88,8 @@ static int take_sides(const struct sonde_cli *cli, struct cmd_diff_state *d)
         return sonde_cli_usage(cli, "--from and --to are for one run on each side");
     }
     d->side[0] = (struct cmd_diff_side){ .names = cli->operands, .count = (size_t)split };
-    d->side[1] = (struct cmd_diff_side){ .names = cli->operands + split, .count = (size_t)(count - split) };
+    d->side[1] = (struct cmd_diff_side){ .names = cli->operands + split,
+                                         .count = (size_t)(count - split) };
     return SONDE_EXIT_OK;
 }
 
@@ -295,10 +296,10 @@ static int check_limits(const struct sonde_cli *cli, const struct cmd_diff_state
         if (!rc) continue;
         status = SONDE_EXIT_LIMIT;
         if (!d->fail_on[i].absolute && f->verdict == SONDE_VERDICT_UNKNOWN) {
-            sonde_cli_fail(cli, "--fail-on '%s': it is not known whether %.200s%s%s has changed; record "
-                           "longer, compare two or more runs of each (sonde diff A1 A2 --with B1 B2), "
-                           "or let it pass with --unknown-ok", d->fail_on[i].text, f->subject,
-                           *f->subject ? ": " : "", f->title);
+            sonde_cli_fail(cli, "--fail-on '%s': it is not known whether %.200s%s%s has changed; "
+                           "record longer, compare two or more runs of each (sonde diff A1 A2 "
+                           "--with B1 B2), or let it pass with --unknown-ok", d->fail_on[i].text,
+                           f->subject, *f->subject ? ": " : "", f->title);
             continue;
         }
         char interval[SONDE_MEASURE_BYTES], before[SONDE_MEASURE_BYTES], after[SONDE_MEASURE_BYTES];
@@ -371,11 +372,11 @@ const struct sonde_command sonde_cmd_diff = {
         "all (--with).\n"
         "\n"
         "--fail-on LIMIT is for tests: exit status 3 if a figure has changed, noise left aside, by "
-        "more than that. FIGURE>N% means it grew by more, FIGURE<N% that it shrank. Without % it is a "
-        "limit of the value itself: tokens_per_s<50, p95>200ms, rss>1GB. Where it is not known whether "
-        "a figure has changed the test fails too, unless --unknown-ok is given. Of requests: "
-        "p50 p95 p99 ttft.p95 itl.p95 requests tokens prompt errors; of all: cpu cores off-cpu "
-        "time peak live alloc rss; of spans p95:NAME spans:NAME cpu:NAME, of phases "
+        "more than that. FIGURE>N% means it grew by more, FIGURE<N% that it shrank. Without "
+        "% it is a limit of the value itself: tokens_per_s<50, p95>200ms, rss>1GB. Where it is "
+        "not known whether a figure has changed the test fails too, unless --unknown-ok is given. "
+        "Of requests: p50 p95 p99 ttft.p95 itl.p95 requests tokens prompt errors; of all: cpu "
+        "cores off-cpu time peak live alloc rss; of spans p95:NAME spans:NAME cpu:NAME, of phases "
         "phase.p95:NAME, of functions self:NAME total:NAME. A NAME may hold * and ?. Exit status 2 "
         "if these runs have no such figure.\n"
         "\n"

@@ -139,9 +139,9 @@ const struct sonde_command sonde_cmd_doctor = {
     .name = "doctor",
     .summary = "say what works on this machine, and what to do about what does not",
     .usage = "[options] [PROGRAM|PID]",
-    .details = "With a program or a process also what can be seen of llama.cpp in it: functions that "
-               "it lacks, and what is not known for that; and whether it gives up system calls "
-               "(seccomp), and which are needed.\n"
+    .details = "With a program or a process also what can be seen of llama.cpp in it: functions "
+               "that it lacks, and what is not known for that; and whether it gives up system "
+               "calls (seccomp), and which are needed.\n"
                "\n"
                "Exit status 1 if something that sonde needs does not work (fail), else 0. A "
                "warning is something that costs precision, speed or a feature.",

@@ -227,8 +227,8 @@ static int export_store(struct sonde_cli *cli, const char *path, const char *for
     const struct export_values *v = cli->values;
     const int which = sonde_transfer_format(format);
     if (which < 0) {
-        return sonde_cli_usage(cli, "--format: of a store json, csv, openmetrics and prometheus can be "
-                               "written, not %s", format);
+        return sonde_cli_usage(cli, "--format: of a store json, csv, openmetrics and prometheus "
+                               "can be written, not %s", format);
     }
     struct sonde_store_query q = { .filters = filter, .filter_count = 1 };
     int status = cmd_export_parse_moment(cli, "from", v->filter.from, &q.from_s);
@@ -240,15 +240,17 @@ static int export_store(struct sonde_cli *cli, const char *path, const char *for
     struct sonde_err err = { "" };
     struct sonde_transfer_result result = { 0 };
     if (ops->open(&o, &store, &err) != 0) return sonde_cli_fail(cli, "%s", err.text);
-    if (sonde_transfer_export(ops, store, &q, (enum sonde_transfer_format)which, out, &result, &err)) {
+    if (sonde_transfer_export(ops, store, &q, (enum sonde_transfer_format)which, out, &result,
+                              &err)) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else if (!cli->quiet) {
-        sonde_visible_printf(STDERR_FILENO, "sonde: %llu points of %llu series\n", (unsigned long long)result.points,
-                (unsigned long long)result.series);
+        sonde_visible_printf(STDERR_FILENO, "sonde: %llu points of %llu series\n",
+                             (unsigned long long)result.points, (unsigned long long)result.series);
     }
     if (!status && result.left_out) {
-        sonde_visible_printf(STDERR_FILENO, "sonde: %llu series have a name that %s has for another; json and csv have "
-                "them all\n", (unsigned long long)result.left_out, format);
+        sonde_visible_printf(STDERR_FILENO,
+                             "sonde: %llu series have a name that %s has for another; json and csv "
+                             "have them all\n", (unsigned long long)result.left_out, format);
     }
     ops->close(store);
     return status;
@@ -312,7 +314,9 @@ static int export_profile(struct sonde_cli *cli, const char *target,
     if (v->type && sonde_sample_kind_find(v->type) < 0) {
         return sonde_cli_usage(cli, "--type: '%s' is not one of " SONDE_CLI_TYPES, v->type);
     }
-    if (!target) return sonde_cli_usage(cli, "%s is for profiles: give a FILE, URL or PID", format->name);
+    if (!target) {
+        return sonde_cli_usage(cli, "%s is for profiles: give a FILE, URL or PID", format->name);
+    }
     const int all_memory = !strcmp(format->name, "pprof-heap");
     if (!v->output && isatty(STDOUT_FILENO) && !strncmp(format->name, "pprof", 5)) {
         return sonde_cli_usage(cli, "say where to: -o out.pb.gz (pprof is not text)");
@@ -349,7 +353,8 @@ static int export_series(struct sonde_cli *cli, const char *target,
 {
     const struct export_values *v = cli->values;
     uint32_t pid = 0;
-    const int is_url = target && sonde_cli_is_url(target), is_store = target && sonde_store_is_file(target);
+    const int is_url = target && sonde_cli_is_url(target),
+              is_store = target && sonde_store_is_file(target);
     if (target && !is_url && !is_store && sonde_cli_parse_pid(target, &pid) != 0) {
         return sonde_cli_usage(cli, "'%s' is neither a process id nor a URL nor a file", target);
     }
@@ -357,8 +362,8 @@ static int export_series(struct sonde_cli *cli, const char *target,
         return sonde_cli_usage(cli, "--type: '%s' is a type of samples, not of series", v->type);
     }
     if (!is_url && !is_store && (v->filter.from || v->filter.to)) {
-        return sonde_cli_usage(cli, "--from and --to are for what was recorded: give a store, or the "
-                               "URL of an agent that has one");
+        return sonde_cli_usage(cli, "--from and --to are for what was recorded: give a store, or "
+                               "the URL of an agent that has one");
     }
     if (is_url && cli->config.agent_strip) {
         return sonde_cli_usage(cli, "--strip: what an agent shows is up to that: start it with "
@@ -396,8 +401,8 @@ static int cmd_export_run(struct sonde_cli *cli)
     if (!series && !format) return unknown_format(cli, name);
     if (format) return export_profile(cli, target, format);
     if (profile && !sonde_store_is_file(target)) {
-        return sonde_cli_usage(cli, "'%s' is a file and no store, so a profile, and %s is for series", target,
-                               name);
+        return sonde_cli_usage(
+            cli, "'%s' is a file and no store, so a profile, and %s is for series", target, name);
     }
     return export_series(cli, target, series);
 }
@@ -411,16 +416,17 @@ const struct sonde_command sonde_cmd_export = {
         "process alone. With the URL of a running agent, such as http://127.0.0.1:6060, what it "
         "knows. GLOBs are as in a shell: *, ?, [a-z].\n"
         "\n"
-        "With a FILE that holds a profile (a run, or what `sonde import` takes; STORE:NAME is one of "
-        "a store), or a format of profiles and a URL or PID, which is then sampled now, the profile is written: pprof for `go tool "
+        "With a FILE that holds a profile (a "
+        "run, or what `sonde import` takes; STORE:NAME is one of a store), or a format of profiles "
+        "and a URL or PID, which is then sampled now, the profile is written: pprof for `go tool "
         "pprof`, folded for flamegraph.pl, speedscope for speedscope.app, chrome for Perfetto and "
         "chrome://tracing, with spans and inference requests. Folded weights are samples for CPU, "
         "nanoseconds for time blocked, bytes for memory.\n"
         "\n"
-        "With a store (--store of `serve` and `run`) and json, csv, openmetrics or prometheus, every "
-        "reading of its series between --from and --to (unix time, or seconds ago as -3600) is "
-        "written, all buckets of histograms included. `sonde import` makes a store of it again. With "
-        "the URL of an agent that has a store and one of the two, the same.\n"
+        "With a store (--store of `serve` and `run`) and json, csv, openmetrics or prometheus, "
+        "every reading of its series between --from and --to (unix time, or seconds ago as -3600) "
+        "is written, all buckets of histograms included. `sonde import` makes a store of it again. "
+        "With the URL of an agent that has a store and one of the two, the same.\n"
         "\n"
         "examples:\n"
         "  sonde export --format csv -o now.csv\n"

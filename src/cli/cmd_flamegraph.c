@@ -116,7 +116,9 @@ static int cmd_flamegraph_draw(const struct sonde_cli *cli, const struct sonde_p
     sonde_progress_begin(&progress, cli, "drawing", v->output ? v->output : "a flame graph");
     int rc = sonde_tree_build(p, &filter, &how, &tree, &err);
     const int is_built = !rc;
-    if (!rc) rc = html ? sonde_flamegraph_html(tree, &o, &out) : sonde_flamegraph_svg(tree, &o, &out);
+    if (!rc) {
+        rc = html ? sonde_flamegraph_html(tree, &o, &out) : sonde_flamegraph_svg(tree, &o, &out);
+    }
     sonde_progress_end(&progress);
     if (!is_built && rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
     if (!is_built) return sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
@@ -136,12 +138,13 @@ static int cmd_flamegraph_draw_nothing(const struct sonde_cli *cli, int html)
     const struct flamegraph_values *v = cli->values;
     struct sonde_buf out;
     sonde_buf_init(&out, OUTPUT_MAX);
-    sonde_buf_printf(&out, html ? "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>"
-                                  "flame graph</title><body><p>%s</p></body></html>\n"
-                                : "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" "
-                                  "height=\"60\"><rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>"
-                                  "<text x=\"600\" y=\"35\" text-anchor=\"middle\" font-family="
-                                  "\"sans-serif\" font-size=\"14\">%s</text></svg>\n", text);
+    sonde_buf_printf(&out,
+                     html ? "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>"
+                            "flame graph</title><body><p>%s</p></body></html>\n"
+                          : "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" "
+                            "height=\"60\"><rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>"
+                            "<text x=\"600\" y=\"35\" text-anchor=\"middle\" font-family="
+                            "\"sans-serif\" font-size=\"14\">%s</text></svg>\n", text);
     const int status = out.error ? sonde_cli_fail(cli, "out of memory")
                                  : sonde_cli_write(cli, v->output, &out);
     sonde_buf_release(&out);
@@ -205,10 +208,10 @@ const struct sonde_command sonde_cmd_flamegraph = {
         "FILE is a run that `sonde record` wrote, or a profile of another tool (`sonde help "
         "import` lists them); - is the standard input. STORE:NAME is a profile "
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
-        "the URL of the agent itself, or a process id, it samples now. What follows -- is a command "
-        "that is run and sampled, with the processes that it starts, until it ends or for -d "
-        "SECONDS; its input, output and exit status are its own, also when there were no samples, which "
-        "the picture then says.\n"
+        "the URL of the agent itself, or a process id, it samples now. What follows "
+        "-- is a command that is run and sampled, with the processes that it starts, until it ends "
+        "or for -d SECONDS; its input, output and exit status are its own, also when there were no "
+        "samples, which the picture then says.\n"
         "\n"
         "Of what was recorded with --heap, or of an agent that `sonde run` started, --type live "
         "draws what memory is used for, peak that at the peak, leaked what was not given back, "

@@ -80,7 +80,8 @@ static void print_options(const struct sonde_cli_opt *o)
             snprintf(left, sizeof(left), "    --%s%s%s%s", o->name, before, value, after);
         }
         snprintf(right, sizeof(right), "%s%s%s%s", o->help, o->choices ? ": " : "",
-                 list_choices(o->choices, choices, sizeof(choices)), o->type == SONDE_OPT_LIST ? " (repeatable)" : "");
+                 list_choices(o->choices, choices, sizeof(choices)),
+                 o->type == SONDE_OPT_LIST ? " (repeatable)" : "");
         cmd_help_print_row(left, right);
     }
 }
@@ -95,7 +96,8 @@ static void print_overview(void)
     }
     printf("\n`sonde help COMMAND` explains one of them, `sonde help config` lists the settings.\n"
            "Exit status: 0, 1 when something failed, 2 for a mistake in the command line or the\n"
-           "settings, 3 when a limit given with --fail-on is broken; `sonde run` passes on the exit\n"
+           "settings, 3 when a limit given with --fail-on is broken; `sonde run` passes on the "
+           "exit\n"
            "status of what it ran.\n");
 }
 

@@ -31,8 +31,8 @@ struct import_values {
 static const struct sonde_cli_opt options[] = {
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE",
       .offset = offsetof(struct import_values, output),
-      .help = "the run file to write, which is replaced when all is written; of series, the store, to "
-              "which they are added" },
+      .help = "the run file to write, which is replaced when all is written; of series, the store, "
+              "to which they are added" },
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
       .offset = offsetof(struct import_values, format),
       .help = "what IN is, if its content does not tell: one of the names above" },
@@ -66,7 +66,8 @@ static int cmd_import_format_of(const char *text, size_t len)
     const size_t line = len ? strcspn(text, "\r\n") : 0;
     size_t end = len;
     while (end && isspace((unsigned char)text[end - 1])) end--;
-    if (len > 1 && *text == '{' && memmem(text, len < HEAD_BYTES ? len : HEAD_BYTES, "\"sonde-series\"", 14)) {
+    if (len > 1 && *text == '{' &&
+        memmem(text, len < HEAD_BYTES ? len : HEAD_BYTES, "\"sonde-series\"", 14)) {
         return SONDE_TRANSFER_JSON;
     }
     if (memmem(text, line, "time_ms", 7) && memchr(text, ',', line)) return SONDE_TRANSFER_CSV;
@@ -86,7 +87,8 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
     if (access(v->output, F_OK) == 0 && !sonde_store_is_file(v->output)) {
         return sonde_cli_usage(cli, "--output: '%s' is there and no store", v->output);
     }
-    snprintf(name, sizeof(name), "import of %.40s", strcmp(path, "-") ? sonde_path_base(path) : "standard input");
+    snprintf(name, sizeof(name), "import of %.40s",
+             strcmp(path, "-") ? sonde_path_base(path) : "standard input");
     struct sonde_progress progress;
     sonde_progress_begin(&progress, cli, "reading", path);
     int rc = sonde_transfer_read(in->len ? in->data : "", in->len,
@@ -99,10 +101,11 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
                              : sonde_cli_fail(cli, "%s: %s", path, err.text);
     if (!status && !cli->quiet) {
         sonde_visible_printf(STDERR_FILENO, "sonde: %s: %llu points of %llu series\n", v->output,
-                (unsigned long long)result.points, (unsigned long long)result.series);
+                             (unsigned long long)result.points, (unsigned long long)result.series);
         if (result.left_out) {
-            sonde_visible_printf(STDERR_FILENO, "sonde: %llu of them were rounded to a billionth, since they are no whole "
-                    "number of anything\n", (unsigned long long)result.left_out);
+            sonde_visible_printf(STDERR_FILENO, "sonde: %llu of them were rounded to a billionth, "
+                                 "since they are no whole number of anything\n",
+                                 (unsigned long long)result.left_out);
         }
     }
     sonde_transfer_release(&x);
@@ -168,7 +171,9 @@ static int cmd_import_run(struct sonde_cli *cli)
 {
     const struct import_values *v = cli->values;
     if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
-    if (!v->output) return sonde_cli_usage(cli, "say where to: -o FILE.run, or of series -o FILE.db");
+    if (!v->output) {
+        return sonde_cli_usage(cli, "say where to: -o FILE.run, or of series -o FILE.db");
+    }
     const char *path = cli->operands[0];
     const int series = v->format ? sonde_transfer_format(v->format) : -1;
     if (v->format && series < 0) {
@@ -204,32 +209,33 @@ const struct sonde_command sonde_cmd_import = {
     .name = "import",
     .summary = "make a run file of a profile of another tool, or a store of series",
     .usage = "IN -o FILE",
-    .details =
-        "IN is a profile of another tool, recognized by its content, gzipped or not; - is the standard "
-        "input. Commands that read profiles take such files as they are; a run file is smaller and "
-        "read faster.\n"
-        "\n"
-        "  pprof        protobuf of Go, pprof and many others\n"
-        "  perf-script  the text of `perf script`\n"
-        "  folded       `main;f;g 42`, a stack a line\n"
-        "  gperftools   CPU profiles of gperftools\n"
-        "  heap-text    heap profiles of gperftools, jemalloc and Go, as text\n"
-        "  speedscope   speedscope's JSON\n"
-        "  cpuprofile   V8's, of node --cpu-prof and browsers\n"
-        "  chrome       trace events (B and E, X): Chrome, Perfetto and others\n"
-        "  callgrind    of valgrind --tool=callgrind\n"
-        "\n"
-        "What had to be left out, shortened or estimated is said.\n"
-        "\n"
-        "Or IN is series, as `sonde export` writes them from a store (json, csv, openmetrics, "
-        "prometheus), or as others do: CSV with the columns name, type, time_ms and value at least "
-        "(labels, help, scale … as export has them), OpenMetrics or Prometheus' text with times. They "
-        "are added to the store FILE, which is made if it is not there.\n"
-        "\n"
-        "examples:\n"
-        "  perf script -i perf.data | sonde import - -o server.run\n"
-        "  sonde import --event page-faults --periods perf.txt -o faults.run\n"
-        "  sonde export --format csv -o week.csv store.db && sonde import week.csv -o copy.db",
+    .details = "IN is a profile of another tool, recognized by its content, gzipped or not; - is "
+               "the standard input. Commands that read profiles take such files as they are; a run "
+               "file is smaller and read faster.\n"
+               "\n"
+               "  pprof        protobuf of Go, pprof and many others\n"
+               "  perf-script  the text of `perf script`\n"
+               "  folded       `main;f;g 42`, a stack a line\n"
+               "  gperftools   CPU profiles of gperftools\n"
+               "  heap-text    heap profiles of gperftools, jemalloc and Go, as text\n"
+               "  speedscope   speedscope's JSON\n"
+               "  cpuprofile   V8's, of node --cpu-prof and browsers\n"
+               "  chrome       trace events (B and E, X): Chrome, Perfetto and others\n"
+               "  callgrind    of valgrind --tool=callgrind\n"
+               "\n"
+               "What had to be left out, shortened or estimated is said.\n"
+               "\n"
+               "Or IN is series, as `sonde export` writes them from a store (json, "
+               "csv, openmetrics, prometheus), or as others do: CSV with the columns name, type, "
+               "time_ms and value at least (labels, help, scale … as export has them), OpenMetrics "
+               "or Prometheus' text with times. They are added to the store FILE, which is made if "
+               "it is not there.\n"
+               "\n"
+               "examples:\n"
+               "  perf script -i perf.data | sonde import - -o server.run\n"
+               "  sonde import --event page-faults --periods perf.txt -o faults.run\n"
+               "  sonde export --format csv -o week.csv store.db && sonde import week.csv -o "
+               "copy.db",
     .options = options,
     .values_size = sizeof(struct import_values),
     .operands_max = 1,

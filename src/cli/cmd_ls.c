@@ -210,8 +210,9 @@ const struct sonde_command sonde_cmd_ls = {
     .details =
         "MEMORY is what the segment takes, DROPPED how many records and spans were lost for want "
         "of room (details with --json and `sonde doctor`). A process \"in another namespace\" (a "
-        "container that shares the directory) is alive; its PID is not one of this namespace. Files that "
-        "are damaged or written by another version are listed as refused, with the reason.",
+        "container that shares the directory) is alive; its PID is not one of this namespace. "
+        "Files that are damaged or written by another version are listed as refused, with the "
+        "reason.",
     .options = options,
     .values_size = sizeof(struct ls_values),
     .operands_max = 0,

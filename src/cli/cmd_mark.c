@@ -1,4 +1,5 @@
-/* cmd_mark.c - `sonde mark`: tell an agent that warm-up is over, or note a text on its time axis. */
+/* cmd_mark.c - `sonde mark`: tell an agent that warm-up is over, or note a text on its time
+ * axis. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +27,10 @@ static int mark_url(const struct sonde_cli *cli, char *out, size_t out_size)
 {
     const struct mark_values *v = cli->values;
     char path[80] = "/api/marks", here[sizeof(cli->config.server_listen) + 16];
-    if (!v->message) snprintf(path, sizeof(path), v->pid ? "/admin/profile/mark?pid=%llu" : "/admin/profile/mark",
-             (unsigned long long)v->pid);
+    if (!v->message) {
+        snprintf(path, sizeof(path), v->pid ? "/admin/profile/mark?pid=%llu"
+                                            : "/admin/profile/mark", (unsigned long long)v->pid);
+    }
     snprintf(here, sizeof(here), "http://%s", cli->config.server_listen);
     return sonde_cli_url(out, out_size, cli->operand_count ? cli->operands[0] : here, path);
 }
@@ -72,12 +75,15 @@ static int cmd_mark_run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "'%s' is not a URL, which begins with http://",
                                cli->operands[0]);
     }
-    if (v->message && v->pid) return sonde_cli_usage(cli, "--message is of all processes: leave out --pid");
+    if (v->message && v->pid) {
+        return sonde_cli_usage(cli, "--message is of all processes: leave out --pid");
+    }
     if (mark_url(cli, url, sizeof(url)) != 0) return sonde_cli_usage(cli, "too long a URL");
     struct sonde_buf body;
     struct sonde_err err = { "" };
-    const int rc = v->message ? message_post(url, v->message, &body, &err)
-                              : sonde_cli_post(url, NULL, ANSWER_MAX, SONDE_CLI_FETCH_S, &body, &err);
+    const int rc = v->message
+                       ? message_post(url, v->message, &body, &err)
+                       : sonde_cli_post(url, NULL, ANSWER_MAX, SONDE_CLI_FETCH_S, &body, &err);
     const int status = rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)
                        : rc ? sonde_cli_fail(cli, "%s", err.text) : answer_tell(cli, url, &body);
     sonde_buf_release(&body);
@@ -93,8 +99,8 @@ const struct sonde_command sonde_cmd_mark = {
         "the process ends; verdicts on leaks look at what happens after it. Without a mark the "
         "end of warm-up is found from the curve of all memory in use.\n"
         "\n"
-        "With -m it is a note instead: a line with that text on every chart of the dashboard, and in "
-        "/api/events.\n"
+        "With -m it is a note instead: a line with that text on every chart of the dashboard, and "
+        "in /api/events.\n"
         "\n"
         "URL is an agent's (`sonde run` tells it; default: the setting server.listen).\n"
         "\n"

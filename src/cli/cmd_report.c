@@ -122,11 +122,12 @@ static int is_agent(const char *target)
 static int asks_agent(const struct report_values *v, const char *target)
 {
     const struct sonde_cli_filter *f = &v->filter;
-    return is_agent(target) && sonde_cli_is_memory(f->type) && !f->span && !f->thread && !f->trace && !f->from && !f->to &&
+    return is_agent(target) && sonde_cli_is_memory(f->type) &&
+           !f->span && !f->thread && !f->trace && !f->from && !f->to &&
            !f->phase && !f->request && !f->slowest && !f->workers && !(v->min_percent > 0);
 }
 
-/* ---- HTML ---------------------------------------------------------------------------------------- */
+/* ---- HTML ------------------------------------------------------------------------------------ */
 
 static int cmd_report_parse_time(const struct sonde_cli *cli, const char *option, const char *text,
                                  double *out)
@@ -136,8 +137,8 @@ static int cmd_report_parse_time(const struct sonde_cli *cli, const char *option
     if (!sonde_cli_number(text, out) && (*out >= UNIX_TIME_MIN || *out < 0) && fabs(*out) < 1e10) {
         return SONDE_EXIT_OK;
     }
-    return sonde_cli_usage(cli, "--%s: of an agent say -SECONDS ago, or unix time, not '%s'", option,
-                           text);
+    return sonde_cli_usage(cli, "--%s: of an agent say -SECONDS ago, or unix time, not '%s'",
+                           option, text);
 }
 
 static int cmd_report_html(struct sonde_cli *cli)
@@ -149,9 +150,9 @@ static int cmd_report_html(struct sonde_cli *cli)
     const int agent = is_agent(o.target);
     if (f->type || f->span || f->thread || f->trace || f->phase || f->request || f->slowest ||
         f->workers || v->limit || v->min_percent > 0 || (!agent && (f->from || f->to))) {
-        return sonde_cli_usage(cli, "an HTML report is of everything, and what to look at is chosen in "
-                                    "it: --from and --to are for the URL of an agent, and --type, "
-                                    "--phase and such for other formats");
+        return sonde_cli_usage(cli, "an HTML report is of everything, and what to look at "
+                                    "is chosen in it: --from and --to are for the URL of an agent, "
+                                    "and --type, --phase and such for other formats");
     }
     if (agent && sonde_strip_on()) {
         return sonde_cli_usage(cli, "--strip: what an agent tells is decided when it is started: "
@@ -205,9 +206,10 @@ const struct sonde_command sonde_cmd_report = {
         "--type live, peak, leaked, alloc or temporary makes the rest be about memory too.\n"
         "\n"
         "A run of an inference engine has a part on its requests: how many and how they ended, "
-        "percentiles of time to first token and between tokens, phases, tokens, goodput, models and "
-        "their memory, and the slowest ones (`sonde requests` shows more of them). An engine that tells "
-        "of its devices, memory pools and tokenizer (sonde/engine.h) has a part for each.\n"
+        "percentiles of time to first token and between tokens, phases, tokens, goodput, models "
+        "and their memory, and the slowest ones (`sonde requests` shows more of them). An engine "
+        "that tells of its devices, memory pools and tokenizer (sonde/engine.h) has a part for "
+        "each.\n"
         "\n"
         "--format html writes the dashboard as one file, with its data in it, to be opened from a "
         "disk or mailed; nothing is loaded from anywhere. Of a running agent it is of the last 15 "

@@ -1,5 +1,5 @@
-/* cmd_requests.c - `sonde requests`: the slowest inference requests with their timelines, or one with
- * all that is known of it. Wherever they come from, they come as the JSON of /api/requests. */
+/* cmd_requests.c - `sonde requests`: the slowest inference requests with their timelines, or one
+ * with all that is known of it. Wherever they come from, they come as the JSON of /api/requests. */
 #include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static const struct sonde_cli_opt options[] = {
       .max = 86400, AT(duration_s), .help = "with a PID: how long to watch (default 10)" },
     { .name = "width", .letter = 'w', .type = SONDE_OPT_UINT, .value = "COLUMNS", .min = 40,
       .max = SONDE_GRID_MAX, AT(width), .help = "columns of the list (default the terminal's)" },
-    { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "write JSON, as /api/requests does" },
+    { .name = "json", .type = SONDE_OPT_FLAG, AT(json),
+      .help = "write JSON, as /api/requests does" },
     SONDE_OPT_DIR,
     { .name = NULL },
 };
@@ -164,7 +165,8 @@ static int put_selected(const struct cmd_requests_asked *a, const struct sonde_i
     return out->error;
 }
 
-static int ask_profile(const struct sonde_profile *p, const struct cmd_requests_asked *a, struct sonde_buf *out)
+static int ask_profile(const struct sonde_profile *p, const struct cmd_requests_asked *a,
+                       struct sonde_buf *out)
 {
     const size_t count = p->infer ? p->infer->request_count : 0;
     const struct sonde_infer_request **list = sonde__calloc(count + 1, sizeof(*list));
@@ -175,7 +177,8 @@ static int ask_profile(const struct sonde_profile *p, const struct cmd_requests_
     return rc;
 }
 
-static int ask_file(const struct sonde_cli *cli, const struct cmd_requests_asked *a, struct sonde_buf *out)
+static int ask_file(const struct sonde_cli *cli, const struct cmd_requests_asked *a,
+                    struct sonde_buf *out)
 {
     struct sonde_err err = { "" };
     struct sonde_profile *p;
@@ -192,8 +195,9 @@ static int ask_file(const struct sonde_cli *cli, const struct cmd_requests_asked
     }
     if (rc) return sonde_cli_fail(cli, "out of memory");
     if (!any && !cli->quiet) {
-        sonde_visible_printf(STDERR_FILENO, "sonde requests: '%s' has no inference requests: its program told of none "
-                "(sonde/inference.h, or llama.cpp under `sonde record`)\n", a->target);
+        sonde_visible_printf(STDERR_FILENO, "sonde requests: '%s' has no inference requests: its "
+                             "program told of none (sonde/inference.h, or llama.cpp under `sonde "
+                             "record`)\n", a->target);
     }
     return SONDE_EXIT_OK;
 }
@@ -212,8 +216,8 @@ static void wait_for(double seconds)
     sigtimedwait(&set, NULL, &t);
 }
 
-static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct cmd_requests_asked *a,
-                       struct sonde_buf *out)
+static int ask_process(const struct sonde_cli *cli, uint32_t pid,
+                       const struct cmd_requests_asked *a, struct sonde_buf *out)
 {
     const struct requests_values *v = cli->values;
     struct sonde_agent *agent;
@@ -241,7 +245,9 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct c
         status = sonde_cli_fail(cli, "%s", err.text);
     } else {
         if (!cli->quiet && isatty(STDERR_FILENO)) {
-            sonde_visible_printf(STDERR_FILENO, "sonde: watching process %u for %g s; Ctrl-C ends it\n", pid, seconds);
+            sonde_visible_printf(STDERR_FILENO,
+                                 "sonde: watching process %u for %g s; Ctrl-C ends it\n", pid,
+                                 seconds);
         }
         wait_for(seconds);
         sonde_collector_stop(c);
@@ -288,14 +294,17 @@ static int cmd_requests_show(const struct sonde_cli *cli, const struct cmd_reque
         sonde_buf_printf(&out, "%zu of %zu; more with --limit\n", r.count, r.total);
     }
     const int status = rc ? sonde_cli_fail(cli, "out of memory") : sonde_cli_write(cli, NULL, &out);
-    if (!rc && !r.count && !cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde requests: none\n");
+    if (!rc && !r.count && !cli->quiet) {
+        sonde_visible_printf(STDERR_FILENO, "sonde requests: none\n");
+    }
     sonde__free(list);
     sonde_buf_release(&out);
     sonde_requests_release(&r);
     return status;
 }
 
-/* FILE, URL or PID, then perhaps ID; or ID alone, which is looked for where an agent is by default. */
+/* FILE, URL or PID, then perhaps ID; or ID alone, which is looked for where an agent is by
+ * default. */
 static int target_of(struct sonde_cli *cli, struct cmd_requests_asked *a)
 {
     const char *first = cli->operand_count ? cli->operands[0] : NULL;

@@ -96,7 +96,9 @@ static int cmd_runs_list(struct sonde_cli *cli, struct sonde_store *s, struct so
     }
     if (!rc && b.error) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     if (!rc && b.len) fwrite(b.data, 1, b.len, stdout);
-    if (!rc && !b.len && !cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde runs: the store has no run\n");
+    if (!rc && !b.len && !cli->quiet) {
+        sonde_visible_printf(STDERR_FILENO, "sonde runs: the store has no run\n");
+    }
     sonde_buf_release(&b);
     return rc;
 }
@@ -224,9 +226,9 @@ static int put_in(struct sonde_store *s, char **args, struct sonde_err *err)
 
 enum verb { LIST, PROFILES, NAME, TAG, DELETE, MERGE, COPY, PROFILE, ADD };
 static const struct { const char *word; int min, max; } verbs[] = {
-    [LIST] = { "list", 0, 0 },      [PROFILES] = { "profiles", 0, 0 }, [NAME] = { "name", 2, 2 },
-    [TAG] = { "tag", 2, 2 },        [DELETE] = { "delete", 1, 1000 },  [MERGE] = { "merge", 2, 1000 },
-    [COPY] = { "copy", 2, 2 },      [PROFILE] = { "profile", 2, 2 },   [ADD] = { "add", 1, 2 },
+    [LIST] = { "list", 0, 0 }, [PROFILES] = { "profiles", 0, 0 }, [NAME] = { "name", 2, 2 },
+    [TAG] = { "tag", 2, 2 },   [DELETE] = { "delete", 1, 1000 },  [MERGE] = { "merge", 2, 1000 },
+    [COPY] = { "copy", 2, 2 }, [PROFILE] = { "profile", 2, 2 },   [ADD] = { "add", 1, 2 },
 };
 
 static int find_verb(struct sonde_cli *cli, enum verb *out)

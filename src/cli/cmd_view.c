@@ -1,5 +1,5 @@
-/* cmd_view.c - `sonde view FILE…`: profiles of files in the dashboard, which the agent cuts to what a
- * page can show, so that their size does not matter. */
+/* cmd_view.c - `sonde view FILE…`: profiles of files in the dashboard, which the agent cuts to what
+ * a page can show, so that their size does not matter. */
 #include <ctype.h>
 #include <assert.h>
 #include <signal.h>
@@ -177,7 +177,9 @@ static int cmd_view_run(struct sonde_cli *cli)
     struct viewing v = { .count = 0 };
     struct sonde_err err = { "" };
     sigset_t set;
-    if (cli->operand_count == 0) return sonde_cli_usage(cli, "say what to view: sonde view FILE...");
+    if (cli->operand_count == 0) {
+        return sonde_cli_usage(cli, "say what to view: sonde view FILE...");
+    }
     if (cli->operand_count > FILES_MAX) {
         return sonde_cli_usage(cli, "more than %d files", FILES_MAX);
     }
@@ -208,17 +210,18 @@ const struct sonde_command sonde_cmd_view = {
     .usage = "[options] FILE...",
     .details =
         "FILE is anything that `sonde flamegraph` reads: a run file, pprof, folded stacks, `perf "
-        "script`, and so on, STORE:NAME, the URL of a profile, or - for the standard input. The address "
-        "to open is printed; sonde stays until Ctrl-C, and starts no browser.\n"
+        "script`, and so on, STORE:NAME, the URL of a profile, or - for the standard input. The "
+        "address to open is printed; sonde stays until Ctrl-C, and starts no browser.\n"
         "\n"
-        "With several files the last is compared with the first: what takes a larger share of it is red. "
-        "The address names both, as profile=NAME and base=NAME: put others there to compare those.\n"
+        "With several files the last is compared with the first: what takes a larger share of "
+        "it is red. The address names both, as profile=NAME and base=NAME: put others there to "
+        "compare those.\n"
         "\n"
-        "A run with inference requests has them too: the second address leads there, to its heat map "
-        "and to the flame graph of each request.\n"
+        "A run with inference requests has them too: the second address leads there, to its heat "
+        "map and to the flame graph of each request.\n"
         "\n"
-        "The page is sent what it can show, and the rest of a frame when it is zoomed into. So a profile "
-        "of hundreds of megabytes opens as a small one does, once it has been read.\n"
+        "The page is sent what it can show, and the rest of a frame when it is zoomed into. So a "
+        "profile of hundreds of megabytes opens as a small one does, once it has been read.\n"
         "\n"
         "If port 6060 is taken, the next free one is used. With --listen exactly that one is.\n"
         "\n"

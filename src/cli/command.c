@@ -106,10 +106,9 @@ int sonde_cli_main(int argc, char **argv, char **envp)
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     if (name[0] == '-') {
-        sonde_visible_printf(STDERR_FILENO,
-                "sonde: '%s' before a command is not known here; options follow the command: "
-                "sonde COMMAND [options]. `sonde help` lists the commands\n",
-                name);
+        sonde_visible_printf(STDERR_FILENO, "sonde: '%s' before a command is not known here; "
+                                            "options follow the command: sonde COMMAND [options]. "
+                                            "`sonde help` lists the commands\n", name);
         return SONDE_EXIT_USAGE;
     }
     const struct sonde_command *command = sonde_command_find(name);

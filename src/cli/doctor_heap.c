@@ -1,4 +1,5 @@
-/* doctor_heap.c - can the heap of a program be profiled here? Tried on a shell that does nothing. */
+/* doctor_heap.c - can the heap of a program be profiled here? Tried on a shell that does
+ * nothing. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 #define WAIT_S 10
 
 /* Run it to its end. 0, or SONDE_EIO. */
-static int run_to_end(struct sonde_child *child, struct sonde_heap_reader *reader, struct sonde_err *err)
+static int run_to_end(struct sonde_child *child, struct sonde_heap_reader *reader,
+                      struct sonde_err *err)
 {
     size_t size;
     int status;
@@ -37,7 +39,8 @@ static int try_heap(const char *dir, uint64_t *allocations, struct sonde_err *er
     struct sonde_heap_reader *reader;
     int rc = sonde_child_fork(&child, argv, dir, err);
     if (rc) return rc;
-    const struct sonde_heap_reader_options o = { .pid = (uint32_t)child.pid, .full = 1, .dir = dir };
+    const struct sonde_heap_reader_options o = { .pid = (uint32_t)child.pid, .full = 1,
+                                                 .dir = dir };
     rc = sonde_heap_reader_start_on_exec(&o, &reader, err);
     if (rc) {
         sonde_child_cancel(&child);
@@ -94,8 +97,8 @@ void sonde_doctor_heap(struct sonde_doctor *d)
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,
                          sonde_preload_library(library, sizeof(library), &none) != 0
-                             ? "install libsonde_preload.so beside sonde or in its library directory; "
-                               "until then memory is seen from outside only"
+                             ? "install libsonde_preload.so beside sonde or in its library "
+                               "directory; until then memory is seen from outside only"
                              : "until then memory is seen from outside only",
                          "the heap cannot be profiled: %s", err.text);
     }

@@ -167,7 +167,8 @@ static void look_installed(struct doctor_llama_found *f)
 
 static void tell_functions(struct sonde_doctor *d, const struct doctor_llama_found *f)
 {
-    const uint32_t count = SONDE__LLAMA_PROCESS; /* which no library needs to have, and what follows */
+    /* Which no library needs to have, and what follows. */
+    const uint32_t count = SONDE__LLAMA_PROCESS;
     uint32_t missing = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (f->has[i]) continue;
@@ -221,7 +222,7 @@ void sonde_doctor_llama(struct sonde_doctor *d)
     }
     if (d->target && f.library[0] && !f.in_program) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "functions that a program looks up in the "
-                         "library itself (dlsym, as Python's ctypes does) pass the hooks by; `sonde "
-                         "attach` sees them by uprobes");
+                         "library itself (dlsym, as Python's ctypes does) pass the hooks by; "
+                         "`sonde attach` sees them by uprobes");
     }
 }

@@ -1,5 +1,6 @@
-/* doctor_sandbox.c - seccomp filters: does a program install one, has a process one, and which calls
- * it has to allow. What a program may do is told by what it refers to; see docs/sandbox.md. */
+/* doctor_sandbox.c - seccomp filters: does a program install one, has a process one, and which
+ * calls it has to allow. What a program may do is told by what it refers to; see
+ * docs/sandbox.md. */
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -85,12 +86,12 @@ static void tell_program(struct sonde_doctor *d)
                          r.name);
         break;
     case INSTALLS_PERHAPS:
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, needed, "%s may give up system calls: it refers to %s, "
-                         "which has other uses too", d->target, r.name);
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, needed, "%s may give up system calls: it refers to "
+                         "%s, which has other uses too", d->target, r.name);
         break;
     case INSTALLS_UNKNOWN:
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s is static: whether it gives up system calls is "
-                         "not known, and nothing of sonde's is loaded into it", d->target);
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s is static: whether it gives up system calls "
+                         "is not known, and nothing of sonde's is loaded into it", d->target);
         break;
     default:
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s does not give up system calls itself",
@@ -122,16 +123,18 @@ void sonde_doctor_sandbox(struct sonde_doctor *d)
     }
     const int mode = mode_of(is_process ? d->target : "self");
     if (mode < 0) {
-        if (!is_process) sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "the kernel does not say whether "
-                                          "there is a seccomp filter");
+        if (!is_process) {
+            sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                             "the kernel does not say whether there is a seccomp filter");
+        }
     } else if (is_process) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, mode ? needed : NULL, "%s has %s", d->target,
                          mode ? "given up system calls" : "no seccomp filter");
     } else {
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, mode ? needed : NULL, mode
-                         ? "programs that are started here have a seccomp filter already, which is "
-                           "not looked at"
-                         : "no seccomp filter here; `sonde doctor PROGRAM|PID` says whether that has "
-                           "one");
+        sonde_doctor_add(
+            d, SONDE_DOCTOR_OK, mode ? needed : NULL,
+            mode ? "programs that are started here have a seccomp filter already, which is "
+                   "not looked at"
+                 : "no seccomp filter here; `sonde doctor PROGRAM|PID` says whether that has one");
     }
 }

@@ -273,7 +273,7 @@ void sonde_doctor_gpu(struct sonde_doctor *d)
     }
     if (!found) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
-                         "none found (neither libnvidia-ml.so.1 nor librocm_smi64.so); this version "
-                         "does not measure GPUs");
+                         "none found (neither libnvidia-ml.so.1 nor librocm_smi64.so); this "
+                         "version does not measure GPUs");
     }
 }

@@ -33,8 +33,8 @@ struct sonde_heap_reader_options sonde_cli_heap_options(const struct sonde_cli *
 {
     const struct sonde_config_values *c = &cli->config;
     return (struct sonde_heap_reader_options){ .mean = RATE_BYTES / (uint64_t)c->memory_sample_rate,
-                                       .depth_max = (uint32_t)c->cpu_max_stack_depth,
-                                       .dir = c->agent_dir[0] ? c->agent_dir : NULL };
+                                               .depth_max = (uint32_t)c->cpu_max_stack_depth,
+                                               .dir = c->agent_dir[0] ? c->agent_dir : NULL };
 }
 
 int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,

@@ -89,7 +89,7 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
     return status;
 }
 
-/* ---- Phases and requests ---------------------------------------------------------------------- */
+/* ---- Phases and requests --------------------------------------------------------------------- */
 
 /* 0, or SONDE_EXIT_USAGE and what is wrong. */
 static int parse_select(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
@@ -219,8 +219,8 @@ static int cli_profile_parse_range(const struct sonde_cli *cli, const struct son
 }
 
 /* A URL without a path is an agent's. */
-static int profile_url(const char *url, double seconds, int memory, const struct cli_profile_range *r,
-                       char *out, size_t out_size)
+static int profile_url(const char *url, double seconds, int memory,
+                       const struct cli_profile_range *r, char *out, size_t out_size)
 {
     const char *host = strstr(url, "://") + 3;
     const char *path = strchr(host, '/');
@@ -245,14 +245,16 @@ static int profile_url(const char *url, double seconds, int memory, const struct
 }
 
 static int cli_profile_fetch(const struct sonde_cli *cli, const char *url, double seconds,
-                             int memory, const struct cli_profile_range *r, struct sonde_profile **out)
+                             int memory, const struct cli_profile_range *r,
+                             struct sonde_profile **out)
 {
     char full[4096];
     if (profile_url(url, seconds, memory, r, full, sizeof(full)) != 0) {
         return sonde_cli_usage(cli, "too long a URL");
     }
     if (strstr(full, SAMPLE_ROUTE) && !cli->quiet && isatty(STDERR_FILENO)) {
-        sonde_visible_printf(STDERR_FILENO, "sonde: the agent at %s samples for %g s\n", url, seconds);
+        sonde_visible_printf(STDERR_FILENO, "sonde: the agent at %s samples for %g s\n", url,
+                             seconds);
     }
     struct sonde_progress progress;
     struct sonde_buf body;
@@ -312,7 +314,7 @@ static int read_store(const struct sonde_cli *cli, const char *path, const char 
 
 /* How a process is sampled for what filter asks for. */
 static struct sonde_watch_options sample_options(const struct sonde_cli *cli,
-                                                   const struct sonde_cli_filter *filter)
+                                                 const struct sonde_cli_filter *filter)
 {
     const int memory = filter && sonde_cli_is_memory(filter->type);
     struct sonde_watch_options o = {
@@ -347,8 +349,8 @@ static int cli_profile_sample(struct sonde_cli *cli, uint32_t pid, double second
 }
 
 /* What continuous profiling has put into a store. */
-static int load_history(const struct sonde_cli *cli, const char *path, const struct cli_profile_range *r,
-                        struct sonde_profile **out)
+static int load_history(const struct sonde_cli *cli, const char *path,
+                        const struct cli_profile_range *r, struct sonde_profile **out)
 {
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
     struct sonde_store *store = NULL;
@@ -390,7 +392,8 @@ int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde
     if (rc) return cli_profile_tell_failure(cli, rc, &err);
     if (how->note.text[0] && !cli->quiet) {
         struct sonde_err note;
-        sonde_err_set(&note, 0, "%s: %s", strcmp(path, "-") ? path : "standard input", how->note.text);
+        sonde_err_set(&note, 0, "%s: %s", strcmp(path, "-") ? path : "standard input",
+                      how->note.text);
         sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", note.text);
     }
     *out = p;

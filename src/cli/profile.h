@@ -20,29 +20,29 @@ struct sonde_cli_filter {
     { .name = "type", .letter = 't', .type = SONDE_OPT_STR, .value = "TYPE",                   \
       .choices = SONDE_CLI_TYPES, .offset = offsetof(values, field.type),                      \
       .help = "samples of this type (default: the first there is)" }
-#define SONDE_OPT_FILTER_BUT_TYPE(values, field)                                               \
-    { .name = "span", .letter = 's', .type = SONDE_OPT_STR, .value = "GLOB",                   \
-      .offset = offsetof(values, field.span), .help = "only inside spans of such a name" },    \
-    { .name = "trace", .type = SONDE_OPT_STR, .value = "ID",                                   \
-      .offset = offsetof(values, field.trace),                                                 \
-      .help = "only inside spans of this trace (32 hexadecimal digits, or a UUID)" },                     \
-    { .name = "thread", .type = SONDE_OPT_STR, .value = "GLOB|TID",                            \
-      .offset = offsetof(values, field.thread), .help = "only threads of such a name or id" }, \
-    { .name = "from", .type = SONDE_OPT_STR, .value = "SECONDS",                               \
-      .offset = offsetof(values, field.from),                                                  \
-      .help = "only from here on: seconds since the start, -SECONDS ago, or unix time" },      \
-    { .name = "to", .type = SONDE_OPT_STR, .value = "SECONDS",                                 \
-      .offset = offsetof(values, field.to), .help = "only up to here, alike" },               \
-    { .name = "phase", .type = SONDE_OPT_STR, .value = "NAME",                                 \
-      .offset = offsetof(values, field.phase),                                                 \
-      .help = "only this phase of inference: prefill, decode, sample, ..." },                  \
-    { .name = "request", .type = SONDE_OPT_STR, .value = "ID",                                 \
-      .offset = offsetof(values, field.request),                                               \
-      .help = "only this inference request: the engine's id of it, or its trace id" },         \
-    { .name = "slowest", .type = SONDE_OPT_STR, .value = "N|PERCENT%",                         \
-      .offset = offsetof(values, field.slowest),                                               \
-      .help = "only the slowest inference requests: so many, or such a part of them" },        \
-    { .name = "workers", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field.workers),    \
+#define SONDE_OPT_FILTER_BUT_TYPE(values, field)                                                   \
+    { .name = "span", .letter = 's', .type = SONDE_OPT_STR, .value = "GLOB",                       \
+      .offset = offsetof(values, field.span), .help = "only inside spans of such a name" },        \
+    { .name = "trace", .type = SONDE_OPT_STR, .value = "ID",                                       \
+      .offset = offsetof(values, field.trace),                                                     \
+      .help = "only inside spans of this trace (32 hexadecimal digits, or a UUID)" },              \
+    { .name = "thread", .type = SONDE_OPT_STR, .value = "GLOB|TID",                                \
+      .offset = offsetof(values, field.thread), .help = "only threads of such a name or id" },     \
+    { .name = "from", .type = SONDE_OPT_STR, .value = "SECONDS",                                   \
+      .offset = offsetof(values, field.from),                                                      \
+      .help = "only from here on: seconds since the start, -SECONDS ago, or unix time" },          \
+    { .name = "to", .type = SONDE_OPT_STR, .value = "SECONDS",                                     \
+      .offset = offsetof(values, field.to), .help = "only up to here, alike" },                    \
+    { .name = "phase", .type = SONDE_OPT_STR, .value = "NAME",                                     \
+      .offset = offsetof(values, field.phase),                                                     \
+      .help = "only this phase of inference: prefill, decode, sample, ..." },                      \
+    { .name = "request", .type = SONDE_OPT_STR, .value = "ID",                                     \
+      .offset = offsetof(values, field.request),                                                   \
+      .help = "only this inference request: the engine's id of it, or its trace id" },             \
+    { .name = "slowest", .type = SONDE_OPT_STR, .value = "N|PERCENT%",                             \
+      .offset = offsetof(values, field.slowest),                                                   \
+      .help = "only the slowest inference requests: so many, or such a part of them" },            \
+    { .name = "workers", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field.workers),        \
       .help = "with these: also threads that have no span of their own in that time" }
 
 #define SONDE_CLI_SELECT_DETAILS                                                               \
@@ -68,18 +68,19 @@ int sonde_cli_is_memory(const char *type);
 /* 1 if target is STORE:NAME, and STORE a file that is there. */
 int sonde_cli_in_store(const char *target);
 
-/* target: a file (run, pprof, folded, …; a store: the history in it); STORE:NAME, a profile of a store
- * by its name or id; "-"; the URL of an agent, which then samples for duration_s (0 = 10), or answers
- * from its history if filter->from or to are unix times or negative; or of a profile; a process id,
- * which is sampled here. filter says what of
+/* target: a file (run, pprof, folded, …; a store: the history in it); STORE:NAME, a profile of a
+ * store by its name or id; "-"; the URL of an agent, which then samples for duration_s (0 = 10), or
+ * answers from its history if filter->from or to are unix times or negative; or of a profile; a
+ * process id, which is sampled here. filter says what of
  * it is wanted: the heap if its type is one of memory, and of that only the phase and the requests
  * that it names; NULL = all. SONDE_EXIT_OK, or tells and
  * returns SONDE_EXIT_USAGE for what is no profile, SONDE_EXIT_FAIL for what failed. */
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out);
 
-/* A file, or "-", of any format, told how to read it; says what there is to say about it. Frames that
- * are only addresses are looked up in the files they are of, if those are here. Exit status as above. */
+/* A file, or "-", of any format, told how to read it; says what there is to say about it. Frames
+ * that are only addresses are looked up in the files they are of, if those are here. Exit status as
+ * above. */
 struct sonde_import;
 int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde_import *how,
                      struct sonde_profile **out);

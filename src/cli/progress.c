@@ -1,5 +1,5 @@
-/* progress.c - see progress.h. A thread of its own: the work has no place in it from where to tell, and
- * a timer's signal would interrupt what it waits for. */
+/* progress.c - see progress.h. A thread of its own: the work has no place in it from where to tell,
+ * and a timer's signal would interrupt what it waits for. */
 #include "cli/progress.h"
 
 #include <math.h>
@@ -40,8 +40,10 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
     if (cli->quiet || cli->verbose || !isatty(STDERR_FILENO)) return;
     /* Of a long path its end, which differs. */
     const size_t len = strlen(what);
-    const char *shown = !strcmp(what, "-") ? "the standard input" : len > 50 ? what + len - 49 : what;
-    snprintf(p->text, sizeof(p->text), "%s %s%s", doing, shown == what || len == 1 ? "" : "...", shown);
+    const char *shown = !strcmp(what, "-") ? "the standard input"
+                                           : len > 50 ? what + len - 49 : what;
+    snprintf(p->text, sizeof(p->text), "%s %s%s", doing,
+             shown == what || len == 1 ? "" : "...", shown);
     sonde_visible(p->text, strlen(p->text));
     p->since_s = sonde_clock_s(CLOCK_MONOTONIC);
     sonde_lock_init(&p->lock, SONDE_RANK_PROGRESS);

@@ -1,6 +1,6 @@
-/* progress.h - work that may take longer than a second says what it is and for how long it has been at
- * it: on a terminal, on one line that is gone when the work is done. Nothing is written to a file or
- * pipe, with -q, or with -v, whose log is on the same terminal. */
+/* progress.h - work that may take longer than a second says what it is and for how long it has been
+ * at it: on a terminal, on one line that is gone when the work is done. Nothing is written to a
+ * file or pipe, with -q, or with -v, whose log is on the same terminal. */
 #ifndef SONDE_CLI_PROGRESS_H
 #define SONDE_CLI_PROGRESS_H
 
@@ -17,8 +17,8 @@ struct sonde_progress {
     char text[128];          /* what is done, made visible */
 };
 
-/* doing: "reading"; what: a file or address; "-" is the standard input. Nothing else may be written to
- * the terminal until the end. */
+/* doing: "reading"; what: a file or address; "-" is the standard input. Nothing else may be written
+ * to the terminal until the end. */
 void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli, const char *doing,
                           const char *what);
 void sonde_progress_end(struct sonde_progress *p);

@@ -1,10 +1,11 @@
 /* report_html.c - see report_html.h.
  *
- * What the pages would ask an agent for is asked here, once, and put into the file with what was asked
- * as its name: of a running agent by HTTP, of a profile by calling the same routes in this process. So
- * a file shows what the dashboard showed. What an agent does not have (it may be older, or profile
- * nothing) is left out, and pages that would have nothing to show are. An agent that stops answering, or
- * takes too long in all, ends it: dozens of questions would each wait for their own limit otherwise. */
+ * What the pages would ask an agent for is asked here, once, and put into the file with what was
+ * asked as its name: of a running agent by HTTP, of a profile by calling the same routes in this
+ * process. So a file shows what the dashboard showed. What an agent does not have (it may be older,
+ * or profile nothing) is left out, and pages that would have nothing to show are. An agent that
+ * stops answering, or takes too long in all, ends it: dozens of questions would each wait for their
+ * own limit otherwise. */
 #include "cli/report_html.h"
 
 #include <jansson.h>
@@ -63,7 +64,7 @@ static void add_page(struct gather *g, const char *name)
     if (g->page_count + 1 < PAGES_MAX) g->pages[g->page_count++] = name;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int report_html_ask_agent(struct gather *g, const char *target, struct sonde_buf *out)
 {
@@ -77,9 +78,9 @@ static int report_html_ask_agent(struct gather *g, const char *target, struct so
     if (left_s > 0) {
         rc = sonde_cli_fetch(url, ANSWER_MAX, fmin(left_s, SONDE_CLI_FETCH_S), out, &g->err);
     } else {
-        rc = sonde_err_set(&g->err, SONDE_EIO, "%.200s has not answered everything in %d s: ask for a "
-                           "shorter time with --from and --to, or try again later", g->o->target,
-                           ASKING_S);
+        rc = sonde_err_set(&g->err, SONDE_EIO, "%.200s has not answered everything in %d s: ask "
+                           "for a shorter time with --from and --to, or try again later",
+                           g->o->target, ASKING_S);
     }
     if (rc == SONDE_EIO) g->lost = rc;
     return rc;
@@ -98,8 +99,8 @@ static int ask_routes(struct gather *g, const char *target, struct sonde_buf *ou
     return 0;
 }
 
-/* The answer is in the file, as key, and *json (NULL = not wanted), which the caller gives back. target:
- * NULL = the key. */
+/* The answer is in the file, as key, and *json (NULL = not wanted), which the caller gives back.
+ * target: NULL = the key. */
 static int report_html_ask(struct gather *g, const char *key, const char *target, json_t **json)
 {
     struct sonde_buf answer = { 0 };
@@ -110,8 +111,8 @@ static int report_html_ask(struct gather *g, const char *key, const char *target
     if (!rc) {
         read = json_loadb(answer.data, answer.len, JSON_DECODE_ANY, &wrong);
         if (!read) {
-            rc = sonde_err_set(&g->err, SONDE_EFORMAT, "%.200s answers %.100s with something that is "
-                               "not JSON: is it an agent?", g->o->target, key);
+            rc = sonde_err_set(&g->err, SONDE_EFORMAT, "%.200s answers %.100s with something that "
+                               "is not JSON: is it an agent?", g->o->target, key);
         }
     }
     if (!rc) sonde_page_file_add(&g->file, key, answer.data, answer.len);
@@ -121,7 +122,7 @@ static int report_html_ask(struct gather *g, const char *key, const char *target
     return rc;
 }
 
-/* ---- Flame graphs -------------------------------------------------------------------------------- */
+/* ---- Flame graphs ---------------------------------------------------------------------------- */
 
 /* Whose; NULL = all. */
 struct graph { const char *type, *phase, *request, *slowest; int against_rest; };
@@ -211,7 +212,7 @@ static int ask_graphs(struct gather *g)
     return found;
 }
 
-/* ---- Requests ------------------------------------------------------------------------------------ */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static void note_slowest(struct gather *g, const json_t *answer)
 {
@@ -237,8 +238,8 @@ static size_t ask_requests(struct gather *g)
     note_slowest(g, slowest);
     json_decref(slowest);
     if (count == TIMELINES_MAX) {
-        snprintf(key, sizeof(key), "/api/requests?from=%.0f&limit=%d&sort=newest&state=done&timeline=0"
-                 "&to=%.0f", g->from_s, REQUESTS_MAX, g->to_s);
+        snprintf(key, sizeof(key), "/api/requests?from=%.0f&limit=%d&sort=newest&state=done&"
+                 "timeline=0&to=%.0f", g->from_s, REQUESTS_MAX, g->to_s);
         report_html_ask(g, key, NULL, &all);
         json_decref(all);
     }
@@ -254,13 +255,13 @@ static void ask_heatmaps(struct gather *g)
     static const char *const metrics[] = { "ttft", "itl", "total", "queue", "tokens_per_s" };
     char key[256];
     for (size_t i = 0; i < SONDE_COUNT(metrics); i++) {
-        snprintf(key, sizeof(key), "/api/heatmap?from=%.0f&metric=%s&to=%.0f", g->from_s, metrics[i],
-                 g->to_s);
+        snprintf(key, sizeof(key), "/api/heatmap?from=%.0f&metric=%s&to=%.0f", g->from_s,
+                 metrics[i], g->to_s);
         report_html_ask(g, key, NULL, NULL);
     }
 }
 
-/* ---- An agent ------------------------------------------------------------------------------------ */
+/* ---- An agent -------------------------------------------------------------------------------- */
 
 /* A step that pages know, about POINTS of which are the range. */
 static double step_of(double seconds)
@@ -297,8 +298,8 @@ static int gather_agent(struct gather *g)
     if (!(g->to_s > g->from_s)) {
         return sonde_err_set(&g->err, SONDE_EINVAL, "--from is not before --to");
     }
-    snprintf(key, sizeof(key), "/api/query?from=%.0f&limit=%d&step=%.0f&to=%.0f", g->from_s, SERIES_MAX,
-             step_of(g->to_s - g->from_s), g->to_s);
+    snprintf(key, sizeof(key), "/api/query?from=%.0f&limit=%d&step=%.0f&to=%.0f", g->from_s,
+             SERIES_MAX, step_of(g->to_s - g->from_s), g->to_s);
     const int series = report_html_ask(g, key, NULL, NULL) == 0;
     report_html_ask(g, "/health", NULL, NULL);
     report_html_ask(g, "/api/engine", NULL, NULL);
@@ -327,7 +328,7 @@ static int gather_agent(struct gather *g)
     return 0;
 }
 
-/* ---- A profile ----------------------------------------------------------------------------------- */
+/* ---- A profile ------------------------------------------------------------------------------- */
 
 static void add_findings(struct gather *g)
 {
@@ -424,13 +425,13 @@ static int report_html_gather_profile(struct gather *g)
     if (!rc) add_findings(g);
     sonde_recent_destroy(g->request.recent);
     if (!rc && !g->page_count) {
-        return sonde_err_set(&g->err, SONDE_ENOENT, "%.200s: there are no samples and no requests in "
-                             "it", g->o->target);
+        return sonde_err_set(&g->err, SONDE_ENOENT,
+                             "%.200s: there are no samples and no requests in it", g->o->target);
     }
     return rc;
 }
 
-/* ---- The file ------------------------------------------------------------------------------------ */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* Of a path only its end: where somebody keeps files is nobody's business. */
 static void find_names(const struct gather *g, char title[200], char source[200])
@@ -462,8 +463,9 @@ int sonde_cli_report_html(const struct sonde_cli *cli, const struct sonde_report
         g->file.query = query;
         rc = sonde_page_file_write(&g->file, out);
         if (rc) {
-            sonde_err_set(&g->err, rc, rc == SONDE_EFULL ? "the report is larger than can be written: "
-                          "choose a shorter time with --from" : "no memory for the report");
+            sonde_err_set(&g->err, rc, rc == SONDE_EFULL ? "the report is larger than can "
+                                                           "be written: choose a shorter time with "
+                                                           "--from" : "no memory for the report");
         }
     }
     int status = SONDE_EXIT_OK;

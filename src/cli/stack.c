@@ -40,7 +40,9 @@ static void threads_enlarge(void)
 int sonde_stack_run(sonde_stack_fn *call, int argc, char **argv, char **envp)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_BYTES) return call(argc, argv, envp);
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_BYTES) {
+        return call(argc, argv, envp);
+    }
     threads_enlarge();
     char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);

@@ -22,12 +22,12 @@
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 
 enum top_source_answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS,
-              ENGINE };
+                         ENGINE };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
-    int (*get)(struct sonde_top_source *s, enum top_source_answer what, const struct sonde_top_request *r,
-               struct sonde_buf *out, struct sonde_err *err);
+    int (*get)(struct sonde_top_source *s, enum top_source_answer what,
+               const struct sonde_top_request *r, struct sonde_buf *out, struct sonde_err *err);
     void (*close)(struct sonde_top_source *s);
 };
 
@@ -381,8 +381,8 @@ static int read_spans(struct sonde_top_source *s, const struct sonde_top_request
     }
 }
 
-/* What engines tell of their insides is shown beside the rest, and not at all of an agent that is too
- * old to know of it. */
+/* What engines tell of their insides is shown beside the rest, and not at all of an agent that is
+ * too old to know of it. */
 static void read_engine(struct sonde_top_source *s, const struct sonde_top_request *r,
                         struct sonde_top_data *d)
 {

@@ -31,8 +31,9 @@ static struct sonde_unseen_process *row_find(struct sonde_unseen *u, uint32_t pi
     return NULL;
 }
 
-/* 1 = it was executed by another user, whom the directory of segments does not let in. One that only
- * changed its user goes on writing to the segment that it has; the kernel shows it as root's. */
+/* 1 = it was executed by another user, whom the directory of segments does not let in. One that
+ * only changed its user goes on writing to the segment that it has; the kernel shows it as
+ * root's. */
 static int is_stranger(uint32_t pid)
 {
     char path[32];
@@ -41,13 +42,14 @@ static int is_stranger(uint32_t pid)
     return stat(path, &st) == 0 && st.st_uid != 0 && st.st_uid != geteuid();
 }
 
-/* Why the library is not in the process, as a text that follows "it is"; NULL = it may be, or nothing
- * can be said since it is ending. */
+/* Why the library is not in the process, as a text that follows "it is"; NULL = it may be, or
+ * nothing can be said since it is ending. */
 static const char *process_why(uint32_t pid)
 {
     char exe[32];
     if (is_stranger(pid)) {
-        return "run by another user, who may not write where sonde reads (--engine perf samples it)";
+        return "run by another user, who may not write where sonde reads (--engine perf "
+               "samples it)";
     }
     snprintf(exe, sizeof(exe), "/proc/%u/exe", pid);
     const int fd = open(exe, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,7 @@
-/* unseen.h - which processes below a command libsonde_preload cannot come into: linked statically or
- * with musl, built with AddressSanitizer, or executed by another user. They run as if it were not there, so of their heap, and of
- * their CPU time with the timer engine, there is nothing; that must be said by name.
+/* unseen.h - which processes below a command libsonde_preload cannot come into: linked statically
+ * or with musl, built with AddressSanitizer, or executed by another user. They run as if it were
+ * not there, so of their heap, and of their CPU time with the timer engine, there is nothing; that
+ * must be said by name.
  *
  * The tree is looked at a few times in its first second and then every second. Rejected: to have
  * the library in their parents report them, which has no segment to write to in most shells. */

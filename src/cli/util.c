@@ -163,8 +163,8 @@ void sonde_cli_tell_void(const struct sonde_cli *cli)
     if (cli->log_path) sonde_log(SONDE_LOG_WARN, "settings without effect: %s", names);
     if (cli->quiet) return;
     /* One write: a command may write to the same terminal. */
-    sonde_visible_printf(STDERR_FILENO, "sonde: these settings have no effect in this version: %s; `sonde doctor` "
-            "says why\n", names);
+    sonde_visible_printf(STDERR_FILENO, "sonde: these settings have no effect in this version: %s; "
+                         "`sonde doctor` says why\n", names);
 }
 
 /* How flame graphs look on HTTP, as `sonde flamegraph` draws them. */
@@ -227,8 +227,8 @@ const char *sonde_cli_curl_hint(int code)
     switch (code) {
     case CURLE_COULDNT_CONNECT: return "; start an agent there with `sonde serve` or `sonde run`";
     case CURLE_OPERATION_TIMEDOUT:
-        return "; it has stalled or is too busy: check that an agent is at that address, or try again "
-               "later";
+        return "; it has stalled or is too busy: check that an agent is at that address, or try "
+               "again later";
     default: return "";
     }
 }
@@ -259,8 +259,8 @@ static int status_error(const char *url, long status, const struct sonde_buf *bo
     return rc;
 }
 
-/* A server that drips bytes, or none, is given up before timeout_s. What it takes to make an answer, of
- * samples for instance, is in timeout_s beyond SONDE_CLI_FETCH_S. */
+/* A server that drips bytes, or none, is given up before timeout_s. What it takes to make an
+ * answer, of samples for instance, is in timeout_s beyond SONDE_CLI_FETCH_S. */
 static void set_limits(CURL *curl, double timeout_s)
 {
     enum { STALLED_S = 30, STALLED_BYTES_PER_S = 100 };
@@ -310,7 +310,8 @@ static int cli_request(const char *url, const char *post, const char *accept, si
     }
     if (code != CURLE_OK) {
         return sonde_err_set(err, SONDE_EIO, "%.*s: %s%s", cli_shown(url), url,
-                             why[0] ? why : curl_easy_strerror(code), sonde_cli_curl_hint((int)code));
+                             why[0] ? why : curl_easy_strerror(code),
+                             sonde_cli_curl_hint((int)code));
     }
     return status == 200 || status == 201 ? 0 : status_error(url, status, out, err);
 }

@@ -313,7 +313,7 @@ static void keep_serving(struct watch *s)
 {
     if (s->o->keep_s <= 0 || !s->server) return;
     watch_tell(s, "serving %s for %g s more; Ctrl-C ends it", sonde_server_url(s->server),
-                 s->o->keep_s);
+               s->o->keep_s);
     start_collecting(s);
     sonde_child_linger(s->o->keep_s);
 }
@@ -338,7 +338,7 @@ static size_t child_environment(struct watch *s, char out[SONDE_CHILD_ENV_MAX])
     if (why) {
         snprintf(s->refused, sizeof(s->refused), "%s is %s", s->name, why);
         watch_tell(s, "%s: nothing is recorded from inside it (heap, calls of llama.cpp, CPU by "
-                     "the timer engine)", s->refused);
+                   "the timer engine)", s->refused);
         return 0;
     }
     size_t cpu_size = 0, heap_size = 0, llama_size = llama_environment(s, llama);
@@ -356,7 +356,8 @@ static size_t child_environment(struct watch *s, char out[SONDE_CHILD_ENV_MAX])
 
 static double look_below(void *arg, double now_s) { return sonde_unseen_look(arg, now_s); }
 
-/* Nothing is wanted from inside of children, or nothing comes from them anyway: not worth a word. */
+/* Nothing is wanted from inside of children, or nothing comes from them anyway: not worth a
+ * word. */
 static void watch_below(struct watch *s)
 {
     if (!s->o->children || s->refused[0]) return;
@@ -485,7 +486,7 @@ static int watch_attach(struct watch *s)
         start_collecting(s);
         if (s->server) {
             watch_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid,
-                         s->name);
+                       s->name);
         }
         const int ended = wait_for_process(s, pidfd, signals, s->o->duration_s);
         if (watch_has_progress(s)) watch_tell_progress(s, -1);

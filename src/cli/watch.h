@@ -52,7 +52,8 @@ struct sonde_watch_options {
                                             not even those */
     int store;               /* keep readings in the store that the settings name, and send them
                                 where those say */
-    const char *continuous;  /* keep profiles in it, too: cli/agent_options.h; NULL = as settings say */
+    const char *continuous;  /* keep profiles in it, too: cli/agent_options.h; NULL = as settings
+                              * say */
     int recent;              /* without that, keep those of the last hours in memory, where HTTP is
                                 served and settings do not forbid it */
     /* Gets samples and spans once they are complete, CMD may still run: its to destroy. The exit

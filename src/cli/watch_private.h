@@ -69,6 +69,6 @@ void watch_tell_missed(struct watch *s);
 
 /* What was sampled: counts, loss, completeness, the first functions. */
 void watch_tell_profile(struct watch *s, const struct sonde_profile *p,
-                          const char *file);
+                        const char *file);
 
 #endif

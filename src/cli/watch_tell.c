@@ -28,7 +28,8 @@
 enum { BUSIEST = 3, TOP = 5, FEW = 10 };
 #define IDLE_SHARE 0.05     /* of the time on a CPU: one that has less slept */
 #define SAMPLED_SHARE 0.9   /* of its CPU time that should have been sampled at least, */
-#define SAMPLED_LEAST 0.5   /* where there are few samples, or it was said already what is missing */
+#define SAMPLED_LEAST 0.5   /* where there are few samples, or it was said already what is
+                             * missing */
 #define SAMPLES_ENOUGH 50   /* to be expected: fewer vary too much to be judged by */
 #define UNSAMPLED_S 0.1     /* less is not worth a word */
 #define SWITCHES_MANY 1e4   /* in a second of CPU time: worth a hint */
@@ -68,7 +69,7 @@ void watch_tell_missing(const struct watch *s, const char *what, const struct so
     if (s->cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: %s: %s\n", what, err->text);
 }
 
-/* ---- Series ----------------------------------------------------------------------------------- */
+/* ---- Series ---------------------------------------------------------------------------------- */
 
 struct busy {
     const struct sonde_model_series *series;
@@ -98,8 +99,8 @@ static void tell_histogram(const struct watch *s, const struct sonde_model_serie
     const int ascii = sonde_text_locale_ascii();
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
     watch_tell(s, "  %s{%s}: %llu recorded, p50 %s, p99 %s", f->name, series->label_text,
-                 (unsigned long long)h->count, sonde_value_format(a, p50, unit, ascii),
-                 sonde_value_format(b, p99, unit, ascii));
+               (unsigned long long)h->count, sonde_value_format(a, p50, unit, ascii),
+               sonde_value_format(b, p99, unit, ascii));
 }
 
 static void tell_percentiles(const struct watch *s, const char *what,
@@ -112,12 +113,12 @@ static void tell_percentiles(const struct watch *s, const char *what,
     const int ascii = sonde_text_locale_ascii();
     char p50[SONDE_VALUE_BYTES], p95[SONDE_VALUE_BYTES], p99[SONDE_VALUE_BYTES];
     watch_tell(s, "  %s: p50 %s, p95 %s, p99 %s", what,
-                 sonde_value_format(p50, sonde_quantile(0.5, h->zero, octave, scale),
-                                    SONDE_UNIT_SECONDS, ascii),
-                 sonde_value_format(p95, sonde_quantile(0.95, h->zero, octave, scale),
-                                    SONDE_UNIT_SECONDS, ascii),
-                 sonde_value_format(p99, sonde_quantile(0.99, h->zero, octave, scale),
-                                    SONDE_UNIT_SECONDS, ascii));
+               sonde_value_format(p50, sonde_quantile(0.5, h->zero, octave, scale),
+                                  SONDE_UNIT_SECONDS, ascii),
+               sonde_value_format(p95, sonde_quantile(0.95, h->zero, octave, scale),
+                                  SONDE_UNIT_SECONDS, ascii),
+               sonde_value_format(p99, sonde_quantile(0.99, h->zero, octave, scale),
+                                  SONDE_UNIT_SECONDS, ascii));
 }
 
 static void watch_tell_infer(const struct watch *s)
@@ -132,11 +133,11 @@ static void watch_tell_infer(const struct watch *s)
     for (size_t i = 0; i < SONDE_INFER_OUTCOMES; i++) requests += t.requests[i];
     if (!requests) return;
     watch_tell(s, "%llu inference requests (%llu failed, %llu cancelled, %llu lost), %llu tokens "
-                 "in, %llu out", (unsigned long long)requests,
-                 (unsigned long long)(t.requests[SONDE_ERROR] + t.requests[SONDE_TIMEOUT]),
-                 (unsigned long long)t.requests[SONDE_CANCELLED],
-                 (unsigned long long)t.requests[SONDE_INFER_LOST],
-                 (unsigned long long)t.tokens_in, (unsigned long long)t.tokens_out);
+               "in, %llu out", (unsigned long long)requests,
+               (unsigned long long)(t.requests[SONDE_ERROR] + t.requests[SONDE_TIMEOUT]),
+               (unsigned long long)t.requests[SONDE_CANCELLED],
+               (unsigned long long)t.requests[SONDE_INFER_LOST],
+               (unsigned long long)t.tokens_in, (unsigned long long)t.tokens_out);
     for (size_t i = 0; i < sonde_infer_group_count(tracker); i++) {
         struct sonde_infer_group_view g;
         sonde_infer_group(tracker, i, &g);
@@ -180,7 +181,7 @@ static void tell_llama(const struct watch *s)
     sonde_rwunlock(&m->lock);
 }
 
-/* ---- The end ---------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 void watch_tell_end(const struct watch *s, int ended, int status)
 {
@@ -192,15 +193,15 @@ void watch_tell_end(const struct watch *s, int ended, int status)
         watch_tell(s, "watched %s for %s%s", s->name, time, ended ? ", until it ended" : "");
     } else if (!ended) {
         watch_tell(s, s->o->stop ? "%s was recorded for %s" : "%s goes on; it was recorded for %s",
-                     s->name, time);
+                   s->name, time);
     } else if (WIFEXITED(status)) {
         watch_tell(s, "%s ran %s, exit status %d", s->name, time, WEXITSTATUS(status));
     } else {
         const int sig = WTERMSIG(status);
         const char *name = sigabbrev_np(sig);
         watch_tell(s, "%s ran %s, killed by signal %d (%s%s)%s", s->name, time, sig,
-                     name ? "SIG" : "real-time", name ? name : "",
-                     WCOREDUMP(status) ? ", core dumped" : "");
+                   name ? "SIG" : "real-time", name ? name : "",
+                   WCOREDUMP(status) ? ", core dumped" : "");
     }
     if (s->agent->collector && s->o->series) tell_model(s);
     if (s->agent->collector) tell_llama(s);
@@ -222,18 +223,18 @@ void watch_tell_survivors(const struct watch *s)
     }
     if (!count) return;
     watch_tell(s, "%u process%s that it started go%s on and %s not recorded any more: %s%s", count,
-                 count > 1 ? "es" : "", count > 1 ? "" : "es", count > 1 ? "are" : "is", names,
-                 count > TOP ? " …" : "");
+               count > 1 ? "es" : "", count > 1 ? "" : "es", count > 1 ? "are" : "is", names,
+               count > TOP ? " …" : "");
 }
 
 void watch_tell_waiting(const struct watch *s)
 {
     if (s->o->stop) {
         watch_tell(s, "the recording is complete: %s (process %u) is asked to end", s->name,
-                     s->pid);
+                   s->pid);
     } else {
         watch_tell(s, "the recording is complete; waiting for %s (process %u) to end: Ctrl-C ends "
-                     "it, --stop would have", s->name, s->pid);
+                   "it, --stop would have", s->name, s->pid);
     }
 }
 
@@ -269,12 +270,12 @@ void watch_tell_probes(const struct watch *s)
     }
     if (u->late) {
         watch_tell(s, "%llu batches of llama.cpp were computed faster than they could be read, or "
-                     "could not be read: they are in no request's figures",
-                     (unsigned long long)u->late);
+                   "could not be read: they are in no request's figures",
+                   (unsigned long long)u->late);
     }
     if (u->lost) {
-        watch_tell(s, "%llu hits of probes in llama.cpp were lost: more came at once than there was "
-                     "room for", (unsigned long long)u->lost);
+        watch_tell(s, "%llu hits of probes in llama.cpp were lost: more came at once than there "
+                   "was room for", (unsigned long long)u->lost);
     }
     if (u->problem.text[0]) watch_tell_failure(s, "some of llama.cpp was not seen", &u->problem);
 }
@@ -365,7 +366,9 @@ static void tell_heap(const struct watch *s, const struct sonde_profile *p)
     sonde_heap_summary(p, TOP, sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
-    if (s->agent->recording->heap_note[0]) watch_tell(s, "heap: %s", s->agent->recording->heap_note);
+    if (s->agent->recording->heap_note[0]) {
+        watch_tell(s, "heap: %s", s->agent->recording->heap_note);
+    }
 }
 
 /* Why stacks are not whole, and what was done that others are. */
@@ -373,9 +376,9 @@ static void tell_stacks(const struct watch *s, const struct sonde_stack_sums *su
 {
     const double all = (double)sums->stacks;
     if (sums->mended) {
-        watch_tell(s, "%.2f %% of the stacks go on beyond what is copied with a sample: their outer "
-                     "frames were read a moment later, and verified",
-                     (double)sums->mended / all * 100);
+        watch_tell(s, "%.2f %% of the stacks go on beyond what is copied with a sample: their "
+                   "outer frames were read a moment later, and verified",
+                   (double)sums->mended / all * 100);
     }
     if (sums->truncated) {
         const enum sonde_sample_cut most = sonde_stack_sums_main(sums);
@@ -383,14 +386,14 @@ static void tell_stacks(const struct watch *s, const struct sonde_stack_sums *su
         const int hint = most == SONDE_CUT_CHANGED && s->o->argv && changed >= CHANGED_LEAST &&
                          changed > all * CHANGED_SHARE;
         watch_tell(s, "%.2f %% of the stacks are truncated%s %s%s",
-                     ceil((double)sums->truncated / all * 1e4) / 100,
-                     sums->cuts[most] == sums->truncated ? "," : ", most of them",
-                     sonde_sample_cut_title(most),
-                     hint ? " (--engine timer unwinds in place, before anything changes)" : "");
+                   ceil((double)sums->truncated / all * 1e4) / 100,
+                   sums->cuts[most] == sums->truncated ? "," : ", most of them",
+                   sonde_sample_cut_title(most),
+                   hint ? " (--engine timer unwinds in place, before anything changes)" : "");
     }
 }
 
-/* ---- CPU -------------------------------------------------------------------------------------- */
+/* ---- CPU ------------------------------------------------------------------------------------- */
 
 /* CPU time of the process, and of the children that it waited for, while it was recorded. */
 static void used_cpu(const struct watch *s, double *own_s, double *children_s)
@@ -426,11 +429,11 @@ static void tell_unsampled(const struct watch *s, const struct sonde_profile *p,
     sonde_value_format(b, s->elapsed_s, SONDE_UNIT_SECONDS, ascii);
     if (samples <= FEW && used_s < s->elapsed_s * IDLE_SHARE) {
         watch_tell(s, "%s samples: it used %s of CPU time in %s, and slept %.1f %% of the time",
-                     samples ? "few" : "no", a, b,
-                     floor(1000 * (1 - used_s / s->elapsed_s)) / 10);
+                   samples ? "few" : "no", a, b,
+                   floor(1000 * (1 - used_s / s->elapsed_s)) / 10);
     } else if (!samples && used_s < 2 * period_s) {
         watch_tell(s, "no samples: it used %s of CPU time, too little for one every %s of it", a,
-                     sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
+                   sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
     } else if (is_short(s, sampled_s, used_s, p->rate_hz)) {
         /* Its own time is sampled whatever happens, but for what a program that forks all the time
          * loses at each; that of children as they last long enough. */
@@ -438,21 +441,22 @@ static void tell_unsampled(const struct watch *s, const struct sonde_profile *p,
                           used_s - sampled_s < children_s + own_s / 2;
         const int timer = !strcmp(sonde_profile_str(p, p->engine), "timer");
         watch_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
-                     sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
-                     s->refused[0] ? ": " : "", s->refused,
-                     !brief ? ""
-                     : timer ? ": processes that end soon are missed in part. --engine perf sees them"
-                             : ": processes that end within a few sampling periods are missed in "
-                               "part. Sample more often (-F 1000)");
+                   sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
+                   s->refused[0] ? ": " : "", s->refused,
+                   !brief ? "" : timer ? ": processes that end soon are missed in part. --engine "
+                                         "perf sees them"
+                          : ": processes that end within a few sampling periods are missed in "
+                            "part. Sample more often (-F 1000)");
     }
     if (!s->o->children && children_s > UNSAMPLED_S) {
         watch_tell(s, "its children used %s of CPU time and were not recorded (--no-children)",
-                     sonde_value_format(a, children_s, SONDE_UNIT_SECONDS, ascii));
+                   sonde_value_format(a, children_s, SONDE_UNIT_SECONDS, ascii));
     }
 }
 
-/* The kernel stops the timer of a perf event whenever its thread leaves the CPU, and short turns on it are
- * sampled rather at their end where timers are late (virtual machines): docs/benchmarks.md has figures. */
+/* The kernel stops the timer of a perf event whenever its thread leaves the CPU, and short turns on
+ * it are sampled rather at their end where timers are late (virtual machines): docs/benchmarks.md
+ * has figures. */
 static void tell_switches(const struct watch *s, const struct sonde_profile *p)
 {
     const double used_s = (double)(s->child.cpu_ns + s->child.children_cpu_ns) * 1e-9;
@@ -460,9 +464,9 @@ static void tell_switches(const struct watch *s, const struct sonde_profile *p)
         (double)s->child.switches < used_s * SWITCHES_MANY) {
         return;
     }
-    watch_tell(s, "it left the CPU %.0f times a second of its CPU time: perf events then favour what a "
-                 "thread does last before it waits, by some percent (--engine timer does not)",
-                 (double)s->child.switches / used_s);
+    watch_tell(s, "it left the CPU %.0f times a second of its CPU time: perf events then favour "
+               "what a thread does last before it waits, by some percent (--engine timer does not)",
+               (double)s->child.switches / used_s);
 }
 
 /* What the library in the program took of its time. */
@@ -478,8 +482,8 @@ static void tell_own(const struct watch *s, const struct sonde_profile *p)
     }
     const double share = own ? (double)own / (double)p->weights[SONDE_SAMPLE_CPU] : 0;
     if (share >= OWN_SHARE) {
-        watch_tell(s, "%.1f %% of the CPU time is sonde's own work in the program: " SONDE_OWN_FRAME,
-                     100 * share);
+        watch_tell(s, "%.1f %% of the CPU time is sonde's own work in the program: "
+                   SONDE_OWN_FRAME, 100 * share);
     }
 }
 
@@ -518,7 +522,9 @@ static void tell_cpu(const struct watch *s, const struct sonde_profile *p, const
     double sampled_s = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
         if (p->samples[i].kind > SONDE_SAMPLE_OFFCPU) continue;
-        if (p->samples[i].kind == SONDE_SAMPLE_CPU) sampled_s += (double)p->samples[i].weight * 1e-9;
+        if (p->samples[i].kind == SONDE_SAMPLE_CPU) {
+            sampled_s += (double)p->samples[i].weight * 1e-9;
+        }
         sonde_stack_sums_add(&sums, &p->samples[i]);
     }
     const uint64_t samples = sums.stacks, cut = sums.truncated;
@@ -532,13 +538,13 @@ static void tell_cpu(const struct watch *s, const struct sonde_profile *p, const
                  floor((1 - (double)cut / (double)samples) * 1e4) / 100);
     }
     watch_tell(s, "%s%s%llu samples at %.5g of %.5g Hz%s%s%s%s (engine %s)", file ? file : "",
-                 file ? ": " : "", (unsigned long long)samples, p->achieved_hz, p->rate_hz,
-                 samples || gone ? ", " : "", samples || gone ? lost : "", whole, spans,
-                 sonde_profile_str(p, p->engine));
+               file ? ": " : "", (unsigned long long)samples, p->achieved_hz, p->rate_hz,
+               samples || gone ? ", " : "", samples || gone ? lost : "", whole, spans,
+               sonde_profile_str(p, p->engine));
     tell_stacks(s, &sums);
     if (s->agent->recording->spans_dropped) {
         watch_tell(s, "%llu spans are not in it, for lack of memory",
-                     (unsigned long long)s->agent->recording->spans_dropped);
+                   (unsigned long long)s->agent->recording->spans_dropped);
     }
     if (s->agent->recording->note[0]) watch_tell(s, "%s", s->agent->recording->note);
     tell_unsampled(s, p, samples, sampled_s);
@@ -555,8 +561,8 @@ static void tell_unseen(struct watch *s)
     sonde_buf_init(&line, 1 << 12);
     sonde_unseen_tell(&s->unseen, sonde_text_locale_ascii(), &line);
     if (line.len && !line.error) {
-        watch_tell(s, "nothing is recorded from inside of some programs that it started (heap, calls "
-                     "of llama.cpp, CPU by the timer engine): %.700s", line.data);
+        watch_tell(s, "nothing is recorded from inside of some programs that it started (heap, "
+                   "calls of llama.cpp, CPU by the timer engine): %.700s", line.data);
     }
     sonde_buf_release(&line);
 }
@@ -568,9 +574,9 @@ void watch_tell_missed(struct watch *s)
     const uint64_t missed = c ? sonde_collector_missed(c) : 0;
     if (!missed) return;
     watch_tell(s, "%llu process%s recorded nothing from inside: segments may take a quarter of "
-                 "the file system of their directory, and leave an eighth free. Make it larger "
-                 "(containers: --shm-size 1g), or choose another directory with SONDE_DIR",
-                 (unsigned long long)missed, missed == 1 ? "" : "es");
+               "the file system of their directory, and leave an eighth free. Make it larger "
+               "(containers: --shm-size 1g), or choose another directory with SONDE_DIR",
+               (unsigned long long)missed, missed == 1 ? "" : "es");
 }
 
 void watch_tell_profile(struct watch *s, const struct sonde_profile *p, const char *file)

@@ -337,7 +337,8 @@ static uint64_t next_pause(const struct sonde_collector *c, uint64_t last_ns, ui
 static void *collector_run(void *arg)
 {
     struct sonde_collector *c = arg;
-    const uint64_t tick_ns = (uint64_t)(c->interval_s * 1e9), longest_ns = tick_ns / DRAINS_PER_TICK;
+    const uint64_t tick_ns = (uint64_t)(c->interval_s * 1e9),
+                   longest_ns = tick_ns / DRAINS_PER_TICK;
     uint64_t tick_at_ns = sonde_clock_ns(CLOCK_MONOTONIC), pause_ns = longest_ns;
     sonde_lock(&c->lock);
     while (!c->stopping) {

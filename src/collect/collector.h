@@ -32,8 +32,8 @@ struct sonde_collector_options {
     /* After every tick, alike: under the write lock, so be quick. NULL = nobody wants it. */
     void (*on_tick)(struct sonde_model *m, void *arg);
     void *on_tick_arg;
-    const struct sonde_infer_options *infer; /* of its tracker of inference; NULL = there is none, and
-                                                events are passed over */
+    const struct sonde_infer_options *infer; /* of its tracker of inference; NULL = there is none,
+                                                and events are passed over */
 };
 
 int sonde_collector_create(const struct sonde_collector_options *options,

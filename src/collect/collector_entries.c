@@ -150,8 +150,8 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
     e->mono0_ns = sonde_segment_header(e->segment)->mono0_ns;
 }
 
-/* Under `sonde run` it is the preloaded library that makes the segment, before the program says what
- * it is called. */
+/* Under `sonde run` it is the preloaded library that makes the segment, before the program says
+ * what it is called. */
 static void entry_rename(struct sonde_collector *c, struct entry *e)
 {
     char program[64];
@@ -248,9 +248,9 @@ static int entry_replaced(const struct sonde_collector *c, const struct entry *e
     return 0;
 }
 
-/* Pages of segments that are mapped here count as the agent's memory as well, some 160 KB of each at
- * least. Where there are many they are given back as soon as they are read: to map them again takes
- * some microseconds. */
+/* Pages of segments that are mapped here count as the agent's memory as well, some 160 KB of each
+ * at least. Where there are many they are given back as soon as they are read: to map them again
+ * takes some microseconds. */
 static int entries_crowded(const struct sonde_collector *c)
 {
     size_t open = 0;

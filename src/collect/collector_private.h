@@ -115,7 +115,8 @@ void collector_entries_free(struct sonde_collector *c);
 
 /* After the first scan, before anything is read; as above. */
 void collector_state_load(struct sonde_collector *c, int dirfd);
-/* After the first read, as above: what was overwritten while there was no agent is worth a warning. */
+/* After the first read, as above: what was overwritten while there was no agent is worth a
+ * warning. */
 void collector_state_tell_lost(struct sonde_collector *c);
 /* After a drain; asserts c->lock, and that the model's is free. now: whenever the last was. */
 void collector_state_save(struct sonde_collector *c, int now);

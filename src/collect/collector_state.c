@@ -1,29 +1,32 @@
-/* collector_state.c - from one agent to the next: what was counted out of the rings, and how far they
- * were read for it.
+/* collector_state.c - from one agent to the next: what was counted out of the rings, and how far
+ * they were read for it.
  *
- * Counters of programs are in their segments and outlive any agent. What the agent itself counts, spans
- * and inference, comes out of rings that hold the newest records only: an agent that began again with
- * what is in them would count a part, and that part twice. So the agent keeps a file beside the
- * segments, agent.state, which outlives it and not the boot:
+ * Counters of programs are in their segments and outlive any agent. What the agent itself counts,
+ * spans and inference, comes out of rings that hold the newest records only: an agent that began
+ * again with what is in them would count a part, and that part twice. So the agent keeps a file
+ * beside the segments, agent.state, which outlives it and not the boot:
  *
- *   magic, version, the boot, bytes, check | unix offset, processes, segments (positions in their rings,
- *   what waits for its record), series that the agent counts, requests in flight and events in order
+ *   magic, version, the boot, bytes, check | unix offset, processes, segments (positions in their
+ *   rings, what waits for its record), series that the agent counts, requests in flight and events
+ *   in order
  *
- * It is made of one instant, between two drains, so positions and counts agree: the next agent reads
- * each ring from there, and what was overwritten meanwhile is counted as lost. It is written under
- * another name and renamed, so whoever is killed leaves the one before or this one.
+ * It is made of one instant, between two drains, so positions and counts agree: the next agent
+ * reads each ring from there, and what was overwritten meanwhile is counted as lost. It is written
+ * under another name and renamed, so whoever is killed leaves the one before or this one.
  *
- * When: after a drain that found something, if the last is a tenth of a second ago, or if half a ring
- * would have to be read again. Not more often than that it takes a hundredth of the time; an agent that
- * finds nothing writes nothing. Rejected: a journal of events (it has to be compacted, and the totals
- * are small), shared memory written in place (a kill in the midst leaves neither old nor new).
+ * When: after a drain that found something, if the last is a tenth of a second ago, or if half a
+ * ring would have to be read again. Not more often than that it takes a hundredth of the time; an
+ * agent that finds nothing writes nothing. Rejected: a journal of events (it has to be compacted,
+ * and the totals are small), shared memory written in place (a kill in the midst leaves neither old
+ * nor new).
  *
- * Its age tells programs whether there was an agent a moment ago: one that ends meanwhile leaves its
- * segment to the next (record/file.c). So it is written at the start and touched now and then, unless
- * there are more processes than may leave something.
+ * Its age tells programs whether there was an agent a moment ago: one that ends meanwhile leaves
+ * its segment to the next (record/file.c). So it is written at the start and touched now and then,
+ * unless there are more processes than may leave something.
  *
- * Whose: of several agents on a directory the one that has the second byte of agent.lock locked (the
- * first ones' flock() is shared). Agents of one program (`run`, `record`) have none: they end with it. */
+ * Whose: of several agents on a directory the one that has the second byte of agent.lock locked
+ * (the first ones' flock() is shared). Agents of one program (`run`, `record`) have none: they end
+ * with it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -68,7 +71,8 @@ struct collector_state_header {
 static int state_own(const struct sonde_collector *c)
 {
     struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
-    return c->agent && c->pid == 0 && c->lock_fd >= 0 && fcntl(c->lock_fd, F_OFD_SETLK, &range) == 0;
+    return c->agent && c->pid == 0 && c->lock_fd >= 0 &&
+           fcntl(c->lock_fd, F_OFD_SETLK, &range) == 0;
 }
 
 /* ---- Processes and segments ----------------------------------------------------------------- */
@@ -182,8 +186,8 @@ static void payload_save(const struct sonde_collector *c, struct sonde_state *s)
     if (infer) sonde_infer_save(c->tracker, s);
 }
 
-static void counts_set(const struct sonde_model_known *known, const struct sonde_model_process *saved,
-                       size_t count)
+static void counts_set(const struct sonde_model_known *known,
+                       const struct sonde_model_process *saved, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct sonde_model_process *p = known[i].process;
@@ -304,8 +308,8 @@ void collector_state_load(struct sonde_collector *c, int dirfd)
     for (int i = 0; !state_own(c); i++) {
         const struct timespec pause = { .tv_nsec = 10000000 };
         if (i == OWN_TRIES) {
-            sonde_log(SONDE_LOG_INFO, "another agent reads %s and keeps " NAME ": spans and requests "
-                      "are counted from what the rings hold", c->dir);
+            sonde_log(SONDE_LOG_INFO, "another agent reads %s and keeps " NAME ": spans and "
+                                      "requests are counted from what the rings hold", c->dir);
             return;
         }
         nanosleep(&pause, NULL);
@@ -316,8 +320,8 @@ void collector_state_load(struct sonde_collector *c, int dirfd)
     if (rc == 0) payload_load(c, &s);
     if (rc == 0 && s.bad) sonde_err_set(&err, SONDE_EFORMAT, "it is damaged");
     if (rc == SONDE_EFORMAT || s.bad) {
-        sonde_log(SONDE_LOG_WARN, "%s/" NAME " is not used, %s: spans and requests are counted from "
-                  "what the rings hold", c->dir, err.text);
+        sonde_log(SONDE_LOG_WARN, "%s/" NAME " is not used, %s: spans and requests are counted "
+                                  "from what the rings hold", c->dir, err.text);
     } else if (rc == 0) {
         sonde_log(SONDE_LOG_INFO, "counts go on from %s/" NAME, c->dir);
         c->state.loaded = 1;
@@ -341,8 +345,8 @@ static int all_write(int fd, const void *bytes, size_t n)
     return 0;
 }
 
-/* May the file of this name be replaced: is it not there, empty, or ours as far as it goes? Anything
- * else, a link or a FIFO too, is somebody's. */
+/* May the file of this name be replaced: is it not there, empty, or ours as far as it goes?
+ * Anything else, a link or a FIFO too, is somebody's. */
 static int is_replaceable(int dirfd, const char *name)
 {
     char magic[8];
@@ -357,9 +361,9 @@ static int is_replaceable(int dirfd, const char *name)
 
 static int file_write(const struct sonde_collector *c, const struct sonde_buf *payload)
 {
-    struct collector_state_header h = { .magic = MAGIC, .version = VERSION, .stripped = sonde_strip_on() != 0,
-                        .bytes = payload->len,
-                        .check = sonde_state_check(payload->data, payload->len) };
+    struct collector_state_header h = { .magic = MAGIC, .version = VERSION,
+                                        .stripped = sonde_strip_on() != 0, .bytes = payload->len,
+                                        .check = sonde_state_check(payload->data, payload->len) };
     int dirfd;
     sonde__boot_id(h.boot_id);
     if (sonde_discover_open(c->dir, &dirfd, NULL) != 0) return ENOENT;
@@ -368,7 +372,8 @@ static int file_write(const struct sonde_collector *c, const struct sonde_buf *p
         return EEXIST;
     }
     unlinkat(dirfd, NAME_NEW, 0);
-    const int fd = openat(dirfd, NAME_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const int fd =
+        openat(dirfd, NAME_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int failure = fd < 0 ? errno : 0;
     if (fd >= 0 && (all_write(fd, &h, sizeof(h)) != 0 ||
                     all_write(fd, payload->data, payload->len) != 0)) {
@@ -418,10 +423,11 @@ static void state_write(struct sonde_collector *c, uint64_t began_ns)
     sonde_rwunlock(&c->model->lock);
     const int failure = t->bytes.error ? ENOMEM : file_write(c, &t->bytes);
     if (failure && !t->refused) {
-        sonde_log(SONDE_LOG_WARN, "cannot write %s/" NAME ": %s; an agent that is started again may "
-                  "lose counts of spans and requests", c->dir,
-                  failure == EEXIST ? "it, or " NAME_NEW ", is there and is not sonde's; move it away"
-                                    : strerror(failure));
+        sonde_log(SONDE_LOG_WARN, "cannot write %s/" NAME ": %s; an agent that is started again "
+                                  "may lose counts of spans and requests", c->dir,
+                  failure == EEXIST
+                      ? "it, or " NAME_NEW ", is there and is not sonde's; move it away"
+                      : strerror(failure));
     }
     t->refused = failure != 0;
     t->unsaved = 0;

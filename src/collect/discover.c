@@ -26,8 +26,8 @@ int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
         int failure = errno;
         if (failure == ENOENT) return sonde_err_set(err, SONDE_ENOENT, "%s is not there", dir);
         const int few = failure == EMFILE || failure == ENFILE;
-        return sonde_err_set(err, SONDE_EACCES, "cannot open the directory of segments %s: %s%s", dir,
-                             strerror(failure),
+        return sonde_err_set(err, SONDE_EACCES, "cannot open the directory of segments %s: %s%s",
+                             dir, strerror(failure),
                              few ? " (ulimit -n)" : "; choose another with SONDE_DIR");
     }
     int rc = 0;
@@ -121,9 +121,9 @@ int sonde_discover_alive(int dirfd, const char *name, const struct sonde_segment
 
 /* ---- The lock ----------------------------------------------------------------------------- */
 
-/* Empty, or process ids as below: two agents that start at the same instant write over each other's,
- * and what is left may be two lines of digits. Who holds the lock is for people who look; somebody's
- * own text is worth more. */
+/* Empty, or process ids as below: two agents that start at the same instant write over each
+ * other's, and what is left may be two lines of digits. Who holds the lock is for people who look;
+ * somebody's own text is worth more. */
 static int lock_is_ours(int fd)
 {
     char text[16];

@@ -76,7 +76,7 @@ int sonde_preload_library(char *out, size_t size, struct sonde_err *err)
 }
 
 int sonde_preload_environment(const char *variable, char out[SONDE_PRELOAD_ENV_MAX],
-                                size_t *size, struct sonde_err *err)
+                              size_t *size, struct sonde_err *err)
 {
     assert(variable && size);
     char library[512];
@@ -96,7 +96,7 @@ int sonde_preload_environment(const char *variable, char out[SONDE_PRELOAD_ENV_M
     return 0;
 }
 
-/* ---- Programs that cannot have it ------------------------------------------------------------- */
+/* ---- Programs that cannot have it ------------------------------------------------------------ */
 
 const char *sonde_preload_refused(const char *program)
 {

@@ -101,8 +101,8 @@ int sonde_preload_init(struct sonde_preload_targets *p, struct sonde_preload_rea
                        size_t target_bytes, struct sonde_err *err)
 {
     assert(target_bytes >= sizeof(struct sonde_preload_target)); /* which is its first field */
-    *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
-                                   .target_bytes = target_bytes };
+    *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1,
+                                         .lock_fd = -1, .target_bytes = target_bytes };
     int rc = 0;
     if (!dir || !dir[0]) rc = sonde__dir_default(p->dir, sizeof(p->dir));
     else if (strlen(dir) >= sizeof(p->dir)) rc = SONDE_EINVAL;
@@ -161,14 +161,14 @@ void sonde_preload_absent(const struct sonde_preload_targets *p, char *out, size
         snprintf(out, size, "the directory of segments %.160s is full: no more files can be made "
                  "there (df -i)", p->dir);
     } else if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < FILE_LEAST) {
-        snprintf(out, size, "files may not be larger than %llu KiB (ulimit -f), which is too little "
-                 "for a segment", (unsigned long long)file_size.rlim_cur >> 10);
+        snprintf(out, size, "files may not be larger than %llu KiB (ulimit -f), which is too "
+                 "little for a segment", (unsigned long long)file_size.rlim_cur >> 10);
     } else if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_LEAST) {
         snprintf(out, size, "no more than %llu files may be open (ulimit -n)",
                  (unsigned long long)files.rlim_cur);
     } else if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur < SPACE_LEAST) {
-        snprintf(out, size, "the program has no segment: its address space of %llu MiB (ulimit -v) may "
-                 "be too small for one, or it cannot load libsonde_preload",
+        snprintf(out, size, "the program has no segment: its address space of %llu MiB (ulimit -v) "
+                 "may be too small for one, or it cannot load libsonde_preload",
                  (unsigned long long)space.rlim_cur >> 20);
     } else {
         snprintf(out, size, "the program has not loaded libsonde_preload (yet): one that is linked "
@@ -179,7 +179,7 @@ void sonde_preload_absent(const struct sonde_preload_targets *p, char *out, size
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 static struct sonde_preload_target *find_known(const struct sonde_preload_targets *p,
-                                                 const struct sonde_segment_name *id)
+                                               const struct sonde_segment_name *id)
 {
     for (uint32_t i = p->target_count; i-- > 0;) {
         const struct sonde_segment_name *k = &p->targets[i]->id;
@@ -239,7 +239,8 @@ static void free_removed(struct sonde_preload_targets *p)
 }
 
 /* Has nothing been made or removed since the last time? The clock of files stands still for some
- * milliseconds at a time, in which a change may follow another: a time that is so new says nothing. */
+ * milliseconds at a time, in which a change may follow another: a time that is so new says
+ * nothing. */
 static int is_unchanged(struct sonde_preload_targets *p, uint64_t now_ns)
 {
     struct timespec now;
@@ -321,7 +322,7 @@ static void preloaded_identify(const struct sonde_preload_target *t, const char 
 }
 
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
-                        const struct sonde_mapping *m)
+                      const struct sonde_mapping *m)
 {
     assert(t && as && m && m->path);
     struct sonde_mapping whole = *m;
@@ -336,8 +337,8 @@ int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace 
 }
 
 uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_modules *modules,
-                                   struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
-                                   uint64_t now_ns)
+                                 struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
+                                 uint64_t now_ns)
 {
     struct sonde_aspace *now = NULL;
     struct sonde_aspace_texts texts;

@@ -1,5 +1,5 @@
-/* preload_targets.h - programs with libsonde_preload in them: how one is made to load it, and finding the
- * segments that it writes. The other half is src/preload/.
+/* preload_targets.h - programs with libsonde_preload in them: how one is made to load it, and
+ * finding the segments that it writes. The other half is src/preload/.
  *
  * The agent finds the segments of a program by the number of the session, which it made up and gave
  * the program in its environment: they are the first image's, those of images it was replaced by,
@@ -28,12 +28,12 @@ int sonde_preload_library(char *out, size_t size, struct sonde_err *err);
 /* LD_PRELOAD, with what this process was given itself behind it, and then variable ("NAME=value"),
  * each with its NUL. */
 int sonde_preload_environment(const char *variable, char out[SONDE_PRELOAD_ENV_MAX],
-                                size_t *size, struct sonde_err *err);
+                              size_t *size, struct sonde_err *err);
 
 /* Why the library cannot be loaded by this program, in words that follow "it is"; NULL = it can. */
 const char *sonde_preload_refused(const char *program);
 
-/* ---- preload_targets.c --------------------------------------------------------------------------- */
+/* ---- preload_targets.c ----------------------------------------------------------------------- */
 
 /* A segment. Whoever reads them puts this first in a structure of his own. */
 struct sonde_preload_target {
@@ -66,8 +66,8 @@ struct sonde_preload_targets {
     uint32_t pid;
     int children;                     /* also of other processes */
     uint64_t session;                 /* that we made up; 0 = whoever records that process */
-    uint64_t only;                    /* segments of this session are ours; 0 = of any. The reader may
-                                         set it when it knows that of the process */
+    uint64_t only;                    /* segments of this session are ours; 0 = of any. The reader
+                                         may set it when it knows that of the process */
     struct sonde__here here;
     size_t target_bytes;              /* of the reader's structures */
     char dir[256];
@@ -107,13 +107,13 @@ void sonde_preload_close(struct sonde_preload_target *t);
 
 /* What the process said is mapped, into as. 0 or as sonde_aspace_map. */
 int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
-                        const struct sonde_mapping *m);
+                      const struct sonde_mapping *m);
 /* Code at these addresses that the process has not told us of (it has no file, or was told before
  * we came): what /proc/PID/maps has there now, looked at 5 times a second at most. Returns how many
  * mappings as has got. now_ns: CLOCK_MONOTONIC. */
 uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_modules *modules,
-                                   struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
-                                   uint64_t now_ns);
+                                 struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
+                                 uint64_t now_ns);
 
 /* The name of a thread as it is now, as valid UTF-8; "" = it is gone. */
 void sonde_preload_thread_name(uint32_t pid, uint32_t tid, char out[64]);

@@ -18,7 +18,7 @@ static uint64_t tsc_now(void)
 #endif
 }
 
-/* ---- Unix time -------------------------------------------------------------------------------- */
+/* ---- Unix time ------------------------------------------------------------------------------- */
 
 /* Both clocks at one instant, as the difference; of a few tries the one that took least is best:
  * in between the thread may have been put aside. */
@@ -57,7 +57,7 @@ uint64_t sonde_unix_offset_ns(void)
                ? now : expected;
 }
 
-/* ---- Ticks ------------------------------------------------------------------------------------ */
+/* ---- Ticks ----------------------------------------------------------------------------------- */
 
 /* The clocks are read one after the other; of a few tries the one that took least is best. */
 static void tick_clock_sample(uint64_t *tsc, uint64_t *mono_ns)

@@ -26,8 +26,8 @@ struct sonde_tick_clock {
  * the clock. Any thread. */
 uint64_t sonde_unix_offset_ns(void);
 
-/* Go on with the offset of an agent before this one, if it is right to a millisecond: then times of a
- * request that both saw a part of are of one clock. */
+/* Go on with the offset of an agent before this one, if it is right to a millisecond: then times of
+ * a request that both saw a part of are of one clock. */
 void sonde_unix_offset_adopt(uint64_t offset_ns);
 
 void sonde_tick_clock_init(struct sonde_tick_clock *c);

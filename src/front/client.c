@@ -53,9 +53,9 @@ void front_client_busy(struct front_client *c)
     c->s.deadline_ns = 0;
 }
 
-/* A limit alone would let whoever opens enough connections keep everybody else out. So the one has to
- * go that has been without a request for longest, unless there is one of it that has not been read
- * yet. NULL = there is none that could. */
+/* A limit alone would let whoever opens enough connections keep everybody else out. So the one has
+ * to go that has been without a request for longest, unless there is one of it that has not been
+ * read yet. NULL = there is none that could. */
 static struct front_client *who_may_go(struct sonde_front *f)
 {
     char byte;
@@ -267,8 +267,8 @@ static int write_client(struct front_client *c)
     return n > 0;
 }
 
-/* It holds a connection to the upstream, and there a place, for as long as it likes: so it must take
- * what there is for it, and send the rest of its request once it may. */
+/* It holds a connection to the upstream, and there a place, for as long as it likes: so it must
+ * take what there is for it, and send the rest of its request once it may. */
 static void set_deadline(struct front_client *c, int moved)
 {
     const struct front_proxied *proxied = &c->proxied;

@@ -215,8 +215,8 @@ static void front_bury(struct sonde_front *f)
     }
 }
 
-/* For as long as poll.h says: how many events there are, and how long it looked, without the time that
- * another thread had the CPU. */
+/* For as long as poll.h says: how many events there are, and how long it looked, without the time
+ * that another thread had the CPU. */
 static int front_look(struct sonde_front *f, struct epoll_event *events, uint32_t most,
                       uint64_t begin_ns, uint64_t *looked_ns)
 {

@@ -141,7 +141,7 @@ int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out
                                struct sonde_err *err);
 
 struct sonde_front_options {
-    int listen_fd;                   /* listening; taken over on success */
+    int listen_fd;               /* listening; taken over on success */
     struct sonde_front_upstream upstream;
     struct sonde_front_observer observer;
 
@@ -156,17 +156,17 @@ struct sonde_front_options {
     /* 1 = a Host of this value is meant for us; NULL = any. A page that rebinds its name to
      * our address is told by it, and the upstream cannot do so: it sees a Host of our making. */
     int (*host_ok)(const char *host, void *arg);
-    void *arg;                       /* of these */
+    void *arg;                   /* of these */
 
-    uint32_t connections_max;        /* clients at a time; then those without a request go, the
-                                        quietest first; 0 = 4096 */
-    uint32_t connect_timeout_ms;     /* 0 = 5000 */
-    uint32_t head_timeout_ms;        /* for a client to send a request's head; 0 = 30000 */
-    uint32_t idle_timeout_ms;        /* connections of clients without a request; 0 = 75000 */
-    uint32_t stall_timeout_ms;       /* of those that do not send the rest of one, or do not take the
-                                        answer; 0 = 75000 */
-    uint32_t poll_percent;           /* of a CPU, to look for events before sleeping; 0 = not; poll.h */
-    uint32_t drain_ms;               /* how long stop waits for requests under way; 0 = not */
+    uint32_t connections_max;    /* clients at a time; then those without a request go, the
+                                    quietest first; 0 = 4096 */
+    uint32_t connect_timeout_ms; /* 0 = 5000 */
+    uint32_t head_timeout_ms;    /* for a client to send a request's head; 0 = 30000 */
+    uint32_t idle_timeout_ms;    /* connections of clients without a request; 0 = 75000 */
+    uint32_t stall_timeout_ms;   /* of those that do not send the rest of one, or do not take
+                                    the answer; 0 = 75000 */
+    uint32_t poll_percent;       /* of a CPU, to look for events before sleeping; 0 = not; poll.h */
+    uint32_t drain_ms;           /* how long stop waits for requests under way; 0 = not */
 };
 
 struct sonde_front;

@@ -8,7 +8,8 @@
  * of the sockets (epoll, edge-triggered) sets its flags and pumps.
  *
  * A client has one proxied request at a time; those that it sends ahead wait in client.in. Things
- * that are closed stay in memory until the events at hand are through, since those may name them. */
+ * that are closed stay in memory until the events at hand are through, since those may name
+ * them. */
 #ifndef SONDE_FRONT_PRIVATE_H
 #define SONDE_FRONT_PRIVATE_H
 
@@ -128,7 +129,8 @@ static inline uint32_t front_held(const struct front_bytes *b) { return b->end -
 uint64_t front_now_ns(void);
 uint64_t front_unix_ns(void);
 
-/* Room behind what is held, which is moved to the beginning if that makes some; 0 without memory. */
+/* Room behind what is held, which is moved to the beginning if that makes some; 0 without
+ * memory. */
 uint32_t front_room(struct front_bytes *b);
 void front_consume(struct front_bytes *b, uint32_t n);
 void front_bytes_release(struct front_bytes *b);

@@ -97,8 +97,9 @@ static int http_body_is_name(char c)
     return c > ' ' && c < 0x7f && !strchr("\"(),/:;<=>?@[\\]{}", c);
 }
 
-/* Fields that decide how a message is read, where it goes or who sent it: in a trailer they come too
- * late to mean that, and the next parser might merge them into the head all the same (RFC 9110, 6.5.1). */
+/* Fields that decide how a message is read, where it goes or who sent it: in a trailer they come
+ * too late to mean that, and the next parser might merge them into the head all the same (RFC 9110,
+ * 6.5.1). */
 static int is_forbidden(const char *name, size_t len)
 {
     static const char *const names[] = {
@@ -108,7 +109,8 @@ static int is_forbidden(const char *name, size_t len)
         "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
         "keep-alive", "max-forwards", "pragma", "proxy-authenticate", "proxy-authorization",
         "proxy-connection", "range", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade",
-        "vary", "via", "www-authenticate", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+        "vary", "via", "www-authenticate", "x-forwarded-for", "x-forwarded-host",
+        "x-forwarded-proto",
     };
     for (size_t i = 0; i < SONDE_COUNT(names); i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return 1;

@@ -289,7 +289,7 @@ static void front_metrics_make_room(struct sonde_front_metrics *metrics)
 }
 
 static void front_metrics_add_timing(struct sonde_front_metrics *metrics, unsigned what,
-                               enum sonde_front_route route, uint64_t from_ns, uint64_t to_ns)
+                                     enum sonde_front_route route, uint64_t from_ns, uint64_t to_ns)
 {
     assert(what < HISTOGRAMS && (size_t)route < SONDE_FRONT_ROUTE_COUNT);
     front_metrics_make_room(metrics);
@@ -308,7 +308,7 @@ static uint32_t front_metrics_outcome_of(enum sonde_front_outcome outcome)
 }
 
 static void front_metrics_add_span(struct sonde_front_metrics *metrics,
-                                    const struct sonde_front_request *r)
+                                   const struct sonde_front_request *r)
 {
     front_metrics_make_room(metrics);
     struct front_span *s = &metrics->spans[metrics->span_count++];

@@ -1,12 +1,12 @@
 /* poll.h - shall the front look for the next event for a moment instead of sleeping?
  *
- * On a virtual machine a CPU that waits is given back to the host, and to be woken there takes 40 to
- * 100 us: several times what the front does with a request. So where waits of late were short, it
- * looks again and again, yielding in between, and sleeps only if nothing comes. Waits for an answer
- * and for the next request are judged apart.
+ * On a virtual machine a CPU that waits is given back to the host, and to be woken there takes 40
+ * to 100 us: several times what the front does with a request. So where waits of late were short,
+ * it looks again and again, yielding in between, and sleeps only if nothing comes. Waits for an
+ * answer and for the next request are judged apart.
  *
- * Short means: whoever is waited for has to be woken as well, so nothing can come before that time has
- * passed. A look that gives up earlier is always in vain on a machine that does nothing else.
+ * Short means: whoever is waited for has to be woken as well, so nothing can come before that time
+ * has passed. A look that gives up earlier is always in vain on a machine that does nothing else.
  *
  * What that may cost is bounded, whatever comes: a share of a CPU, over a minute. A look that finds
  * something within what being put to sleep and woken takes anyway is free. Looks in vain become

@@ -235,7 +235,7 @@ static void proxy_set_request(struct front_client *c, const char *head, struct s
     const struct sonde_http_field *upgrade = sonde_http_field(h, SONDE_HTTP_UPGRADE);
     /* HTTP/2 in clear could not be measured; that a server stays with HTTP/1.1 is its right. */
     proxied->upgrade = h->says_upgrade && upgrade && !proxied->http10 &&
-                 !sonde_http_list_has(head + upgrade->value.at, upgrade->value.len, "h2c");
+                       !sonde_http_list_has(head + upgrade->value.at, upgrade->value.len, "h2c");
 }
 
 /* 1 if the request may be passed on; else it has been answered. */
@@ -483,10 +483,11 @@ static void set_answer(struct front_client *c, const char *head)
     proxied->r.status = h->status;
     proxied->r.headers_ns = c->up->s.read_ns;
     proxied->r.encoded = coding && coding->value.len &&
-                   !sonde_http_list_has(head + coding->value.at, coding->value.len, "identity");
+                         !sonde_http_list_has(head + coding->value.at, coding->value.len,
+                                              "identity");
     if (type && !proxied->r.encoded && proxied->r.route != SONDE_FRONT_OTHER) {
         sonde_scan_answer_init(&proxied->answer_scan, sonde_scan_format_of(head + type->value.at,
-                                                              type->value.len));
+                                                                           type->value.len));
     }
     front_upstream_keep_alive(c, head);
 }

@@ -71,7 +71,9 @@ static const char *set_prefix(struct sonde_front_upstream *u, const char *path)
     while (len && path[len - 1] == '/') len--;
     if (len >= sizeof(u->prefix)) return "the prefix is longer than 255 bytes";
     for (size_t i = 0; i < len; i++) {
-        if (path[i] <= ' ' || path[i] >= 0x7f) return "the prefix holds blanks or control characters";
+        if (path[i] <= ' ' || path[i] >= 0x7f) {
+            return "the prefix holds blanks or control characters";
+        }
         if (path[i] == '?' || path[i] == '#') return "a prefix has no query";
     }
     memcpy(u->prefix, path, len);
@@ -107,9 +109,9 @@ int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out
     char host[SONDE_FRONT_HOST_MAX + 1], port[6];
     if (strncasecmp(url, "https://", 8) == 0) {
         return sonde_err_set(err, SONDE_EINVAL,
-                             "cannot use the upstream \"%.200s\": sonde speaks plain HTTP to it, not "
-                             "HTTPS; put a TLS tunnel between (stunnel, socat, nginx) and name its "
-                             "local address", url);
+                             "cannot use the upstream \"%.200s\": sonde speaks plain HTTP to it, "
+                             "not HTTPS; put a TLS tunnel between (stunnel, socat, nginx) and name "
+                             "its local address", url);
     }
     if (strncasecmp(url, "http://", 7) != 0) {
         return upstream_url_refuse(err, url, "it is no http:// URL");

@@ -203,7 +203,8 @@ static double per_second(uint64_t now, uint64_t *last, double seconds)
     return rate;
 }
 
-/* llama.cpp's averages, of its own totals: since they began, and by the time that was spent on it. */
+/* llama.cpp's averages, of its own totals: since they began, and by the time that was spent on
+ * it. */
 static void set_average(struct sonde_infer_tracker *tracker, struct infer_model *m,
                         enum infer_model_slot to, enum infer_model_slot tokens,
                         enum infer_model_slot time)

@@ -177,7 +177,7 @@ void infer_drop(struct sonde_infer_tracker *tracker, const struct sonde_model_pr
     quiet_drop(tracker, p);
 }
 
-/* ---- Beginnings ------------------------------------------------------------------------------- */
+/* ---- Beginnings ------------------------------------------------------------------------------ */
 
 static void infer_flight_on_request(struct sonde_infer_tracker *tracker,
                                     const struct infer_event *in)
@@ -239,7 +239,7 @@ const char *infer_item_name(struct sonde_infer_tracker *tracker, uint32_t kind, 
     return kind == SONDE_PHASE_NAMED ? infer_name(tracker, text) : sonde_phase_name(kind);
 }
 
-/* ---- In between ------------------------------------------------------------------------------- */
+/* ---- In between ------------------------------------------------------------------------------ */
 
 static int has_ended(const struct sonde_infer_tracker *tracker, const struct sonde_infer_event *e)
 {
@@ -260,7 +260,7 @@ static struct infer_flight *infer_flight_of(struct sonde_infer_tracker *tracker,
     }
     if (!f) {
         infer_count(tracker, has_ended(tracker, e) ? SONDE_INFER_BAD_after_end
-                                       : SONDE_INFER_BAD_unknown_request);
+                                                   : SONDE_INFER_BAD_unknown_request);
         return NULL;
     }
     if (e->time_ns < f->r.arrived_ns && e->type != SONDE_INFER_END) {

@@ -1,12 +1,12 @@
 /* join.c - what the front knows of an engine's request and the engine does not say.
  *
  * Seen by its calls, llama.cpp's request ends in the same way whether it had said all or its client
- * went away: it is in no batch any more. The front knows who went away. So the engine's request that
- * it stands for, if that can be told, ends as cancelled too.
+ * went away: it is in no batch any more. The front knows who went away. So the engine's request
+ * that it stands for, if that can be told, ends as cancelled too.
  *
- * Which one that is: in flight, arrived just behind the front's and nearer to it than to any other of
- * the front's, and with tokens that may be those the front has seen. If another would do about as
- * well, none is taken: a request that is wrongly called cancelled is worse than one too few. */
+ * Which one that is: in flight, arrived just behind the front's and nearer to it than to any other
+ * of the front's, and with tokens that may be those the front has seen. If another would do about
+ * as well, none is taken: a request that is wrongly called cancelled is worse than one too few. */
 #include <string.h>
 
 #include "infer/private.h"

@@ -25,7 +25,8 @@
 #define INFER_ITEMS_MAX (1u << 18) /* of all timelines of requests in flight */
 #define INFER_QUIET 256u           /* requests that ended for being silent, should they go on */
 #define INFER_ENDED 4096u          /* ids that ended last, to tell late from unknown */
-#define INFER_KEPT 64u             /* timelines kept of each: slowest, first token, failed, newest */
+#define INFER_KEPT 64u             /* timelines kept of each: slowest, first token, failed,
+                                    * newest */
 #define INFER_TOKENS_MAX (1ull << 40)
 
 /* Names that others give to a series: vLLM, llama.cpp, and plain ones. */
@@ -179,8 +180,8 @@ const char *infer_item_name(struct sonde_infer_tracker *tracker, uint32_t kind, 
 
 /* ---- join.c ---- */
 
-/* The client of this request of the front's went away at end_ns: so did that of the engine's request
- * behind it, if it can be told which that is. */
+/* The client of this request of the front's went away at end_ns: so did that of the engine's
+ * request behind it, if it can be told which that is. */
 void infer_client_gone(struct sonde_infer_tracker *tracker, const struct infer_flight *front,
                        uint64_t end_ns);
 
@@ -191,8 +192,8 @@ void infer_item(struct sonde_infer_tracker *tracker, struct infer_flight *f,
                 const struct sonde_infer_item *item);
 /* Figures of a request as if it ended at end_ns; items and attrs stay f's. */
 void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_infer_request *out);
-/* It ended: figures, series, the ring. f's items and attrs are taken. What was counted before is only
- * corrected in the ring: neither counters nor histograms can take anything back. */
+/* It ended: figures, series, the ring. f's items and attrs are taken. What was counted before is
+ * only corrected in the ring: neither counters nor histograms can take anything back. */
 void infer_finish(struct sonde_infer_tracker *tracker, struct infer_flight *f, uint32_t outcome,
                   uint64_t end_ns, const char *error);
 /* It goes on: f gets its timeline back, as far as it was kept. */
@@ -222,7 +223,8 @@ void infer_model_set(struct sonde_infer_tracker *tracker, struct infer_model *m,
 /* The exemplar of a slot's newest value. */
 void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64_t raw,
                     const struct sonde_infer_request *r, uint64_t time_ns);
-/* Duration of a request that did not end well, and the count of its error: who went away is none. */
+/* Duration of a request that did not end well, and the count of its error: who went away is
+ * none. */
 void infer_error(struct sonde_infer_tracker *tracker, struct infer_group *g, uint64_t duration_ns,
                  uint32_t outcome, const char *type);
 struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *tracker,

@@ -2,8 +2,8 @@
  * models, requests in flight, and events that wait to be put in order. Series are the model's, and
  * are there again when this is loaded.
  *
- * Finished requests are not in it, and of many requests in flight only the end of each timeline: what
- * is shown of them is less, what is counted is the same. */
+ * Finished requests are not in it, and of many requests in flight only the end of each timeline:
+ * what is shown of them is less, what is counted is the same. */
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +68,7 @@ static void totals_io(struct io *io)
     for (uint64_t i = 0; i < reasons; i++) sonde_state_u64(io->s, &tracker->invalid[i]);
 }
 
-/* ---- Groups and models ------------------------------------------------------------------------ */
+/* ---- Groups and models ----------------------------------------------------------------------- */
 
 static void group_io(struct io *io, const struct infer_group *from)
 {
@@ -166,7 +166,7 @@ static void model_io(struct io *io, const struct infer_model *from)
     if (!from && !io->gone && !io->s->bad) model_adopt(io->tracker, &m, mask);
 }
 
-/* ---- Requests in flight ----------------------------------------------------------------------- */
+/* ---- Requests in flight ---------------------------------------------------------------------- */
 
 static void item_io(struct io *io, struct sonde_infer_item *i)
 {
@@ -328,13 +328,14 @@ static void flight_load(struct io *io, int quiet)
         infer_flight_quiet(tracker, f);
         return;
     }
-    /* What was known of calls of llama.cpp is gone with the agent: its end may not be seen as one. */
+    /* What was known of calls of llama.cpp is gone with the agent: its end may not be seen as
+     * one. */
     if (f->r.source == SONDE_INFER_HOOK && f->process && f->process->gap_ns < f->r.arrived_ns) {
         f->process->gap_ns = f->r.arrived_ns;
     }
 }
 
-/* ---- Events that wait --------------------------------------------------------------------------- */
+/* ---- Events that wait ------------------------------------------------------------------------ */
 
 static void infer_state_attr_io(struct io *io, struct sonde_model_attr *a)
 {
@@ -461,8 +462,9 @@ static int end_waits(const struct sonde_infer_tracker *tracker, const struct inf
     return 0;
 }
 
-/* The front passed them on, or probes saw them: both ended with their agent, and of those that it did
- * not see end nothing will be heard. An agent that is told to end breaks off the front's, and says so. */
+/* The front passed them on, or probes saw them: both ended with their agent, and of those that it
+ * did not see end nothing will be heard. An agent that is told to end breaks off the front's, and
+ * says so. */
 static void lose_unended(struct sonde_infer_tracker *tracker)
 {
     for (struct infer_flight *f = tracker->oldest, *next; f; f = next) {
@@ -474,7 +476,7 @@ static void lose_unended(struct sonde_infer_tracker *tracker)
     }
 }
 
-/* ---- All of it ---------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 void sonde_infer_save(const struct sonde_infer_tracker *from, struct sonde_state *s)
 {

@@ -105,7 +105,7 @@ static const char **event_text(struct sonde_infer_event *e)
     }
 }
 
-/* ---- Putting events in order ------------------------------------------------------------------ */
+/* ---- Putting events in order ----------------------------------------------------------------- */
 
 /* The earliest is worked out now. */
 static void tracker_release_one(struct sonde_infer_tracker *tracker)
@@ -115,8 +115,9 @@ static void tracker_release_one(struct sonde_infer_tracker *tracker)
     infer_on_event(tracker, &e);
 }
 
-/* The end of a request comes after all else of its instant: an engine that reads the clock once tells
- * the last token and the end with the same ticks, and two conversions may round a nanosecond apart. */
+/* The end of a request comes after all else of its instant: an engine that reads the clock once
+ * tells the last token and the end with the same ticks, and two conversions may round a nanosecond
+ * apart. */
 void infer_wait(struct sonde_infer_tracker *tracker, const struct infer_event *e)
 {
     const uint64_t key_ns = e->e.time_ns + (e->e.type == SONDE_INFER_END ? END_AFTER_NS : 0);
@@ -159,10 +160,10 @@ static void tracker_take(struct sonde_infer_tracker *tracker, struct sonde_model
     infer_wait(tracker, &kept);
 }
 
-/* ---- Events of other threads ------------------------------------------------------------------ */
+/* ---- Events of other threads ----------------------------------------------------------------- */
 
-/* The caller's texts are gone when the event is read. Few are known, and most events have none: what
- * is posted often allocates nothing. */
+/* The caller's texts are gone when the event is read. Few are known, and most events have none:
+ * what is posted often allocates nothing. */
 static const char *posted_name(struct sonde_infer_tracker *tracker, const char *text)
 {
     sonde_assert_held(&tracker->post_lock);
@@ -219,7 +220,7 @@ static void take_posted(struct sonde_infer_tracker *tracker)
     if (!keep) sonde__free(posted);
 }
 
-/* ---- What the collector calls ----------------------------------------------------------------- */
+/* ---- What the collector calls ---------------------------------------------------------------- */
 
 void sonde_infer_event(struct sonde_infer_tracker *tracker, struct sonde_model_process *p,
                        const struct sonde_infer_event *e)
@@ -330,7 +331,7 @@ void sonde_infer_flush(struct sonde_infer_tracker *tracker)
     }
 }
 
-/* ---- Totals ----------------------------------------------------------------------------------- */
+/* ---- Totals ---------------------------------------------------------------------------------- */
 
 void sonde_infer_totals(const struct sonde_infer_tracker *tracker, double now_s,
                         struct sonde_infer_totals *out)
@@ -352,7 +353,7 @@ void sonde_infer_reset(struct sonde_infer_tracker *tracker, double now_s)
     INFER_ASSERT_WRITE(tracker);
     const uint64_t memory = tracker->totals.memory_bytes;
     tracker->totals = (struct sonde_infer_totals){ .since_s = now_s, .memory_bytes = memory,
-                                             .memory_peak = memory };
+                                                   .memory_peak = memory };
     tracker->cache_asked = 0;
     tracker->reset_tick = tracker->m->tick;
     tracker->reset_done = tracker->done_next;

@@ -3,13 +3,13 @@
  * that were slow or failed.
  *
  * It is of one model and lives under that model's lock, which is asserted: events and ticks
- * come under the write lock, whoever looks has the read lock. Series it makes belong to the model and
- * are windowed, exported and queried like all others.
+ * come under the write lock, whoever looks has the read lock. Series it makes belong to the model
+ * and are windowed, exported and queried like all others.
  *
  * Events come from rings that are read one after the other, so one of a thread may be known before
  * an earlier one of another thread. They are put in order by time: what happened is worked out a
- * fifth of a second later, when nothing earlier is to be expected. What comes later still is counted
- * by reason (sonde_infer_invalid_events_total) and used as far as it can be.
+ * fifth of a second later, when nothing earlier is to be expected. What comes later still is
+ * counted by reason (sonde_infer_invalid_events_total) and used as far as it can be.
  *
  * Memory is bounded: requests in flight, finished ones, timelines, models and routes; what does not
  * fit is counted. */
@@ -37,8 +37,8 @@ struct sonde_infer_options {
     void *on_done_arg;               /* of both */
 };
 
-/* A tracker for m. Both without the lock: before other threads know m, and after they have forgotten
- * it, before m is destroyed, since it has pointers to m's series. 0 or SONDE_ENOMEM. */
+/* A tracker for m. Both without the lock: before other threads know m, and after they have
+ * forgotten it, before m is destroyed, since it has pointers to m's series. 0 or SONDE_ENOMEM. */
 int sonde_infer_create(struct sonde_model *m, const struct sonde_infer_options *options,
                        struct sonde_infer_tracker **out);
 void sonde_infer_destroy(struct sonde_infer_tracker *tracker); /* NULL is fine */
@@ -80,9 +80,9 @@ const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer_trac
 size_t sonde_infer_running(const struct sonde_infer_tracker *tracker, double now_s,
                            struct sonde_infer_request *out, size_t max);
 
-/* One more finished request, of a recording that is looked at: with its timeline, and in the totals,
- * but in no series. r is copied. Under the write lock, or before other threads know the model. 0 or
- * SONDE_ENOMEM. */
+/* One more finished request, of a recording that is looked at: with its timeline, and in the
+ * totals, but in no series. r is copied. Under the write lock, or before other threads know the
+ * model. 0 or SONDE_ENOMEM. */
 int sonde_infer_adopt(struct sonde_infer_tracker *tracker, const struct sonde_infer_request *r);
 
 /* Series of one model and route in one process. */
@@ -140,7 +140,8 @@ void sonde_infer_totals(const struct sonde_infer_tracker *tracker, double now_s,
 /* Totals, counts of groups and their windows begin anew; series themselves do not, since a counter
  * never goes back. Under the write lock. */
 void sonde_infer_reset(struct sonde_infer_tracker *tracker, double now_s);
-/* The first tick of the model, and how many of the newest finished requests, are after the reset. */
+/* The first tick of the model, and how many of the newest finished requests, are after the
+ * reset. */
 uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *tracker);
 size_t sonde_infer_reset_done(const struct sonde_infer_tracker *tracker);
 

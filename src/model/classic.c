@@ -9,7 +9,8 @@
 
 enum { WANTED = 20 };
 
-struct classic_range { uint32_t low, high; }; /* exponents that enclose all values; low > high: none */
+/* Exponents that enclose all values; low > high: none. */
+struct classic_range { uint32_t low, high; };
 
 static void classic_widen(struct classic_range *r, const struct sonde_hist_value *h)
 {

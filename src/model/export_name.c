@@ -105,7 +105,8 @@ int sonde_export_group(const struct sonde_model *m, const struct sonde_model_fam
                        const struct sonde_filter *filter, struct sonde_export_group *out)
 {
     static const char *const suffix[] = { [SONDE_PART_PLAIN] = "", [SONDE_PART_BUCKET] = "_bucket",
-                                          [SONDE_PART_COUNT] = "_count", [SONDE_PART_SUM] = "_sum" };
+                                          [SONDE_PART_COUNT] = "_count",
+                                          [SONDE_PART_SUM] = "_sum" };
     const struct sonde_model_family *first = NULL;
     int taken = 0;
     *out = (struct sonde_export_group){ 0 };

@@ -10,9 +10,9 @@
  *    a counter x_total). Then the counter is shown there as type unknown: its samples keep
  *    their name. Rejected: renaming one of them, since Prometheus 2 asks for OpenMetrics first
  *    and both names are fine in every other format.
- *  - What came from elsewhere (collect/ingest/ingest.h) keeps the names that it had there. A counter
- *    without _total is of type unknown in OpenMetrics then. Parts of a histogram or a summary are
- *    shown as what they are of, under one head.
+ *  - What came from elsewhere (collect/ingest/ingest.h) keeps the names that it had there. A
+ *    counter without _total is of type unknown in OpenMetrics then. Parts of a histogram or a
+ *    summary are shown as what they are of, under one head.
  */
 #ifndef SONDE_MODEL_EXPORT_NAME_H
 #define SONDE_MODEL_EXPORT_NAME_H
@@ -39,8 +39,8 @@ struct sonde_export_group {
     const struct sonde_model_family *part[SONDE_EXPORT_PARTS]; /* NULL = it has none */
     struct sonde_export_name name;                             /* of the whole */
 };
-/* 1 if f is the first of them that the filter lets through (NULL = all); 0: another one is, or there
- * is no name left to show them by. */
+/* 1 if f is the first of them that the filter lets through (NULL = all); 0: another one is, or
+ * there is no name left to show them by. */
 int sonde_export_group(const struct sonde_model *m, const struct sonde_model_family *f,
                        const struct sonde_filter *filter, struct sonde_export_group *out);
 

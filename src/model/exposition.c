@@ -29,11 +29,16 @@ struct exposition_reader {
     char family[NAME_BYTES], unit[NAME_BYTES];
     enum sonde_exposition_type type;
     struct sonde_label label[SONDE_EXPOSITION_LABELS_MAX];
-    size_t offset[SONDE_EXPOSITION_LABELS_MAX][2]; /* of name and value in text, until it is whole */
+    size_t offset[SONDE_EXPOSITION_LABELS_MAX][2]; /* of name and value in text, until it is
+                                                    * whole */
     size_t label_count;
 };
 
-static const struct { const char *name; enum sonde_exposition_type type; int openmetrics; } types[] = {
+static const struct {
+    const char *name;
+    enum sonde_exposition_type type;
+    int openmetrics;
+} types[] = {
     { "counter", SONDE_EXPOSITION_COUNTER, 0 },
     { "gauge", SONDE_EXPOSITION_GAUGE, 0 },
     { "histogram", SONDE_EXPOSITION_HISTOGRAM, 0 },
@@ -67,7 +72,7 @@ static void skip_blanks(struct exposition_reader *r)
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t')) r->at++;
 }
 
-/* ---- Words ------------------------------------------------------------------------------------ */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static size_t exposition_name_len(const struct exposition_reader *r, int colons)
 {
@@ -111,7 +116,7 @@ static int exposition_read_number(struct exposition_reader *r, double *out, cons
     return 0;
 }
 
-/* ---- Labels ----------------------------------------------------------------------------------- */
+/* ---- Labels ---------------------------------------------------------------------------------- */
 
 /* From behind the opening quote to behind the closing one. */
 static int exposition_read_quoted(struct exposition_reader *r)
@@ -178,7 +183,7 @@ static int read_labels(struct exposition_reader *r, int keep)
     return 0;
 }
 
-/* ---- Samples ---------------------------------------------------------------------------------- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
 static const char *const suffixes[][5] = {
     [SONDE_EXPOSITION_COUNTER] = { "_total", "_created" },
@@ -287,7 +292,7 @@ static int read_sample(struct exposition_reader *r)
     return rc ? rc : exposition_give(r, &s);
 }
 
-/* ---- Comments --------------------------------------------------------------------------------- */
+/* ---- Comments -------------------------------------------------------------------------------- */
 
 static int name_family(struct exposition_reader *r)
 {
@@ -344,7 +349,8 @@ static int exposition_read_comment(struct exposition_reader *r)
     skip_blanks(r);
     const size_t len = (size_t)(exposition_word_end(r) - r->at);
     const char *word = r->at;
-    const int help = len == 4 && !memcmp(word, "HELP", 4), type = len == 4 && !memcmp(word, "TYPE", 4),
+    const int help = len == 4 && !memcmp(word, "HELP", 4),
+              type = len == 4 && !memcmp(word, "TYPE", 4),
               unit = len == 4 && !memcmp(word, "UNIT", 4) && r->openmetrics;
     if ((!help && !type && !unit) || r->at + len == r->end) {
         return r->openmetrics ? exposition_bad(r, "a comment that OpenMetrics does not have") : 0;
@@ -363,7 +369,7 @@ static int exposition_read_comment(struct exposition_reader *r)
     return 0;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int exposition_read_line(struct exposition_reader *r)
 {

@@ -222,7 +222,8 @@ struct sonde_model_family *sonde_model_family_foreign(struct sonde_model *m,
     assert(spec->name && stem <= strlen(spec->name));
     struct sonde_model_family *f = sonde_model_family_find(m, spec->name);
     if (f) {
-        const int same = f->type == spec->type && f->shown == shown && f->stem == stem && !f->bounds;
+        const int same = f->type == spec->type && f->shown == shown && f->stem == stem &&
+                         !f->bounds;
         return same ? f : NULL;
     }
     f = model_family_add(m, spec);
@@ -502,9 +503,8 @@ static void series_rename(struct sonde_model_index *x, struct sonde_model_series
 }
 
 /* The next series of p, in the order of families; NULL = that was all. */
-static struct sonde_model_series *process_series(const struct sonde_model *m,
-                                                 const struct sonde_model_process *p, size_t *family,
-                                                 size_t *at)
+static struct sonde_model_series *process_series(
+    const struct sonde_model *m, const struct sonde_model_process *p, size_t *family, size_t *at)
 {
     for (; *family < m->family_count; ++*family, *at = 0) {
         const struct sonde_model_family *f = m->families[*family];

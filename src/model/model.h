@@ -66,8 +66,8 @@ struct sonde_model_series {
     uint64_t counter;                    /* SONDE_COUNTER: times family->scale */
     double gauge;                        /* SONDE_GAUGE */
     struct sonde_hist_value *hist;       /* SONDE_HISTOGRAM */
-    uint64_t *le;                        /* family->bound_count of them: values over the bound before
-                                            and not over this one; NULL until the first */
+    uint64_t *le;                        /* family->bound_count of them: values over the bound
+                                            before and not over this one; NULL until the first */
     struct sonde_exemplar *exemplar;     /* SONDE_EXEMPLARS_MAX of them; NULL until the first */
     size_t exemplar_count;
 
@@ -82,20 +82,22 @@ struct sonde_model_series {
      * first value is an increase. Otherwise the first value seen is where differences start
      * (an agent that is started late must not show a leap). */
     uint32_t from_zero;
-    uint32_t kept;                       /* it is the agent that counts here, so the next one has to be
-                                            told (collector_state.c) */
-    uint32_t stored;                     /* for who keeps ticks (store/sqlite/model.c); 0 at first */
+    uint32_t kept;                       /* it is the agent that counts here, so the next one has to
+                                            be told (collector_state.c) */
+    uint32_t stored;                     /* for who keeps ticks (store/sqlite/model.c); 0 at
+                                          * first */
     double stored_scale;                 /* alike, of `real` ones */
 
     /* Of series that came from elsewhere (collect/ingest/ingest.h). */
     struct sonde_ingest *foreign;       /* whose it is; NULL = our own */
     uint32_t ingest_at;                 /* where it is there */
-    uint32_t real;                       /* a counter's total, or a histogram's sum, is the double in
-                                            `gauge`: others count in fractions, with no scale */
+    uint32_t real;                       /* a counter's total, or a histogram's sum, is the double
+                                            in `gauge`: others count in fractions, with no scale */
 
     /* Private to the model. */
     uint32_t hash;
-    struct sonde_model_series *renamed;  /* where labels are since the process was; NULL = it was not */
+    struct sonde_model_series *renamed;  /* where labels are since the process was; NULL = it was
+                                          * not */
     uint64_t counter_prev;               /* as of the last tick … */
     double real_prev;                    /* … or this */
     struct sonde_hist_value *hist_prev;
@@ -103,7 +105,8 @@ struct sonde_model_series {
 };
 
 /* How expositions show a family that came from elsewhere. Others' histograms and summaries are some
- * families of counters and gauges here (x_bucket, x_sum, x_count, x), and leave as what they were. */
+ * families of counters and gauges here (x_bucket, x_sum, x_count, x), and leave as what they
+ * were. */
 enum sonde_shown {
     SONDE_SHOWN_TYPE,                    /* as its type says */
     SONDE_SHOWN_UNKNOWN,                 /* nobody said what it is; a gauge here */
@@ -112,19 +115,21 @@ enum sonde_shown {
 };
 
 struct sonde_model_family {
-    char *name, *help, *unit, *source;   /* owned; "" = none */
-    uint8_t foreign;                     /* made for a series from elsewhere, and none of ours is in it */
-    uint8_t shown;                       /* enum sonde_shown */
+    char *name, *help, *unit, *source; /* owned; "" = none */
+    uint8_t foreign;                   /* made for a series from elsewhere, and none of ours is in
+                                        * it */
+    uint8_t shown;                     /* enum sonde_shown */
     uint32_t stem;
     enum sonde_type type;
     enum sonde_kind kind;
-    double scale;                        /* counters and histograms: raw to exported unit */
-    double divisor;                      /* 1 / scale where that is a whole number; else 0 */
-    uint64_t le_shown[2];                /* bounds exporters have shown: model/classic.h; grows
-                                            by atomic or under the read lock */
-    const double *bounds;                /* classic buckets are these; NULL = what exporters choose */
+    double scale;                      /* counters and histograms: raw to exported unit */
+    double divisor;                    /* 1 / scale where that is a whole number; else 0 */
+    uint64_t le_shown[2];              /* bounds exporters have shown: model/classic.h; grows
+                                          by atomic or under the read lock */
+    const double *bounds;              /* classic buckets are these; NULL = what exporters choose */
     size_t bound_count;
-    double *bounds_own;                  /* owned: bounds that came from a state; NULL = static ones */
+    double *bounds_own;                /* owned: bounds that came from a state; NULL = static
+                                        * ones */
     struct sonde_model_series **series;
     size_t series_count, series_cap;
 };
@@ -189,25 +194,25 @@ enum sonde_process_state { SONDE_PROCESS_RUNNING, SONDE_PROCESS_EXITED, SONDE_PR
 const char *sonde_process_state_name(enum sonde_process_state s); /* "running" */
 
 struct sonde_model_process {
-    uint64_t serial;              /* of the model's processes, from 1, never used again: tells a
-                                     process from a later one in the same memory */
+    uint64_t serial;            /* of the model's processes, from 1, never used again: tells a
+                                   process from a later one in the same memory */
     uint32_t pid;
-    uint64_t start_time;          /* as in /proc/PID/stat */
-    char *program;                /* owned */
-    char *path;                   /* of the segment, owned; NULL = no segment (watched by pid) */
+    uint64_t start_time;        /* as in /proc/PID/stat */
+    char *program;              /* owned */
+    char *path;                 /* of the segment, owned; NULL = no segment (watched by pid) */
     enum sonde_process_state state; /* KILLED: gone without coming to its end */
-    int elsewhere;                /* in another pid or time namespace: pid, and start_time, mean
-                                     nothing to this machine's /proc as we see it */
-    double started_s;             /* unix time; 0 = not known */
-    double ended_s;               /* unix time it was found gone; 0 = running */
-    uint64_t segment_bytes;       /* populated */
-    uint32_t lanes, threads;      /* lanes in use; live threads as of the last tick */
+    int elsewhere;              /* in another pid or time namespace: pid, and start_time, mean
+                                   nothing to this machine's /proc as we see it */
+    double started_s;           /* unix time; 0 = not known */
+    double ended_s;             /* unix time it was found gone; 0 = running */
+    uint64_t segment_bytes;     /* populated */
+    uint32_t lanes, threads;    /* lanes in use; live threads as of the last tick */
     uint64_t drops[SONDE__DROP_COUNT];
     uint64_t spans_seen, spans_lost;
-    uint64_t gap_ns;              /* unix time up to which records of it may be missing, overwritten
-                                     before they were read; 0 = none are */
-    char llama_note[240];         /* what does not agree with llama.cpp's own figures; "" = nothing */
-    size_t series_count;          /* kept by the model */
+    uint64_t gap_ns;            /* unix time up to which records of it may be missing, overwritten
+                                   before they were read; 0 = none are */
+    char llama_note[240];       /* what does not agree with llama.cpp's own figures; "" = nothing */
+    size_t series_count;        /* kept by the model */
 };
 
 struct sonde_model {
@@ -232,7 +237,8 @@ struct sonde_model {
     void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
     void *on_span_arg;
     struct sonde_model_listener *listeners;
-    struct sonde_ingest *foreign; /* where series come from besides (collect/ingest/ingest.h): a list */
+    struct sonde_ingest *foreign; /* where series come from besides (collect/ingest/ingest.h): a
+                                   * list */
     struct sonde_model_index *index; /* private to model.c */
 };
 
@@ -314,8 +320,8 @@ void sonde_model_exemplar(struct sonde_model_series *s, const struct sonde_exemp
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
                                                 uint64_t start_time, const char *program);
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p);
-/* Its series and recent spans too. SONDE_EEXIST: another one of its pid has that name; SONDE_ENOMEM:
- * nothing has changed. */
+/* Its series and recent spans too. SONDE_EEXIST: another one of its pid has that name;
+ * SONDE_ENOMEM: nothing has changed. */
 int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process *p,
                                const char *program);
 
@@ -338,7 +344,8 @@ static inline void sonde_model_series_keep(struct sonde_model_series *s)
     s->kept = s->from_zero = 1;
 }
 
-/* What s was told since the last tick is part of no tick: what comes is the increase of the next. */
+/* What s was told since the last tick is part of no tick: what comes is the increase of the
+ * next. */
 void sonde_model_series_continue(struct sonde_model *m, struct sonde_model_series *s);
 
 /* ---- From one agent to the next ------------------------------------------------------------ */

@@ -44,7 +44,8 @@ uint32_t model_hist_changes(const struct sonde_hist_value *now, const struct son
 void model_hist_copy(struct sonde_hist_value *old, const struct sonde_hist_value *now);
 
 /* Spans of pid that have the program's old name. */
-void sonde_model_spans_rename(struct sonde_model *m, uint32_t pid, const char *old, const char *now);
+void sonde_model_spans_rename(struct sonde_model *m, uint32_t pid, const char *old,
+                              const char *now);
 void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s);
 void sonde_model_spans_free(struct sonde_model *m);
 

@@ -103,7 +103,9 @@ static void series_save(const struct sonde_model_series *from, struct sonde_stat
     sonde_state_double(s, &copy.gauge);
     sonde_state_u64(s, &has);
     if (copy.hist) sonde_hist_value_state(s, copy.hist);
-    for (size_t i = 0; copy.le && i < from->family->bound_count; i++) sonde_state_u64(s, &copy.le[i]);
+    for (size_t i = 0; copy.le && i < from->family->bound_count; i++) {
+        sonde_state_u64(s, &copy.le[i]);
+    }
 }
 
 struct loaded {

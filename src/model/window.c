@@ -172,7 +172,8 @@ struct window_merged {
 };
 
 static void window_merge(const struct sonde_model *m, const struct sonde_model_series *s,
-                         uint32_t from, uint32_t ticks, struct window_merged *all, struct points *averages)
+                         uint32_t from, uint32_t ticks, struct window_merged *all,
+                         struct points *averages)
 {
     assert(from + ticks <= SONDE_HISTORY);
     memset(all, 0, sizeof(*all));
@@ -266,7 +267,9 @@ void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_mo
     *out = unknown;
     uint32_t ticks = window_ticks(m, s, window_s, tick, &out->seconds);
     if (ticks == 0) {
-        if (tick && tick >= m->tick && s->family->type == SONDE_HISTOGRAM) out->count = out->total = 0;
+        if (tick && tick >= m->tick && s->family->type == SONDE_HISTOGRAM) {
+            out->count = out->total = 0;
+        }
         return;
     }
     if (s->family->type == SONDE_HISTOGRAM) hist_stats(m, s, 0, ticks, out);
@@ -278,7 +281,9 @@ void sonde_window_between(const struct sonde_model *m, const struct sonde_model_
 {
     uint32_t from = 0, ticks = 0;
     *out = unknown;
-    while (from < s->history_count && from < m->tick && sonde_model_tick_end(m, from) >= to_s) from++;
+    while (from < s->history_count && from < m->tick && sonde_model_tick_end(m, from) >= to_s) {
+        from++;
+    }
     while (from + ticks < s->history_count && from + ticks < m->tick &&
            sonde_model_tick_end(m, from + ticks) >= from_s) {
         out->seconds += sonde_model_tick_len(m, from + ticks++);

@@ -25,17 +25,19 @@ struct sonde_window {
 
 void sonde_window_stats(const struct sonde_model *m, const struct sonde_model_series *s,
                         double window_s, struct sonde_window *out);
-/* Without the ticks before number `tick` of the model; a histogram has 0 values before the first. */
+/* Without the ticks before number `tick` of the model; a histogram has 0 values before the
+ * first. */
 void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_model_series *s,
                               double window_s, uint64_t tick, struct sonde_window *out);
 
-/* Of the ticks that ended from from_s until before to_s (unix time), as far as history goes back. */
+/* Of the ticks that ended from from_s until before to_s (unix time), as far as history goes
+ * back. */
 void sonde_window_between(const struct sonde_model *m, const struct sonde_model_series *s,
                           double from_s, double to_s, struct sonde_window *out);
 
-/* Quantile q in [0,1] of exponential buckets: sonde__hist_middle of the bucket in which the value of
- * that rank lies, so it is within 0.54 % of a recorded value whatever the data. 0 when it lies among
- * the zeros; NaN if there is nothing. */
+/* Quantile q in [0,1] of exponential buckets: sonde__hist_middle of the bucket in which the value
+ * of that rank lies, so it is within 0.54 % of a recorded value whatever the data. 0 when it lies
+ * among the zeros; NaN if there is nothing. */
 double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SONDE__HIST_OCTAVES],
                       double scale);
 

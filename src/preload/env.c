@@ -160,8 +160,8 @@ static int by_kernel(char **end)
 }
 
 /* Entries that are kept, from the last one down to the first, end where they ended. Whoever counts
- * from argv, or was given the array as main's third argument, finds the first of them several times:
- * something without a '=' might surprise him. */
+ * from argv, or was given the array as main's third argument, finds the first of them several
+ * times: something without a '=' might surprise him. */
 static void close_from_below(char **end)
 {
     static char none[] = "SONDE=";
@@ -201,7 +201,8 @@ static void environ_clean(struct sonde__host *host)
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
                         struct sonde__llama_config *llama, struct sonde__host *host)
 {
-    if (!secure_getenv(SONDE__SAMPLER_ENV) && !secure_getenv(SONDE__HEAP_ENV) && !secure_getenv(SONDE__LLAMA_ENV)) {
+    if (!secure_getenv(SONDE__SAMPLER_ENV) && !secure_getenv(SONDE__HEAP_ENV) &&
+        !secure_getenv(SONDE__LLAMA_ENV)) {
         return;
     }
     host->pid = (uint32_t)getpid();

@@ -1,5 +1,6 @@
-/* exec.c - programs that this one executes get the variables that were taken out of the environment:
- * when it replaces itself, and, if children are wanted, in every process that it starts.
+/* exec.c - programs that this one executes get the variables that were taken out of the
+ * environment: when it replaces itself, and, if children are wanted, in every process that it
+ * starts.
  *
  * Handing them on here rather than leaving them in the environment keeps that the program's own
  * (`env` prints what it printed), reaches children whose environment is made anew, and lets us look
@@ -197,7 +198,7 @@ static int preload_exec_run(const struct what *w, char *const argv[], char *cons
     return rc;
 }
 
-/* ---- Through a shell -------------------------------------------------------------------------- */
+/* ---- Through a shell ------------------------------------------------------------------------- */
 
 /* In quotes, for the shell. out: room for four times as much, and two more. */
 static char *preload_exec_quote(char *out, const char *text)

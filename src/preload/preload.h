@@ -3,8 +3,8 @@
  * counted in the segment, where the agent tells it.
  *
  * libsonde_preload.so comes in by LD_PRELOAD and does nothing unless the agent that started the
- * program asks for it in the environment, for CPU samples, for a heap profile, for calls of llama.cpp, or for
- * several of them:
+ * program asks for it in the environment, for CPU samples, for a heap profile, for calls of
+ * llama.cpp, or for several of them:
  *
  *     SONDE_SAMPLER=session=<hex>,period=<ns>,depth=<frames>,children=<0|1>
  *     SONDE_HEAP=session=<hex>,mode=<sampled|full>,mean=<bytes>,depth=<frames>,children=<0|1>,

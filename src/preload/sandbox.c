@@ -33,8 +33,8 @@ static const struct { int number; uint64_t arg[4]; } calls[] = {
 #undef SONDE__X
 };
 
-/* Would the filter end the process, or the thread, for a call of ours? Reads no more than it says it
- * has. */
+/* Would the filter end the process, or the thread, for a call of ours? Reads no more than it says
+ * it has. */
 static int sandbox_kills(const struct sock_fprog *filter)
 {
 #ifdef ARCH
@@ -65,8 +65,8 @@ static int is_readable(const void *p, uint64_t bytes)
     return 1;
 }
 
-/* What needs calls ends while they are still allowed. Blocks that are known go on being forgotten when
- * they are freed; that needs none. */
+/* What needs calls ends while they are still allowed. Blocks that are known go on being forgotten
+ * when they are freed; that needs none. */
 static void fall_silent(void)
 {
     sonde__timer_stop(SONDE__SAMPLER_SANDBOXED);
@@ -75,8 +75,9 @@ static void fall_silent(void)
     sonde__silence();
 }
 
-/* The thread is left with read, write, exit and rt_sigreturn, and on x86 the kernel takes the time-stamp
- * counter from it too: reading any clock is a SIGSEGV. So not even what it frees is looked at. */
+/* The thread is left with read, write, exit and rt_sigreturn, and on x86 the kernel takes the
+ * time-stamp counter from it too: reading any clock is a SIGSEGV. So not even what it frees is
+ * looked at. */
 static void strict_enter(void)
 {
     sonde__heap_sandboxed();
@@ -138,9 +139,9 @@ HIDDEN long sonde__syscall_failed(long rc)
     return -1;
 }
 
-/* There is no other function for seccomp(2). It ends in a jump, so that nobody finds a frame of ours,
- * and touches nothing of its caller's: the last argument is on the stack, if there is one, and else
- * something of the caller's is there, which a compiler would copy to itself. */
+/* There is no other function for seccomp(2). It ends in a jump, so that nobody finds a frame of
+ * ours, and touches nothing of its caller's: the last argument is on the stack, if there is one,
+ * and else something of the caller's is there, which a compiler would copy to itself. */
 #if defined(__x86_64__)
 _Static_assert(SYS_seccomp == 317 && SYS_prctl == 157, "as below");
 __asm__(".text\n"

@@ -1,6 +1,6 @@
 /* sandbox.h - programs that give up system calls. A seccomp filter that kills for calls which are
- * not on its list does so for ours too, of which the program knows nothing. So a filter is looked at
- * when the program asks for it: if it would kill for a call that this library makes, the library
+ * not on its list does so for ours too, of which the program knows nothing. So a filter is looked
+ * at when the program asks for it: if it would kill for a call that this library makes, the library
  * ends what needs calls before the filter holds, and makes none from then on, to the end
  * (sonde__g.silent). Filters that return an error, or allow ours, change nothing. docs/sandbox.md
  * has the list. Strict mode (SECCOMP_MODE_STRICT) kills for all of them, and clocks cannot be read.
@@ -11,8 +11,8 @@
 
 struct sock_fprog;
 
-/* The program is about to enter this mode of seccomp's (SECCOMP_MODE_…; others are passed by), with a
- * filter that may be NULL or nonsense. */
+/* The program is about to enter this mode of seccomp's (SECCOMP_MODE_…; others are passed by), with
+ * a filter that may be NULL or nonsense. */
 void sonde__sandbox_look(unsigned long mode, const void *filter);
 
 /* Where our own syscall() goes on to, found with all others; and what it needs of C. */

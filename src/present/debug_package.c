@@ -1,5 +1,5 @@
-/* debug_package.c - every package has a list of its files, one a line. Reading all of them takes some
- * 20 ms; `dpkg -S` does the same. */
+/* debug_package.c - every package has a list of its files, one a line. Reading all of them takes
+ * some 20 ms; `dpkg -S` does the same. */
 #include "present/debug_package.h"
 
 #include <dirent.h>

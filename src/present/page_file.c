@@ -2,8 +2,8 @@
  *
  * Data is JSON in a <script> that is not run. What would end that element, or what a text editor
  * would show out of order, can only be inside of strings there, so it is written as \u escapes and
- * reads back as it was. The policy lets run what is named by its hash and nothing else: were there a
- * way out of the data all the same, no browser would follow it. */
+ * reads back as it was. The policy lets run what is named by its hash and nothing else: were there
+ * a way out of the data all the same, no browser would follow it. */
 #include "present/page_file.h"
 
 #include <string.h>
@@ -77,23 +77,23 @@ int sonde_page_file_write(const struct sonde_page_file *f, struct sonde_buf *out
     struct sonde_buf head;
     sonde_buf_init(&head, 1 << 20);
     page_file_put_head(f, &head);
-    sonde_buf_printf(out,
-                     "<!doctype html>\n<html lang=\"en\" data-version=\"" SONDE_VERSION "\">\n<head>\n"
-                     "<meta charset=\"utf-8\">\n"
-                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                     "script-src '%s'; style-src '%s'; img-src data: blob:; base-uri 'none'; "
-                     "form-action 'none'\">\n"
-                     "<meta name=\"referrer\" content=\"no-referrer\">\n"
-                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                     "<meta name=\"color-scheme\" content=\"light dark\">\n"
-                     "<meta name=\"generator\" content=\"sonde " SONDE_VERSION "\">\n<title>",
-                     sonde_web_app_js.policy_hash, sonde_web_app_css.policy_hash);
+    sonde_buf_printf(
+        out, "<!doctype html>\n<html lang=\"en\" data-version=\"" SONDE_VERSION "\">\n<head>\n"
+             "<meta charset=\"utf-8\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+             "script-src '%s'; style-src '%s'; img-src data: blob:; base-uri 'none'; "
+             "form-action 'none'\">\n"
+             "<meta name=\"referrer\" content=\"no-referrer\">\n"
+             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "<meta name=\"color-scheme\" content=\"light dark\">\n"
+             "<meta name=\"generator\" content=\"sonde " SONDE_VERSION "\">\n<title>",
+        sonde_web_app_js.policy_hash, sonde_web_app_css.policy_hash);
     sonde_flame_put_xml(out, f->title);
     sonde_buf_puts(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>");
     page_file_put(out, &sonde_web_app_css);
     sonde_buf_puts(out, "</style>\n</head>\n<body>\n"
-                        "<noscript><p>This page draws with JavaScript, which is off. `sonde report` "
-                        "says the same in words.</p></noscript>\n"
+                        "<noscript><p>This page draws with JavaScript, which is off. `sonde "
+                        "report` says the same in words.</p></noscript>\n"
                         "<script type=\"application/json\" id=\"sonde-data\">\n");
     put_data(out, head.data ? head.data : "", head.len);
     put_data(out, f->answers.data ? f->answers.data : "", f->answers.len);

@@ -1,5 +1,5 @@
-/* page_file.h - the dashboard as one file: page, script, style and data, to be opened from a disk, with
- * no agent and no network. web/src/core/frozen.ts reads it. */
+/* page_file.h - the dashboard as one file: page, script, style and data, to be opened from a disk,
+ * with no agent and no network. web/src/core/frozen.ts reads it. */
 #ifndef SONDE_PRESENT_PAGE_FILE_H
 #define SONDE_PRESENT_PAGE_FILE_H
 
@@ -9,8 +9,8 @@ struct sonde_page_file {
     const char *title;           /* any text */
     const char *source;          /* what it is of: a file, a URL; any text */
     double made_s;               /* unix time */
-    const char *const *pages;    /* names, those that have something to show, NULL-terminated; the first
-                                    is the one that it opens with */
+    const char *const *pages;    /* names, those that have something to show, NULL-terminated; the
+                                    first is the one that it opens with */
     const char *query;           /* the state that it opens with: "from=…&to=…"; "" = none */
     struct sonde_buf answers;    /* see below; "" = none */
 };

@@ -10,7 +10,7 @@
 #include "profile/copy.h"
 #include "sonde/sonde.h"
 
-/* ---- Adding a part ----------------------------------------------------------------------------- */
+/* ---- Adding a part --------------------------------------------------------------------------- */
 
 struct compacting {
     struct sonde_profile_copy copy;
@@ -32,7 +32,7 @@ static int compact_sample_wanted(void *arg, uint32_t i)
     return !part->pid || p->threads[s->thread].pid == part->pid;
 }
 
-/* ---- Spans that are wanted --------------------------------------------------------------------- */
+/* ---- Spans that are wanted ------------------------------------------------------------------- */
 
 enum { PASSES_MAX = 16 };
 
@@ -232,7 +232,7 @@ int sonde_compact_add(struct sonde_profile *p, const struct sonde_profile *from,
     return rc;
 }
 
-/* ---- Folding ----------------------------------------------------------------------------------- */
+/* ---- Folding --------------------------------------------------------------------------------- */
 
 static int compact_in_order(const void *a, const void *b)
 {
@@ -274,7 +274,8 @@ static int name_threads(struct sonde_profile *p, int all)
     return rc;
 }
 
-int sonde_compact_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_compact_threads threads)
+int sonde_compact_steps(struct sonde_profile *p, uint64_t step_ns,
+                        enum sonde_compact_threads threads)
 {
     assert(step_ns);
     const int rc = threads ? name_threads(p, threads == SONDE_COMPACT_THREADS_ALL) : 0;

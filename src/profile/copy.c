@@ -39,7 +39,7 @@ void sonde_profile_copy_release(struct sonde_profile_copy *c)
     *c = (struct sonde_profile_copy){ 0 };
 }
 
-/* ---- Rows that others refer to ----------------------------------------------------------------- */
+/* ---- Rows that others refer to --------------------------------------------------------------- */
 
 /* A row was made, or was not. */
 static inline uint32_t copy_note(struct sonde_profile_copy *c, uint32_t made)
@@ -140,7 +140,7 @@ int sonde_profile_copy_tables(struct sonde_profile_copy *c)
     return rc;
 }
 
-/* ---- Samples and spans ------------------------------------------------------------------------- */
+/* ---- Samples and spans ----------------------------------------------------------------------- */
 
 /* Stacks of samples that are wanted. Callers come before what they call: so those that are needed
  * are marked backwards, and made forwards. */
@@ -201,7 +201,7 @@ int sonde_profile_copy_spans(struct sonde_profile_copy *c, sonde_profile_copy_wa
     return rc;
 }
 
-/* ---- What it says of itself -------------------------------------------------------------------- */
+/* ---- What it says of itself ------------------------------------------------------------------ */
 
 static void copy_rates(struct sonde_profile *p, const struct sonde_profile *from, uint64_t start_ns,
                        uint64_t end_ns)
@@ -230,7 +230,7 @@ int sonde_profile_copy_facts(struct sonde_profile_copy *c, uint64_t start_ns, ui
     return c->failed ? SONDE_ENOMEM : 0;
 }
 
-/* ---- As it stands ------------------------------------------------------------------------------ */
+/* ---- As it stands ---------------------------------------------------------------------------- */
 
 static void *view_rows(const void *rows, uint32_t count, size_t row_bytes)
 {

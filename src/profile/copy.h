@@ -3,8 +3,8 @@
  *
  * Rows refer to each other by ids, and ids differ from profile to profile. A copy keeps a map from
  * old to new ids for every table, and makes a row in the target when it is first needed, with all
- * that it refers to. So a part of a profile takes nothing with it but what it needs, and copying all
- * rows in the order of their tables keeps that order.
+ * that it refers to. So a part of a profile takes nothing with it but what it needs, and copying
+ * all rows in the order of their tables keeps that order.
  *
  *   struct sonde_profile_copy c;
  *   int rc = sonde_profile_copy_init(&c, to, from);
@@ -58,7 +58,7 @@ int sonde_profile_copy_spans(struct sonde_profile_copy *c, sonde_profile_copy_wa
  * profiled. Not what was lost and dropped. SONDE_ENOMEM. */
 int sonde_profile_copy_facts(struct sonde_profile_copy *c, uint64_t start_ns, uint64_t end_ns);
 
-/* ---- As it stands ------------------------------------------------------------------------------ */
+/* ---- As it stands ---------------------------------------------------------------------------- */
 
 /* view: rows of p as they are now, in arrays of their own, and p's figures. It has no index: enough
  * to be read and copied from, while p goes on. Texts are p's own, which never move. Facts of heap,

@@ -1,7 +1,7 @@
-/* engine.h - what an inference engine told of its devices, pools and tokenizers (sonde/engine.h), kept
- * with a profile: the series themselves, as they stood at its end. They count from the start of the
- * program, as heap facts do. What follows from them is worked out by analyze/engine.h, of an agent
- * and of a recording alike. */
+/* engine.h - what an inference engine told of its devices, pools and tokenizers (sonde/engine.h),
+ * kept with a profile: the series themselves, as they stood at its end. They count from the start
+ * of the program, as heap facts do. What follows from them is worked out by analyze/engine.h, of an
+ * agent and of a recording alike. */
 #ifndef SONDE_PROFILE_ENGINE_H
 #define SONDE_PROFILE_ENGINE_H
 

@@ -45,7 +45,7 @@ void sonde_import_note(struct sonde_import *how, const char *format, ...)
     sonde_err_set(&how->note, 0, "%s%s%s", how->note.text, how->note.text[0] ? "; " : "", text);
 }
 
-/* ---- What is around a file -------------------------------------------------------------------- */
+/* ---- What is around a file ------------------------------------------------------------------- */
 
 int sonde_format_unpack(const char *data, size_t len, struct sonde_buf *out, struct sonde_err *err)
 {
@@ -91,7 +91,7 @@ static int from_utf16(const char *data, size_t len, int big, struct sonde_buf *o
     return out->error ? sonde_err_set(err, out->error, "no memory to read it") : 0;
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static int not_known(const char *name, struct sonde_err *err)
 {
@@ -120,9 +120,9 @@ static int read_plain(const char *data, size_t len, const char *name, struct son
     if (rc) return sonde_err_set(err, rc, "'%s', read as %s: %s", name, f->name, why.text);
     if (!p->engine) p->engine = sonde_profile_cstring(p, "import");
     if (p->shortened) {
-        sonde_import_note(how, "%llu names longer than %zu bytes or stacks deeper than %u frames were "
-                          "shortened", (unsigned long long)p->shortened, SONDE_PROFILE_TEXT_MAX,
-                          SONDE_PROFILE_DEPTH_MAX);
+        sonde_import_note(how, "%llu names longer than %zu bytes or stacks deeper than %u frames "
+                          "were shortened", (unsigned long long)p->shortened,
+                          SONDE_PROFILE_TEXT_MAX, SONDE_PROFILE_DEPTH_MAX);
     }
     return 0;
 }

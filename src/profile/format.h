@@ -25,8 +25,8 @@ struct sonde_format_ops {
                  struct sonde_buf *out, struct sonde_err *err);
     /* 1 if data looks like it; NULL = cannot be read. */
     int (*probe)(const char *data, size_t len);
-    /* Into an empty profile; how may be NULL. SONDE_EFORMAT: damaged; SONDE_EINVAL: how asks for what
-     * is not there; SONDE_ENOMEM: more than p may hold. After an error p is good only to be
+    /* Into an empty profile; how may be NULL. SONDE_EFORMAT: damaged; SONDE_EINVAL: how asks for
+     * what is not there; SONDE_ENOMEM: more than p may hold. After an error p is good only to be
      * destroyed. */
     int (*read)(const char *data, size_t len, struct sonde_import *how, struct sonde_profile *p,
                 struct sonde_err *err);
@@ -38,13 +38,13 @@ const struct sonde_format_ops *sonde_format_find(const char *name);
 /* The format that data looks like, among those that can be read; NULL = none. */
 const struct sonde_format_ops *sonde_format_guess(const char *data, size_t len);
 
-/* Read a file of any format, gzipped or not, text in UTF-8 or (with a mark at its start) UTF-16, into
- * the empty p. how may be NULL. Errors as above, and SONDE_EFORMAT if it is no profile; name is how
- * they call it. */
+/* Read a file of any format, gzipped or not, text in UTF-8 or (with a mark at its start) UTF-16,
+ * into the empty p. how may be NULL. Errors as above, and SONDE_EFORMAT if it is no profile; name
+ * is how they call it. */
 int sonde_format_read(const char *data, size_t len, const char *name, struct sonde_import *how,
                       struct sonde_profile *p, struct sonde_err *err);
 
-/* ---- For readers ------------------------------------------------------------------------------ */
+/* ---- For readers ----------------------------------------------------------------------------- */
 
 #define SONDE_FORMAT_UNPACKED_MAX ((size_t)1 << 30)
 

@@ -38,8 +38,9 @@ struct sonde_heap_amount { double value, low, high; };
  * it (the root of its part of the variance); both 0 = exact.
  *
  * The bounds are those of Fay and Feuer (1997) for weighted sums of Poisson counts, with equal
- * weights the exact ones of a Poisson count. For many samples they are value +- 1.96 sqrt(variance),
- * which misses the truth too often where there are few: in 9 of 100 runs that have 4 on average. */
+ * weights the exact ones of a Poisson count. For many samples they are value +- 1.96
+ * sqrt(variance), which misses the truth too often where there are few: in 9 of 100 runs that have
+ * 4 on average. */
 struct sonde_heap_amount sonde_heap_amount(double value, double variance, double one);
 
 struct sonde_heap_site {

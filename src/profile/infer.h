@@ -65,10 +65,11 @@ struct sonde_infer_attr { const char *key; char value[48]; };
 #define SONDE_INFER_SLO_MET 4u
 #define SONDE_INFER_SLO_MISSED 8u    /* neither: there is none, or it does not count */
 #define SONDE_INFER_RUNNING 16u      /* it has not ended: figures so far */
-#define SONDE_INFER_WENT_ON 32u      /* it was taken to have ended before, and told: this corrects it */
+#define SONDE_INFER_WENT_ON 32u      /* it was taken to have ended before, and told: this corrects
+                                      * it */
 
-#define SONDE_INFER_INCOMPLETE 64u   /* it began before what is known of it: arrived_ns is the first that
-                                        is, total_s from there, and neither ttft_s nor queue */
+#define SONDE_INFER_INCOMPLETE 64u   /* it began before what is known of it: arrived_ns is the first
+                                        that is, total_s from there, and neither ttft_s nor queue */
 
 /* Texts are "" when not known. Times are seconds. */
 struct sonde_infer_request {
@@ -86,7 +87,8 @@ struct sonde_infer_request {
     uint64_t tokens_in, tokens_reused, tokens_out;
     double total_s;
     double ttft_s;                  /* arrival to first token */
-    double phase_s[SONDE_PHASE_COUNT]; /* by kind; batches divided by tokens. [0] is of named ones */
+    double phase_s[SONDE_PHASE_COUNT]; /* by kind; batches divided by tokens. [0] is of named
+                                        * ones */
     uint64_t phase_count[SONDE_PHASE_COUNT];
     uint64_t itl_count;             /* gaps between tokens */
     double itl_s;                   /* their mean: first token to last, by tokens less one */

@@ -1,5 +1,5 @@
-/* infer_run.c - see infer.h: requests and models kept with a profile. Their texts are strings of it,
- * so that they live as long and are stored once. */
+/* infer_run.c - see infer.h: requests and models kept with a profile. Their texts are strings of
+ * it, so that they live as long and are stored once. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
-/* merge.c - one profile added to another: all its rows (copy.h), and the facts that can be joined. */
+/* merge.c - one profile added to another: all its rows (copy.h), and the facts that can be
+ * joined. */
 #include <assert.h>
 
 #include "profile/copy.h"

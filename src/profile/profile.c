@@ -220,7 +220,7 @@ void sonde_profile_forget(struct sonde_profile *p)
     assert(!p->heap && !p->infer); /* they would refer to rows that are gone */
     struct sonde_profile_index *x = p->index;
     struct sonde_map *indexes[] = { &x->modules, &x->functions, &x->stacks,
-                                       &x->threads, &x->places,    &x->contents };
+                                    &x->threads, &x->places,    &x->contents };
     for (size_t i = 0; i < SONDE_COUNT(indexes); i++) sonde_map_clear(indexes[i]);
     if (x->named) memset(x->named, 0, x->named_cap * sizeof(*x->named));
     /* Row 0 stays. */
@@ -275,8 +275,9 @@ uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len
     const char *nul = memchr(s, '\0', len);
     const struct sonde_budget b = profile_budget(p);
     if (nul) len = (size_t)(nul - s);
-    const uint32_t id = len <= SONDE_PROFILE_TEXT_MAX ? sonde_strings_add(&p->index->pool, s, len, &b)
-                                                      : shortened_string(p, s, &b);
+    const uint32_t id = len <= SONDE_PROFILE_TEXT_MAX
+                            ? sonde_strings_add(&p->index->pool, s, len, &b)
+                            : shortened_string(p, s, &b);
     view_strings(p);
     return id;
 }

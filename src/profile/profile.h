@@ -16,8 +16,8 @@
  * that does not fit, or whose stack did not, is counted in dropped_samples and is part of nothing
  * else.
  *
- * Texts, stacks and the lines of a location are bounded too, here rather than in each reader, so that
- * whatever a profile holds fits into a run file and out of it again.
+ * Texts, stacks and the lines of a location are bounded too, here rather than in each reader, so
+ * that whatever a profile holds fits into a run file and out of it again.
  */
 #ifndef SONDE_PROFILE_PROFILE_H
 #define SONDE_PROFILE_PROFILE_H
@@ -179,8 +179,8 @@ struct sonde_heap;
 struct sonde_infer_run;
 struct sonde_engine_run;
 
-/* All tables that a profile has: type of a row, name. Strings are owned and NUL-terminated; parts are
- * in the order of spans. */
+/* All tables that a profile has: type of a row, name. Strings are owned and NUL-terminated; parts
+ * are in the order of spans. */
 #define SONDE_PROFILE_TABLES(X)                                                                \
     X(char *, strings)                                                                         \
     X(struct sonde_profile_module, modules)                                                    \
@@ -209,7 +209,8 @@ struct sonde_profile {
     uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs"; "" = unknown */
     struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */
     struct sonde_infer_run *infer; /* owned: inference requests (infer.h); NULL = none */
-    struct sonde_engine_run *engine_run; /* owned: devices, pools, tokenizers (engine.h); NULL = none */
+    struct sonde_engine_run *engine_run; /* owned: devices, pools, tokenizers (engine.h); NULL =
+                                          * none */
     struct sonde_profile_index *index; /* private to profile.c */
     size_t bytes, bytes_max;       /* memory taken, and its cap */
 };
@@ -223,7 +224,8 @@ void sonde_profile_destroy(struct sonde_profile *p);
  * pid and tid, and by name only where tid is 0: the last name given that is not "" is kept. */
 uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len);
 uint32_t sonde_profile_cstring(struct sonde_profile *p, const char *s);
-uint32_t sonde_profile_find_string(const struct sonde_profile *p, const char *s); /* 0 = not there */
+uint32_t sonde_profile_find_string(const struct sonde_profile *p,
+                                   const char *s); /* 0 = not there */
 uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m);
 uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_profile_function *f);
 uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64_t address);
@@ -244,17 +246,19 @@ int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
                             const struct sonde_profile_line *lines, uint32_t count);
 
 /* SONDE_ENOMEM: a sample without a stack, or no room. SONDE_EFORMAT: the weights of its kind would
- * add up to more than 2^64, so that nobody after this needs to look. Both are counted as dropped. */
+ * add up to more than 2^64, so that nobody after this needs to look. Both are counted as
+ * dropped. */
 int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s);
 int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
 /* Of the span that was added last, or of the one the last part is of. */
 int sonde_profile_add_part(struct sonde_profile *p, const struct sonde_profile_part *part);
 
-/* Rows that samples are made of, as far as they take memory that grows with every new one: what they
- * need, about, in bytes. */
+/* Rows that samples are made of, as far as they take memory that grows with every new one: what
+ * they need, about, in bytes. */
 size_t sonde_profile_rows_bytes(const struct sonde_profile *p);
-/* All samples, stacks, locations, functions, modules and threads are gone, and their ids void; strings
- * and what p says of itself stay. Nothing of it is given back: there is room for others now. */
+/* All samples, stacks, locations, functions, modules and threads are gone, and their ids void;
+ * strings and what p says of itself stay. Nothing of it is given back: there is room for others
+ * now. */
 void sonde_profile_forget(struct sonde_profile *p);
 
 /* p's heap facts are h from now on, which is taken; what it had is destroyed. SONDE_ENOMEM: it does
@@ -293,11 +297,13 @@ int sonde_profile_match_create(const struct sonde_profile *p,
                                const struct sonde_profile_filter *f,
                                struct sonde_profile_match **out, struct sonde_err *err);
 int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample);
-/* 1 if a span has something of what the filter asks for: thread, name, trace, a time in the range. */
+/* 1 if a span has something of what the filter asks for: thread, name, trace, a time in the
+ * range. */
 int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t span);
 int sonde_profile_match_kind(const struct sonde_profile_match *m);  /* as resolved */
 uint32_t sonde_profile_match_count(const struct sonde_profile_match *m);  /* how many pass */
-/* Those that pass, by thread, then time, then as they came. Free with sonde__free; NULL = no memory. */
+/* Those that pass, by thread, then time, then as they came. Free with sonde__free; NULL = no
+ * memory. */
 uint32_t *sonde_profile_match_in_order(const struct sonde_profile *p,
                                        const struct sonde_profile_match *m);
 /* SONDE_ENOENT and why nothing passed f. */

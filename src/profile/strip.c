@@ -1,8 +1,8 @@
 /* strip.c - see strip.h.
  *
  * Texts are changed where they stand, by what refers to them; one that nobody refers to any more (a
- * second command line, after a merge) is blotted out, since files keep all texts there are. Two texts
- * may be alike afterwards, which only costs their bytes. */
+ * second command line, after a merge) is blotted out, since files keep all texts there are. Two
+ * texts may be alike afterwards, which only costs their bytes. */
 #include "profile/strip.h"
 
 #include <stdlib.h>
@@ -149,7 +149,9 @@ static int profile_strip_prepare(struct marks *m)
     m->role = sonde__calloc(count, 1);
     m->places = sonde__calloc(count, sizeof(*m->places));
     if (!m->role || !m->places) return SONDE_ENOMEM;
-    for (uint32_t i = 0; i < count; i++) m->places[i] = (struct profile_strip_place){ m->p->strings[i], i };
+    for (uint32_t i = 0; i < count; i++) {
+        m->places[i] = (struct profile_strip_place){ m->p->strings[i], i };
+    }
     qsort(m->places, count, sizeof(*m->places), profile_strip_by_place);
     return 0;
 }

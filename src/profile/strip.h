@@ -1,6 +1,6 @@
 /* strip.h - a profile without paths, command line and host name, to be shown to others. Names of
- * functions stay, of files and modules the base name, of the host what kind of machine it is. Nothing
- * of it can be symbolized any more. */
+ * functions stay, of files and modules the base name, of the host what kind of machine it is.
+ * Nothing of it can be symbolized any more. */
 #ifndef SONDE_PROFILE_STRIP_H
 #define SONDE_PROFILE_STRIP_H
 

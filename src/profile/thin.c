@@ -53,7 +53,7 @@ void sonde_profile_cut(struct sonde_profile *p, uint64_t from_ns, uint64_t to_ns
     p->samples_count = kept;
 }
 
-/* ---- Fewer rows ------------------------------------------------------------------------------- */
+/* ---- Fewer rows ------------------------------------------------------------------------------ */
 
 static int profile_thin_by_place(const void *x, const void *y)
 {
@@ -91,7 +91,7 @@ void sonde_profile_thin(struct sonde_profile *p, uint64_t slice_ns)
     p->samples_count = kept + 1;
 }
 
-/* ---- Half of them ------------------------------------------------------------------------------ */
+/* ---- Half of them ---------------------------------------------------------------------------- */
 
 static int by_thread(const void *a, const void *b)
 {

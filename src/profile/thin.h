@@ -18,9 +18,9 @@ void sonde_profile_cut(struct sonde_profile *p, uint64_t from_ns, uint64_t to_ns
  * a sample was, so also which span that is shorter than a slice it was in. */
 void sonde_profile_thin(struct sonde_profile *p, uint64_t slice_ns);
 
-/* Half of the rows, with their times: of two samples of a thread and kind that follow each other one
- * stands for both, drawn by their weights. Totals of threads stay exact; what a function has is an
- * estimate, as it was, of half as many samples. */
+/* Half of the rows, with their times: of two samples of a thread and kind that follow each other
+ * one stands for both, drawn by their weights. Totals of threads stay exact; what a function has is
+ * an estimate, as it was, of half as many samples. */
 void sonde_profile_halve(struct sonde_profile *p);
 
 #endif

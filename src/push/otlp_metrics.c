@@ -164,7 +164,8 @@ static void push_otlp_metrics_put_number(struct push_otlp_metrics_writer *w,
 }
 
 /* From the first bucket that is not empty to the last one. */
-static void push_otlp_metrics_put_buckets(struct push_otlp_metrics_writer *w, const struct sonde_hist_value *h)
+static void push_otlp_metrics_put_buckets(struct push_otlp_metrics_writer *w,
+                                          const struct sonde_hist_value *h)
 {
     uint32_t first = 0, last = 0;
     for (uint32_t p = 1; p < SONDE__HIST_BUCKETS; p++) {
@@ -200,7 +201,8 @@ static void put_exemplars(struct push_otlp_metrics_writer *w, const struct sonde
     }
 }
 
-static void push_otlp_metrics_put_histogram(struct push_otlp_metrics_writer *w, const struct sonde_model_series *s)
+static void push_otlp_metrics_put_histogram(struct push_otlp_metrics_writer *w,
+                                            const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     push_otlp_metrics_put_attributes(w, HIST_ATTRIBUTE, s);
@@ -237,7 +239,8 @@ static const char *push_otlp_metrics_unit_of(const struct sonde_model_family *f)
 }
 
 /* The points of a resource become a metric of it. */
-static void close_metric(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f, struct resource *r)
+static void close_metric(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f,
+                         struct resource *r)
 {
     if (!r->points.len) return;
     const char *unit = push_otlp_metrics_unit_of(f);
@@ -260,7 +263,8 @@ static void close_metric(struct push_otlp_metrics_writer *w, const struct sonde_
     sonde_buf_reset(&r->points);
 }
 
-static int close_metrics(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f, int all)
+static int close_metrics(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f,
+                         int all)
 {
     if (!all && w->bytes < OTLP_RAW_MAX) {
         /* Most families are of one resource. */
@@ -271,7 +275,8 @@ static int close_metrics(struct push_otlp_metrics_writer *w, const struct sonde_
     return w->bytes >= OTLP_RAW_MAX ? push_otlp_metrics_flush(w) : 0;
 }
 
-static int push_otlp_metrics_put_family(struct push_otlp_metrics_writer *w, const struct sonde_model_family *f)
+static int push_otlp_metrics_put_family(struct push_otlp_metrics_writer *w,
+                                        const struct sonde_model_family *f)
 {
     const struct resource *only = NULL;
     int several = 0, rc = 0;

@@ -98,8 +98,8 @@ static int was_sent(const struct push_spans *s, uint64_t id, uint64_t end_ns)
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-/* The end of splitmix64, but never 0, which is not an id. Receivers know spans by it, and so does the
- * next agent: not one of hash.h, which may change. */
+/* The end of splitmix64, but never 0, which is not an id. Receivers know spans by it, and so does
+ * the next agent: not one of hash.h, which may change. */
 static uint64_t push_otlp_spans_id(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;

@@ -133,7 +133,7 @@ static uint32_t next_used(const struct sonde_hist_value *h, uint32_t p)
 
 /* A span is a run of buckets in use; counts are differences to the one before. */
 static void rw_put_buckets(struct sonde_buf *out, struct sonde_buf *leaf,
-                                  const struct sonde_hist_value *h)
+                           const struct sonde_hist_value *h)
 {
     int64_t delta[SONDE__HIST_BUCKETS], before = 0;
     size_t deltas = 0;
@@ -355,7 +355,7 @@ static void remote_write_put_series(struct remote_writer *w, const struct sonde_
         return;
     }
     remote_write_put_number(w, "", "", s->family->type == SONDE_COUNTER
-                              ? sonde_model_series_total(s) : s->gauge);
+                                           ? sonde_model_series_total(s) : s->gauge);
     end_series(w);
 }
 

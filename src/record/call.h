@@ -1,9 +1,9 @@
 /* call.h - system calls past libc.
  *
- * open, read and others of libc are cancellation points, and a thread that is cancelled in the middle
- * of ours would keep a lock; so some are made directly. Not by libc's syscall(): a program that has
- * libsonde.a in it would then refer to that name whether it uses it itself or not, and that is how
- * sandbox.c tells programs that may have given up system calls. */
+ * open, read and others of libc are cancellation points, and a thread that is cancelled in the
+ * middle of ours would keep a lock; so some are made directly. Not by libc's syscall(): a program
+ * that has libsonde.a in it would then refer to that name whether it uses it itself or not, and
+ * that is how sandbox.c tells programs that may have given up system calls. */
 #ifndef SONDE_RECORD_CALL_H
 #define SONDE_RECORD_CALL_H
 

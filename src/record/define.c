@@ -53,7 +53,8 @@ void sonde__define_unlock(void)
 }
 
 /* To begin a definition: 0 with the lock held, or there is no use. A program that has no room any
- * more asks again with every record, and all its threads would stand in line for the same answer. */
+ * more asks again with every record, and all its threads would stand in line for the same
+ * answer. */
 static int define_begin(void)
 {
     if (__atomic_load_n(&sonde__g.define_failed, __ATOMIC_RELAXED) >= FAILED_MAX &&
@@ -131,8 +132,8 @@ INLINE uint64_t zero_bytes(uint64_t w)
  * here, and most have less than eight bytes, so that one word is length, hash input and
  * comparison (37 ns to 16 ns for a bind of two labels). An aligned word that holds a byte of the
  * string lies in its page, so it can be read; memcheck knows that, sanitizers do not. */
-__attribute__((no_sanitize("address", "undefined"))) static inline size_t define_scan(const char *s,
-                                                                                     uint64_t *word)
+__attribute__((no_sanitize("address", "undefined"))) static inline size_t define_scan(
+    const char *s, uint64_t *word)
 {
     const size_t skew = (uintptr_t)s & 7;
     const uint64_t *p = (const uint64_t *)(const void *)(s - skew);
@@ -494,7 +495,8 @@ static int define_labels_of(const struct sonde_metric *m, struct key *k)
 }
 
 /* Tags as a key of up to 4 pairs; values are cleaned into clean. */
-static int tags_of(const struct sonde_metric *m, struct key *k, char (*clean)[SONDE_LABEL_VALUE_MAX])
+static int tags_of(const struct sonde_metric *m, struct key *k,
+                   char (*clean)[SONDE_LABEL_VALUE_MAX])
 {
     int changed = 0;
     k->count = 0;

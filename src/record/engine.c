@@ -1,5 +1,5 @@
-/* engine.c - the series of engine.h: devices, memory pools, tokenizers. Names are in the header too,
- * for engines that record them by themselves; analyze/engine.c makes reports of them. */
+/* engine.c - the series of engine.h: devices, memory pools, tokenizers. Names are in the header
+ * too, for engines that record them by themselves; analyze/engine.c makes reports of them. */
 #include "sonde/engine.h"
 
 #include "record/ready.h"

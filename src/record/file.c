@@ -82,7 +82,8 @@ static int set_path(const char *dir, const char *name)
 /* 1 if some agent holds agent.lock. A process that asks for it here holds it for an instant too,
  * but alone, and agents share it: if it cannot be had alone, though shared, and that more than
  * once, there is an agent. Programs that start thousands of others ask often, and giving way to
- * other threads instead, to see what stays, took most of the time of a process that ends at once. */
+ * other threads instead, to see what stays, took most of the time of a process that ends at
+ * once. */
 static int agent_present(int dirfd)
 {
     const int fd = openat(dirfd, "agent.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -102,9 +103,9 @@ static int agent_present(int dirfd)
     return held;
 }
 
-/* 1 if an agent has been here within LEAVE_S: its agent.state is kept young while it runs, unless it
- * reads so many processes that what they would leave were too much (collector_state.c). What they
- * recorded last is for the agent that follows. No call but fstatat: docs/sandbox.md. */
+/* 1 if an agent has been here within LEAVE_S: its agent.state is kept young while it runs, unless
+ * it reads so many processes that what they would leave were too much (collector_state.c). What
+ * they recorded last is for the agent that follows. No call but fstatat: docs/sandbox.md. */
 static int agent_expected(int dirfd)
 {
     struct stat st;

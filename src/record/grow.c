@@ -1,6 +1,7 @@
 /* grow.c - memory of the segment. Pages are populated before anyone touches them: on a full
- * tmpfs a hole maps fine and kills the writer with SIGBUS. Until then they cannot be accessed either:
- * mlockall, which populates all that can be, would otherwise fill more than a gigabyte of tmpfs.
+ * tmpfs a hole maps fine and kills the writer with SIGBUS. Until then they cannot be accessed
+ * either: mlockall, which populates all that can be, would otherwise fill more than a gigabyte of
+ * tmpfs.
  *
  * MADV_POPULATE_WRITE does that through the mapping alone. Keeping a descriptor open for
  * fallocate was rejected: programs close all descriptors they do not know, the number comes back
@@ -108,8 +109,8 @@ static int block_ready(struct sonde__header *h, uint64_t need)
 /* ---- When there is no room ------------------------------------------------------------------ */
 
 /* On a full file system every try populates what is left of it, page by page, before it fails: a
- * third of a millisecond for a span ring, and who lacks one asks with every span. So what did not fit
- * is not tried again for a tenth of a second. */
+ * third of a millisecond for a span ring, and who lacks one asks with every span. So what did not
+ * fit is not tried again for a tenth of a second. */
 static uint64_t rest_ticks(void)
 {
     const uint64_t per_tick = __atomic_load_n(&sonde__g.tick_ns_q32, __ATOMIC_RELAXED);

@@ -105,7 +105,8 @@ static int infer_env_parse_bytes(const char *text, uint64_t *out)
 enum infer_env_kind { FLAG, SEED, COUNT, BYTES };
 
 /* 1: v is set, 0: it is not, SONDE_EINVAL with the sentence. */
-static int infer_env_get(const char *name, enum infer_env_kind kind, uint64_t *v, struct sentence *why)
+static int infer_env_get(const char *name, enum infer_env_kind kind, uint64_t *v,
+                         struct sentence *why)
 {
     static const char *const allowed[] = {
         [FLAG] = "0, 1, true or false",

@@ -109,8 +109,8 @@ static void set_base(char *base)
 
 /* The parent's segment, in a child. If other copies of the library ever joined it, they have yet to
  * find out that they were forked, and read it for the definitions. And if the child was made behind
- * libc's back, the thread that it began with still has its lane there, unless that is this one: what
- * it records is lost, into memory of nobody's, until it comes to sonde__lane_get. */
+ * libc's back, the thread that it began with still has its lane there, unless that is this one:
+ * what it records is lost, into memory of nobody's, until it comes to sonde__lane_get. */
 static void record_open_let_go(const struct sonde__header *from, int lane_known)
 {
     void *base = (void *)(uintptr_t)from;
@@ -126,7 +126,8 @@ static int open_now(void)
     const uint32_t pid = (uint32_t)getpid();
     const struct sonde__header *from = NULL;
     int lane_known = sonde__g.forked == pid;
-    if (sonde__g.opening) set_base(sonde__g.opening_base); /* forked while another thread was here */
+    /* Forked while another thread was here. */
+    if (sonde__g.opening) set_base(sonde__g.opening_base);
     sonde__g.opening = 0;
     if (sonde__g.base && sonde__g.pid != pid) { /* forked */
         lane_known |= sonde__tls.rng != 0;
@@ -325,7 +326,8 @@ __attribute__((destructor)) static void record_open_unload(void)
     if (!sonde__g.base || sonde__silent()) return;
     const int sandboxed = sonde__maybe_sandboxed();
     if (sandboxed ? SONDE__GATE() == SONDE__GATE_CLOSED : sonde__g.pid != (uint32_t)getpid()) {
-        return; /* forked, and nothing recorded since: the gate is wiped, and the segment another's */
+        /* Forked, and nothing recorded since: the gate is wiped, and the segment another's. */
+        return;
     }
     const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
     const int ends = !record_open_unloadable();

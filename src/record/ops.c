@@ -35,7 +35,8 @@ static struct ready res_cpu =
     READY(SONDE_HISTOGRAM, "sonde_resource_cpu_seconds", "CPU time of the thread in a scope.",
           "seconds", SONDE_KIND_TIME, 1e-9, LABELS("scope"));
 static struct ready res_faults =
-    READY(SONDE_COUNTER, "sonde_resource_page_faults_total", "Page faults of the thread in a scope.",
+    READY(SONDE_COUNTER,
+          "sonde_resource_page_faults_total", "Page faults of the thread in a scope.",
           NULL, SONDE_KIND_MEMORY, 1, LABELS("scope", "kind"));
 static struct ready res_memory =
     READY(SONDE_GAUGE, "sonde_resource_memory_delta_bytes",

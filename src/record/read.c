@@ -2,8 +2,8 @@
  *
  * Cells only grow, and are populated in all lanes before anybody has a handle to them (define.c,
  * lane.c), so a reader needs no lock. Of a histogram the octaves are added up first, 96 words; a
- * percentile then looks into one octave again. Rejected: adding up all buckets, 48 KB, which is more
- * than some threads have left of their stack. */
+ * percentile then looks into one octave again. Rejected: adding up all buckets, 48 KB, which is
+ * more than some threads have left of their stack. */
 #include "sonde/read.h"
 
 #include <string.h>

@@ -21,8 +21,8 @@ struct seen {
 };
 
 static const char *const passed_by[] = {
-    "libc.so", "libc-", "libc.musl", "ld-", "libpthread", "libstdc++", "libc++", "libgcc_s", "libgomp",
-    "libsonde", "linux-vdso", "libasan", "libtsan", "libubsan", "liblsan",
+    "libc.so", "libc-", "libc.musl", "ld-", "libpthread", "libstdc++", "libc++", "libgcc_s",
+    "libgomp", "libsonde", "linux-vdso", "libasan", "libtsan", "libubsan", "liblsan",
 };
 static const char *const wanted[] = { "prctl", "syscall", "seccomp_load" };
 
@@ -93,7 +93,8 @@ static int record_sandbox_look_at(struct dl_phdr_info *info, size_t size, void *
     for (int i = 0; i < info->dlpi_phnum; i++) {
         struct tables t = { NULL, NULL, 0, 0 };
         if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        tables_read(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &t); // NOLINT
+        /* NOLI. */
+        tables_read(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &t);
         seen->suspect |= record_sandbox_refers(&t);
     }
     return seen->suspect;

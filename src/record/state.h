@@ -142,7 +142,8 @@ void sonde__lanes_release(void);
 
 /* ---- record_hot.c ------------------------------------------------------------------------- */
 
-/* A record of this type (SONDE__REC_…) with the words of r to whichever ring this thread may use. */
+/* A record of this type (SONDE__REC_…) with the words of r to whichever ring this thread may
+ * use. */
 void sonde__ring_put(const struct sonde__span_rec *r, uint64_t type);
 
 /* ---- define.c ----------------------------------------------------------------------------- */
@@ -159,8 +160,8 @@ static inline int sonde__define_held(void)
 /* Rebuild the indexes of a segment whose tables were copied from a parent process. */
 int sonde__define_reindex(void);
 
-/* The series with this name, type and these label values, without a lock. SONDE_ENOENT; SONDE_EEXIST:
- * the name is of another type. The segment is open. */
+/* The series with this name, type and these label values, without a lock. SONDE_ENOENT;
+ * SONDE_EEXIST: the name is of another type. The segment is open. */
 int sonde__series_find(enum sonde_type type, const char *name, const char *const *values,
                        uint32_t *out);
 
@@ -170,7 +171,8 @@ const char *sonde__family_name(uint32_t id);
 /* Another copy may have found out. */
 static inline int sonde__silent(void)
 {
-    return sonde__g.silent || (sonde__g.h && __atomic_load_n(&sonde__g.h->silent, __ATOMIC_RELAXED));
+    return sonde__g.silent ||
+           (sonde__g.h && __atomic_load_n(&sonde__g.h->silent, __ATOMIC_RELAXED));
 }
 
 static inline char *sonde__at(uint64_t off) { return sonde__g.base + off; }

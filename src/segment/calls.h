@@ -1,6 +1,6 @@
 /* calls.h - system calls that libsonde_preload makes once a program runs: by the sampler's handler,
- * inside malloc, as threads come and go, and at the end. With arguments, as a seccomp filter may look
- * at them. Also change docs/sandbox.md. */
+ * inside malloc, as threads come and go, and at the end. With arguments, as a seccomp filter may
+ * look at them. Also change docs/sandbox.md. */
 #ifndef SONDE_SEGMENT_CALLS_H
 #define SONDE_SEGMENT_CALLS_H
 

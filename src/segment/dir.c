@@ -8,8 +8,8 @@
  * Once made, the private directory is used for good, so that whoever holds the name in /dev/shm
  * cannot part them by giving it back in between.
  *
- * Rejected: further names in /dev/shm, which can be taken first as well; /run/user alone, which is not
- * there without a login session, in containers, or for a service's user. */
+ * Rejected: further names in /dev/shm, which can be taken first as well; /run/user alone, which is
+ * not there without a login session, in containers, or for a service's user. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

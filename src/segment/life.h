@@ -1,9 +1,10 @@
-/* life.h - whose a file in the directory of segments is, and whether anything can still write to it.
+/* life.h - whose a file in the directory of segments is, and whether anything can still write to
+ * it.
  *
  * Nobody deletes what he cannot judge. A directory may be shared by containers: then pids are of
  * several pid namespaces, start times are shifted by time namespaces, and a process that /proc does
- * not show may be alive all the same. So a file is removed only if it is provably ours (name, magic,
- * size, owner) and provably dead:
+ * not show may be alive all the same. So a file is removed only if it is provably ours (name,
+ * magic, size, owner) and provably dead:
  *
  *   - Nothing has it open or mapped for writing. That is asked of the file, not of the process: the
  *     kernel grants a lease for reading (F_SETLEASE) only while a file has no writer, and a shared
@@ -13,8 +14,8 @@
  *   - Where a file system has no leases, or cannot be trusted with them (network, overlay): its
  *     process is of this boot, pid and time namespace, and is not there any more.
  *
- * Rejected: flock on a descriptor that is kept. Programs close descriptors that they do not know, and
- * children inherit the lock with it. Both halves use this; syscalls only. */
+ * Rejected: flock on a descriptor that is kept. Programs close descriptors that they do not know,
+ * and children inherit the lock with it. Both halves use this; syscalls only. */
 #ifndef SONDE_SEGMENT_LIFE_H
 #define SONDE_SEGMENT_LIFE_H
 

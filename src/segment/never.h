@@ -2,11 +2,11 @@
  *
  *   if (SONDE_NEVER(slot >= slots)) return drop();
  *
- * In debug builds it stops there, so that tests find the error. In release builds it is the condition
- * itself, and the branch degrades: a mistake of ours must not end somebody's program.
+ * In debug builds it stops there, so that tests find the error. In release builds it is the
+ * condition itself, and the branch degrades: a mistake of ours must not end somebody's program.
  *
- * Not assert(): that calls into the C library, which a signal handler or malloc must not; a trap is an
- * instruction. */
+ * Not assert(): that calls into the C library, which a signal handler or malloc must not; a trap is
+ * an instruction. */
 #ifndef SONDE_SEGMENT_NEVER_H
 #define SONDE_SEGMENT_NEVER_H
 

@@ -39,8 +39,8 @@
  *   ATTR  span id, key | value type << 24 | length << 32, 40 bytes of value; before its span
  * Inference events (inference.h) go to the same rings; times are ticks, who = tid << 32 | name of
  * the model:
- *   REQUEST        arrival, tokens_max << 32 | profile << 24 | name of the route, trace_hi, trace_lo,
- *                  id, parent span, who
+ *   REQUEST        arrival, tokens_max << 32 | profile << 24 | name of the route, trace_hi,
+ *                  trace_lo, id, parent span, who
  *   REQUEST_END    as SPAN: the request is a span too, of no thread; its name is not stored
  *   REQUEST_ID     id, length, 40 bytes of text; just before its REQUEST
  *   REQUEST_ERROR  alike, just before its REQUEST_END
@@ -60,8 +60,8 @@
  *   MODEL_KV       ticks, cells used, cells in all, 0, 0, 0, who
  *   MODEL_WAITING  ticks, requests, 0, 0, 0, 0, who
  *
- * Calls of llama.cpp (llama.h), seen by libsonde_preload, go there as well; key = sonde__phase_id of
- * begin, object, tid and number of the function:
+ * Calls of llama.cpp (llama.h), seen by libsonde_preload, go there as well; key = sonde__phase_id
+ * of begin, object, tid and number of the function:
  *   LLAMA_CALL  begin, end, object, result, a, b, tid << 32 | function << 24 | parts before it
  *               a, b: the function's arguments [0] and [1], but for
  *               tokenize  bytes << 32 | room, last two tokens
@@ -72,18 +72,19 @@
  *               row << 40 | tokens << 20 | outputs (tokens 0 = none), last two tokens
  *   LLAMA_TEXT  key, offset << 32 | length, 40 bytes of text
  *   LLAMA_PASS  begin, 0, object, 0, 0, 0, tid << 32 | function << 24 | parts before it: a forward
- *               pass begins; its LLAMA_CALL follows when it has returned. Its parts go before either;
- *               0 = they are not known yet
- *   LLAMA_KNOWN ticks, 0, context, model, memory, 0, tid << 32: what a context is of, again and again,
+ *               pass begins; its LLAMA_CALL follows when it has returned. Its parts go before
+ *               either; 0 = they are not known yet
+ *   LLAMA_KNOWN ticks, 0, context, model, memory, 0, tid << 32: what a context is of, again and
+ *   again,
  *               since its first calls have been written over; a LLAMA_TEXT with the name of the
  *               model's file goes before it, key = sonde__phase_id of ticks, context, tid and 0
  *
- * The sampler. A process that libsonde_preload samples has one struct sonde__sampler among the blocks,
- * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
- * as CPUs have ticks, so it is the number of CPUs that says how much room is needed, and threads
- * may come and go by thousands without lanes. Chunks of the ring follow the protocol of span
- * rings: a record reserves all its chunks at once and stores the first one's seq_type last. The
- * ring is populated as it is first gone through; what was not reserved yet may be a hole.
+ * The sampler. A process that libsonde_preload samples has one struct sonde__sampler among the
+ * blocks, found through header.sampler, with one ring for all threads: timers on CPU time fire as
+ * often as CPUs have ticks, so it is the number of CPUs that says how much room is needed, and
+ * threads may come and go by thousands without lanes. Chunks of the ring follow the protocol of
+ * span rings: a record reserves all its chunks at once and stores the first one's seq_type last.
+ * The ring is populated as it is first gone through; what was not reserved yet may be a hole.
  *   SAMPLE  ticks, tid << 32 | overrun, depth | flags << 16 | left out << 32, then depth addresses,
  *           innermost first: 4 of them here, 7 in each MORE that follows. Of a stack of more than
  *           depth_max frames the outermost quarter and the innermost rest are kept
@@ -133,32 +134,32 @@ struct sonde__header {
     /* Immutable: written before the file gets its name. */
     uint64_t magic;
     uint32_t abi;
-    uint32_t check;          /* sonde__check of [0, SONDE__HEADER_FIXED) with check = 0 */
+    uint32_t check;        /* sonde__check of [0, SONDE__HEADER_FIXED) with check = 0 */
     uint64_t file_bytes;
-    uint64_t start_time;     /* of the process, clock ticks since boot: /proc/PID/stat field 22 */
-    uint32_t pid;            /* as the process sees itself */
+    uint64_t start_time;   /* of the process, clock ticks since boot: /proc/PID/stat field 22 */
+    uint32_t pid;          /* as the process sees itself */
     uint32_t uid;
     uint8_t boot_id[16];
-    uint8_t exec_id[16];     /* AT_RANDOM: tells images of one pid apart */
-    char program[64];        /* NUL-terminated, made valid UTF-8 */
+    uint8_t exec_id[16];   /* AT_RANDOM: tells images of one pid apart */
+    char program[64];      /* NUL-terminated, made valid UTF-8 */
     uint64_t family_off, series_off, string_off, string_max, lane_off, lane_stride, block_off,
-        block_max;
+             block_max;
     uint32_t family_max, series_max, lane_max, lanes_shared;
-    uint32_t tsc;            /* ticks are the TSC; 0: nanoseconds of CLOCK_MONOTONIC */
-    uint32_t parent_pid;     /* the process this one was forked from, if it recorded; else 0 */
-    uint64_t tick0;          /* one instant on three clocks */
+    uint32_t tsc;          /* ticks are the TSC; 0: nanoseconds of CLOCK_MONOTONIC */
+    uint32_t parent_pid;   /* the process this one was forked from, if it recorded; else 0 */
+    uint64_t tick0;        /* one instant on three clocks */
     uint64_t mono0_ns;
     uint64_t real0_ns;
-    uint64_t bytes_max;      /* what populated_bytes may reach */
-    uint32_t group;          /* process group when the segment was made; 0 = not known */
+    uint64_t bytes_max;    /* what populated_bytes may reach */
+    uint32_t group;        /* process group when the segment was made; 0 = not known */
     uint32_t fixed_pad32;
     uint64_t pid_ns, time_ns; /* inodes of its namespaces, 0 = not known: struct sonde__here */
 
     /* Counts: release-stored by the define lock's holder. */
     uint32_t family_count __attribute__((aligned(64)));
     uint32_t series_count;
-    uint32_t lane_count;     /* lanes ever populated */
-    uint32_t cells_ready;    /* cells populated in every lane below lane_count */
+    uint32_t lane_count;   /* lanes ever populated */
+    uint32_t cells_ready;  /* cells populated in every lane below lane_count */
     uint64_t string_used;
 
     /* Growth. */
@@ -167,25 +168,25 @@ struct sonde__header {
     uint64_t populated_bytes;
 
     uint64_t heartbeat_ns __attribute__((aligned(64))); /* CLOCK_MONOTONIC, last slow path */
-    uint64_t tick_ns_q32;    /* ns per tick * 2^32, as refined last */
-    uint32_t closed;         /* 1: the process came to its normal end */
+    uint64_t tick_ns_q32;  /* ns per tick * 2^32, as refined last */
+    uint32_t closed;       /* 1: the process came to its normal end */
 
     uint32_t define_lock __attribute__((aligned(64))); /* tid of the holder; writers only */
-    uint32_t copies;         /* copies of the library that attached, ever */
+    uint32_t copies;       /* copies of the library that attached, ever */
     uint64_t string_ready, family_ready, series_ready; /* bytes populated */
-    uint64_t map_addr;       /* where the process has it mapped; shared by all its copies */
-    uint64_t name_index;     /* families by name: offset of struct sonde__index; writers */
-    uint32_t copies_live;    /* copies not unloaded yet */
-    uint32_t silent;         /* 1: the program gave up system calls, no copy makes any */
-    uint64_t sampler;        /* offset of struct sonde__sampler; 0 = not sampled */
-    uint64_t heap;           /* offset of struct sonde__heap (heap.h); 0 = the heap is not profiled */
+    uint64_t map_addr;     /* where the process has it mapped; shared by all its copies */
+    uint64_t name_index;   /* families by name: offset of struct sonde__index; writers */
+    uint32_t copies_live;  /* copies not unloaded yet */
+    uint32_t silent;       /* 1: the program gave up system calls, no copy makes any */
+    uint64_t sampler;      /* offset of struct sonde__sampler; 0 = not sampled */
+    uint64_t heap;         /* offset of struct sonde__heap (heap.h); 0 = the heap is not profiled */
 
     uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
 
     /* What the program calls itself (sonde_config.name), where its segment had been made before it
      * said so, by libsonde_preload. Once. All zero in segments of libraries that do not know it. */
     uint32_t named __attribute__((aligned(64))); /* enum sonde__named; release */
-    char name[64];           /* as program, above */
+    char name[64];         /* as program, above */
 };
 
 enum sonde__named { SONDE__NAMED_NOT, SONDE__NAMED_NOW, SONDE__NAMED };
@@ -287,7 +288,8 @@ enum {
 };
 
 #define SONDE__SAMPLE_TRUNCATED 1u  /* the stack does not reach the thread's start */
-#define SONDE__SAMPLE_LATE 2u       /* the signal was blocked for a while: the time was spent before */
+#define SONDE__SAMPLE_LATE 2u       /* the signal was blocked for a while: the time was spent
+                                     * before */
 #define SONDE__SAMPLE_CODE 4u       /* truncated in code that no table describes */
 
 struct sonde__chunk {   /* 64 bytes */
@@ -393,9 +395,9 @@ extern const uint64_t sonde__hist_bound[64] __attribute__((visibility("hidden"))
 /* Largest value of bucket p (index as in sonde__hist_bucket), in the exported unit. */
 double sonde__hist_upper(uint32_t p);
 
-/* What bucket p stands for. Recorded are whole multiples of scale (0 = not known): where just one of
- * them lies in the bucket, as with every count below 64, it is that; else the (geometric) middle,
- * 0.54 % from both bounds. */
+/* What bucket p stands for. Recorded are whole multiples of scale (0 = not known): where just one
+ * of them lies in the bucket, as with every count below 64, it is that; else the (geometric)
+ * middle, 0.54 % from both bounds. */
 double sonde__hist_middle(uint32_t p, double scale);
 
 /* Default directory: $SONDE_DIR, else /dev/shm/sonde-<uid>, or one in /run if another user has made

@@ -43,7 +43,7 @@ void block_destroy(struct block *b)
     sonde__free(b);
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 void block_open_tick(struct block *b, int64_t time_ms)
 {
@@ -95,7 +95,8 @@ static int new_column(struct block *b, const struct block_value *v, uint32_t *at
     return 0;
 }
 
-/* Not doubled for ever: there are as many of these as there are series, and a block is full soon. */
+/* Not doubled for ever: there are as many of these as there are series, and a block is full
+ * soon. */
 static int block_add_number(struct block *b, struct block_column *c, uint64_t value)
 {
     assert(c->count <= c->cap);
@@ -142,7 +143,7 @@ int block_over(const struct block *b, uint32_t at)
     return c->ended || c->entries.len > ENTRIES_MAX / 2;
 }
 
-/* ---- Rows --------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void put_row_value(struct sonde_buf *out, const struct block_column *c)
 {
@@ -274,7 +275,7 @@ double block_interval_ms(const struct block *b)
     return sum / (to - from);
 }
 
-/* ---- Chunks ------------------------------------------------------------------------------------- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 void block_put_times(const struct block *b, struct sonde_buf *out)
 {

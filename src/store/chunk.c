@@ -24,7 +24,7 @@ enum {
 static const double power10[DECIMALS_MAX + 1] = { 1,   1e1, 1e2, 1e3,  1e4,  1e5, 1e6,
                                                   1e7, 1e8, 1e9, 1e10, 1e11, 1e12 };
 
-/* ---- Bits out ---------------------------------------------------------------------------------- */
+/* ---- Bits out -------------------------------------------------------------------------------- */
 
 struct bits_out {
     struct sonde_buf *out; /* NULL = only count */
@@ -57,7 +57,7 @@ static void chunk_put_end(struct bits_out *b)
     if (b->used) put_bits(b, 0, 8 - b->used);
 }
 
-/* ---- Bits in ----------------------------------------------------------------------------------- */
+/* ---- Bits in --------------------------------------------------------------------------------- */
 
 struct bits_in {
     struct sonde_chunk_in *in;
@@ -114,7 +114,7 @@ static void get_end(struct bits_in *b)
     b->in->at -= b->left / 8;
 }
 
-/* ---- Varints ----------------------------------------------------------------------------------- */
+/* ---- Varints --------------------------------------------------------------------------------- */
 
 void sonde_chunk_put_varint(struct sonde_buf *out, uint64_t v)
 {
@@ -129,7 +129,7 @@ uint64_t sonde_chunk_get_varint(struct sonde_chunk_in *in)
     return v;
 }
 
-/* ---- Rice -------------------------------------------------------------------------------------- */
+/* ---- Rice ------------------------------------------------------------------------------------ */
 
 static unsigned rice_cost(const uint64_t *r, uint32_t n, unsigned k)
 {
@@ -213,7 +213,7 @@ static void get_rice(struct bits_in *b, uint64_t *r, uint32_t n)
     }
 }
 
-/* ---- Integers ---------------------------------------------------------------------------------- */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 static uint64_t chunk_divisor(const uint64_t *r, uint32_t n)
 {
@@ -230,8 +230,8 @@ static uint64_t chunk_divisor(const uint64_t *r, uint32_t n)
 
 static uint64_t chunk_magnitude(uint64_t v) { return v >> 63 ? 0 - v : v; }
 
-/* The number that would be at v[k] if v were in order: quickselect, since sorting it all took half of
- * the time of packing. Leaves v in another order. */
+/* The number that would be at v[k] if v were in order: quickselect, since sorting it all took half
+ * of the time of packing. Leaves v in another order. */
 static int64_t select_kth(int64_t *v, uint32_t n, uint32_t k)
 {
     assert(n && k < n);
@@ -364,7 +364,7 @@ static void get_integers(struct sonde_chunk_in *in, enum transform t, uint64_t *
     get_end(&b);
 }
 
-/* ---- Doubles ----------------------------------------------------------------------------------- */
+/* ---- Doubles --------------------------------------------------------------------------------- */
 
 static uint64_t chunk_bits_of(double d)
 {
@@ -481,7 +481,7 @@ static void put_doubles(struct sonde_buf *out, const uint64_t *v, uint32_t n)
     sonde_buf_release(&other);
 }
 
-/* ---- Columns ----------------------------------------------------------------------------------- */
+/* ---- Columns --------------------------------------------------------------------------------- */
 
 void sonde_chunk_put(struct sonde_buf *out, enum sonde_chunk_type type, const uint64_t *v,
                      uint32_t n)
@@ -500,7 +500,8 @@ void sonde_chunk_get(struct sonde_chunk_in *in, enum sonde_chunk_type type, uint
     const unsigned how = in->at < in->end ? *in->at++ : 0xff;
     const unsigned kind = how & ((1u << KIND_BITS) - 1), transform = how >> KIND_BITS;
     unsigned exponent = 0;
-    if (kind >= KINDS || transform > CONSTANT || (kind == XOR && transform && transform != CONSTANT)) {
+    if (kind >= KINDS || transform > CONSTANT ||
+        (kind == XOR && transform && transform != CONSTANT)) {
         in->bad = 1;
     }
     if (kind != INTEGERS && type == SONDE_CHUNK_INTEGERS) in->bad = 1;

@@ -35,13 +35,13 @@ enum sonde_chunk_type {
     SONDE_CHUNK_DOUBLES,  /* the bits of doubles, NaN and -0 included */
 };
 
-/* ---- Writing: out keeps any error -------------------------------------------------------------- */
+/* ---- Writing: out keeps any error ------------------------------------------------------------ */
 
 void sonde_chunk_put_varint(struct sonde_buf *out, uint64_t v);
 void sonde_chunk_put(struct sonde_buf *out, enum sonde_chunk_type type, const uint64_t *v,
                      uint32_t n);
 
-/* ---- Reading: nothing is believed --------------------------------------------------------------- */
+/* ---- Reading: nothing is believed ------------------------------------------------------------ */
 
 struct sonde_chunk_in {
     const unsigned char *at, *end;

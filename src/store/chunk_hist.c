@@ -9,7 +9,7 @@
 #include "base/varint.h"
 #include "sonde/sonde.h"
 
-/* ---- Columns in memory -------------------------------------------------------------------------- */
+/* ---- Columns in memory ----------------------------------------------------------------------- */
 
 void sonde_hist_column_release(struct sonde_hist_column *c)
 {
@@ -32,7 +32,8 @@ int sonde_hist_column_open(struct sonde_hist_column *c, uint64_t zero, uint64_t 
     assert(c->n <= c->cap);
     if (c->n == c->cap) { /* three arrays of one cap: they grow alike */
         uint32_t zero_cap = c->cap, sum_cap = c->cap, end_cap = c->cap;
-        if (SONDE_ARRAY_ROOM(c->zero, c->n, zero_cap) || SONDE_ARRAY_ROOM(c->sum_raw, c->n, sum_cap) ||
+        if (SONDE_ARRAY_ROOM(c->zero, c->n, zero_cap) ||
+            SONDE_ARRAY_ROOM(c->sum_raw, c->n, sum_cap) ||
             SONDE_ARRAY_ROOM(c->end, c->n, end_cap)) {
             return SONDE_ENOMEM;
         }
@@ -61,7 +62,7 @@ int sonde_hist_column_bucket(struct sonde_hist_column *c, uint16_t p, uint64_t c
     return 0;
 }
 
-/* ---- Entries ------------------------------------------------------------------------------------ */
+/* ---- Entries --------------------------------------------------------------------------------- */
 
 void sonde_chunk_put_entry(struct sonde_buf *out, const struct sonde_hist_delta *d)
 {
@@ -109,7 +110,7 @@ int sonde_hist_column_add(struct sonde_hist_column *c, struct sonde_chunk_in *in
     return 0;
 }
 
-/* ---- Chunks ------------------------------------------------------------------------------------- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 static uint32_t chunk_hist_piece_of(uint32_t left)
 {

@@ -12,7 +12,7 @@
 
 enum { RECORD_MAX = 1 << 20, PARTS_MAX = 4096 };
 
-/* ---- Pieces -------------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 static void put_word(struct sonde_buf *out, uint64_t v)
 {
@@ -131,7 +131,7 @@ void sonde_event_room_release(struct sonde_event_room *room)
     room->parts = NULL;
 }
 
-/* ---- Spans --------------------------------------------------------------------------------------- */
+/* ---- Spans ----------------------------------------------------------------------------------- */
 
 static void event_put_attr(struct sonde_buf *b, const struct sonde_model_attr *a)
 {
@@ -223,7 +223,7 @@ int sonde_event_get_span(struct sonde_chunk_in *in, struct sonde_event_room *roo
     return rc ? rc : in->bad || in->at != in->end ? SONDE_EFORMAT : 0;
 }
 
-/* ---- Requests ------------------------------------------------------------------------------------ */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 enum event_how { WORD, NUMBER, SMALL, REAL, TEXT };
 

@@ -1,7 +1,7 @@
 /* event.h - spans and inference requests as bytes, one after the other, for batches of the store:
- * varints for numbers that are small, eight bytes for ids and fractions, texts with their length and
- * a NUL. A record begins with its length. A batch is deflated as a whole: names come again and again
- * in it. */
+ * varints for numbers that are small, eight bytes for ids and fractions, texts with their length
+ * and a NUL. A record begins with its length. A batch is deflated as a whole: names come again and
+ * again in it. */
 #ifndef SONDE_STORE_EVENT_H
 #define SONDE_STORE_EVENT_H
 
@@ -10,14 +10,14 @@
 #include "profile/infer.h"
 #include "store/chunk.h"
 
-/* ---- Writing: out keeps any error --------------------------------------------------------------- */
+/* ---- Writing: out keeps any error ------------------------------------------------------------ */
 
 void sonde_event_put_span(struct sonde_buf *out, const struct sonde_model_span *span);
 /* timeline: with it, if it has one. */
 void sonde_event_put_request(struct sonde_buf *out, const struct sonde_infer_request *r,
                              int timeline);
 
-/* ---- Reading: nothing is believed --------------------------------------------------------------- */
+/* ---- Reading: nothing is believed ------------------------------------------------------------ */
 
 /* What a span or a request that was read points to; texts point into the bytes. */
 struct sonde_event_room {

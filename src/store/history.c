@@ -40,7 +40,7 @@ static const struct {
 
 double sonde_history_step_s(enum sonde_history_tier tier) { return tiers[tier].step_s; }
 
-/* ---- Which parts there are --------------------------------------------------------------------- */
+/* ---- Which parts there are ------------------------------------------------------------------- */
 
 struct history_parts {
     struct sonde_history_part *at;   /* programs are owned */
@@ -123,7 +123,7 @@ int sonde_history_each(const struct sonde_store_ops *ops, struct sonde_store *s,
     return 0;
 }
 
-/* ---- In and out -------------------------------------------------------------------------------- */
+/* ---- In and out ------------------------------------------------------------------------------ */
 
 static uint64_t events_of(const struct sonde_profile *p)
 {
@@ -171,7 +171,7 @@ int sonde_history_get(const struct sonde_store_ops *ops, struct sonde_store *s, 
     return rc;
 }
 
-/* ---- Merging what is old ----------------------------------------------------------------------- */
+/* ---- Merging what is old --------------------------------------------------------------------- */
 
 /* Parts of one tier and program that become one. */
 struct history_group {
@@ -224,8 +224,8 @@ static int merge_part(const struct sonde_history *h, const struct history_group 
     rc = sonde_compact_add(whole, p, &(struct sonde_compact_part){ .rebase = 1 });
     if (!rc) {
         rc = sonde_compact_steps(whole, history_ns_of(tiers[g->to].step_s),
-                              g->to == SONDE_HISTORY_DAY ? SONDE_COMPACT_THREADS_ALL
-                                                         : SONDE_COMPACT_THREADS_NAME);
+                                 g->to == SONDE_HISTORY_DAY ? SONDE_COMPACT_THREADS_ALL
+                                                            : SONDE_COMPACT_THREADS_NAME);
     }
     sonde_profile_destroy(p);
     return rc ? sonde_err_set(err, rc, "no memory to merge profiles") : 0;
@@ -260,8 +260,8 @@ static int history_put_whole(struct sonde_history *h, const struct history_group
     return rc;
 }
 
-static int merge_group(struct sonde_history *h, const struct history_parts *all, const struct history_group *g,
-                       struct sonde_err *err)
+static int merge_group(struct sonde_history *h, const struct history_parts *all,
+                       const struct history_group *g, struct sonde_err *err)
 {
     struct sonde_profile *whole = NULL;
     uint64_t *ids = sonde__calloc(all->count, sizeof(*ids));
@@ -281,7 +281,7 @@ static int merge_group(struct sonde_history *h, const struct history_parts *all,
     return rc;
 }
 
-/* ---- Heaps, and what is too much --------------------------------------------------------------- */
+/* ---- Heaps, and what is too much ------------------------------------------------------------- */
 
 static int delete_part(struct sonde_history *h, uint64_t id, struct sonde_err *err)
 {
@@ -317,7 +317,8 @@ static int thin_heaps(struct sonde_history *h, const struct history_parts *all, 
     return 0;
 }
 
-static int too_large(struct sonde_history *h, const struct history_parts *all, struct sonde_err *err)
+static int too_large(struct sonde_history *h, const struct history_parts *all,
+                     struct sonde_err *err)
 {
     const uint64_t bytes_max = h->bytes_max ? h->bytes_max : BYTES_DEFAULT;
     uint64_t bytes = 0;
@@ -348,7 +349,7 @@ int sonde_history_step(struct sonde_history *h, double now_s, struct sonde_err *
     return rc;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static void history_count_part(const struct sonde_history_part *part, void *arg)
 {
@@ -414,8 +415,8 @@ static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
         else rc = sonde_compact_add(out, p, &part);
         sonde_profile_destroy(p);
         if (rc) {
-            rc = sonde_err_set(err, rc, "that time has more than there is memory for: ask for less, "
-                               "or for one program");
+            rc = sonde_err_set(err, rc, "that time has more than there is memory for: ask for "
+                               "less, or for one program");
         }
     }
     if (several) out->program = out->command = 0; /* that of one would be wrong of all */

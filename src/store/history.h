@@ -4,13 +4,14 @@
  * Every part is a profile of the store (store.h) of kind "continuous", one for each program:
  *
  *     tier    name               covers     times of its samples   threads          spans
- *     minute  continuous-minute  a minute   as they were           pid, tid, name   those with samples
+ *     minute  continuous-minute  a minute   as they were           pid, tid, name   those with
+ *             samples
  *     hour    continuous-hour    an hour    five minutes           pid, name        none
  *     day     continuous-day     a day      an hour                name             none
  *
- * Minutes, hours and days are those of UTC. A part belongs to the hour that it begins in. Merging is
- * exact: weights and counts of the whole are the sums of those of the parts, and parts go in the same
- * transaction that the whole comes in.
+ * Minutes, hours and days are those of UTC. A part belongs to the hour that it begins in. Merging
+ * is exact: weights and counts of the whole are the sums of those of the parts, and parts go in the
+ * same transaction that the whole comes in.
  *
  * How heaps stood is of kind "continuous-heap". What memory was in use at two times cannot be added
  * up, so of those the last of each hour stays, then of each day.

@@ -37,8 +37,9 @@ struct sonde_store_options {
     const char *path;
     int read_only;             /* look only: no run is begun, no thread, nothing is written */
     int maintain;              /* change what is there, also beside an agent: no run, no thread */
-    int temporary;             /* nobody opens it again: nothing waits for the disk, and when it cannot
-                                  be written it is given up (stats: off). By store/sqlite/recent.c */
+    int temporary;             /* nobody opens it again: nothing waits for the disk, and when it
+                                  cannot be written it is given up (stats: off). By
+                                  store/sqlite/recent.c */
     const char *run_name;      /* NULL = none */
     const char *config;        /* kept with the run; NULL = none */
     struct sonde_store_retention keep;
@@ -49,7 +50,7 @@ struct sonde_store_options {
                                              beside them; 0 = 100 */
 };
 
-/* ---- Series ------------------------------------------------------------------------------------ */
+/* ---- Series ---------------------------------------------------------------------------------- */
 
 struct sonde_store_series {
     uint32_t id;               /* the store's; not looked at by define */
@@ -75,7 +76,7 @@ struct sonde_store_tick {
     const char *data;
 };
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 struct sonde_store_query {
     const struct sonde_filter *filters; /* chained: all must match */
@@ -123,7 +124,7 @@ struct sonde_store_sink {
     int (*raw)(const struct sonde_store_series *s, const struct sonde_store_raw *p, void *arg);
 };
 
-/* ---- Spans, requests, findings ------------------------------------------------------------------- */
+/* ---- Spans, requests, findings --------------------------------------------------------------- */
 
 struct sonde_store_range {
     double from_s, to_s;       /* unix; 0 = open */
@@ -148,7 +149,7 @@ struct sonde_store_finding {
     const char *text;          /* for people */
 };
 
-/* ---- Runs and profiles --------------------------------------------------------------------------- */
+/* ---- Runs and profiles ----------------------------------------------------------------------- */
 
 struct sonde_store_run {
     uint32_t id;
@@ -196,8 +197,8 @@ struct sonde_store_stats {
     int off;                   /* a temporary one that was given up: nothing is in it */
     double failing_since_s;    /* unix time; 0 = all is well */
     char problem[256];         /* what is wrong now, or was last; "" = nothing ever */
-    double clock_ahead_s;      /* the clock is so far beyond what was recorded before that nothing is
-                                  deleted for its age; 0 = it is not */
+    double clock_ahead_s;      /* the clock is so far beyond what was recorded before that nothing
+                                  is deleted for its age; 0 = it is not */
 };
 
 /* Everything returns 0 or a negative SONDE_E… with err filled; any thread may call. */
@@ -216,7 +217,8 @@ struct sonde_store_ops {
     /* Copies t. SONDE_EFULL: memory_max is used up (counted). SONDE_EOFF: it was given up. */
     int (*append)(struct sonde_store *s, const struct sonde_store_tick *t);
     /* Copy it to what is written next; waits for nothing. 0 also when it is left out, since there
-     * are too many (counted) or since an earlier run has it; SONDE_EFULL, SONDE_ENOMEM (counted). */
+     * are too many (counted) or since an earlier run has it; SONDE_EFULL, SONDE_ENOMEM
+     * (counted). */
     int (*span_add)(struct sonde_store *s, const struct sonde_model_span *span);
     /* The timeline is kept if it failed, missed its objective or was slow. */
     int (*request_add)(struct sonde_store *s, const struct sonde_infer_request *r);
@@ -293,20 +295,20 @@ extern const struct sonde_store_ops sonde_store_sqlite;
  * oldest go. */
 extern const struct sonde_store_ops sonde_store_memory;
 
-/* ---- store/sqlite/look.c -------------------------------------------------------------------------------- */
+/* ---- store/sqlite/look.c --------------------------------------------------------------------- */
 
 /* 1 if a file is a store. */
 int sonde_store_is_file(const char *path);
 
-/* ---- store/sqlite/recent.c ------------------------------------------------------------------------------ */
+/* ---- store/sqlite/recent.c ------------------------------------------------------------------- */
 
-/* A store of its own for an agent that was given no file: what was lately, gone with the agent however
- * that ends. o->path is the folder to have it in; NULL = $TMPDIR, or the first of /var/tmp and /tmp
- * that can be written. */
+/* A store of its own for an agent that was given no file: what was lately, gone with the agent
+ * however that ends. o->path is the folder to have it in; NULL = $TMPDIR, or the first of /var/tmp
+ * and /tmp that can be written. */
 int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_store **out,
                             struct sonde_err *err);
 
-/* ---- store/sqlite/find.c -------------------------------------------------------------------------------- */
+/* ---- store/sqlite/find.c --------------------------------------------------------------------- */
 
 /* A name that users may give a profile: up to 64 letters, digits and . _ -, among them a letter, as
  * without it would be an id or a time. 0, or SONDE_EINVAL and why. */
@@ -327,7 +329,7 @@ int sonde_store_profile_find(const struct sonde_store_ops *ops, struct sonde_sto
                              const char *text, struct sonde_store_found *out,
                              struct sonde_err *err);
 
-/* ---- store/sqlite/model.c ------------------------------------------------------------------------------- */
+/* ---- store/sqlite/model.c -------------------------------------------------------------------- */
 
 /* Every tick, span and request of a model to a store. */
 struct sonde_store_feed;

@@ -1,12 +1,13 @@
-/* arch_call.h - a call, as a probe at a function's entry sees it: arguments, result, and what can be
- * read from the code of small functions. All of it is x86-64. */
+/* arch_call.h - a call, as a probe at a function's entry sees it: arguments, result, and what can
+ * be read from the code of small functions. All of it is x86-64. */
 #ifndef SONDE_UNWIND_ARCH_CALL_H
 #define SONDE_UNWIND_ARCH_CALL_H
 
 #include "unwind/arch_x86_64.h"
 
 #define SONDE__ARCH_ARGS 6u      /* words that are passed in registers: rdi rsi rdx rcx r8 r9 */
-#define SONDE__ARCH_CALL_BYTES 8u /* what a call puts on the stack, and the return takes off again */
+#define SONDE__ARCH_CALL_BYTES 8u /* what a call puts on the stack, and the return takes off
+                                   * again */
 
 static inline void sonde__arch_args(const struct sonde__regs *regs, uint64_t out[SONDE__ARCH_ARGS])
 {

@@ -57,8 +57,9 @@ static inline void sonde__arch_call_on(void *top, void (*fn)(void *), void *arg)
 }
 
 /* Arithmetic inside of somebody else's: between these the processor raises no exception that the
- * program has asked for, and what it notes of ours is not left behind. Nothing keeps a compiler from
- * moving arithmetic across them but what goes in and comes out, which has to pass through _here. */
+ * program has asked for, and what it notes of ours is not left behind. Nothing keeps a compiler
+ * from moving arithmetic across them but what goes in and comes out, which has to pass through
+ * _here. */
 static inline uint32_t sonde__arch_float_begin(void)
 {
     const uint32_t usual = 0x1f80; /* all masked, round to nearest */

@@ -149,8 +149,9 @@ static inline int sonde__arch_is_entry(const uint8_t *code, size_t len)
     return SONDE__ARCH_IS(0, "\x48\x89\xe7\xe8");
 }
 
-/* Is code[i], c3, not ret but %rbx,%rax or the like, the operands of the instruction before it? With REX,
- * and opcodes that are no offset of a field, since they are odd: mov, cmp, test, add, sub, xor, and, or. */
+/* Is code[i], c3, not ret but %rbx,%rax or the like, the operands of the instruction before it?
+ * With REX, and opcodes that are no offset of a field, since they are odd: mov, cmp, test, add,
+ * sub, xor, and, or. */
 static inline int sonde__arch_is_operands(const uint8_t *code, size_t i)
 {
     static const uint8_t takes_two[] = { 0x89, 0x8b, 0x39, 0x3b, 0x85, 0x01, 0x03, 0x29, 0x2b,
@@ -162,9 +163,9 @@ static inline int sonde__arch_is_operands(const uint8_t *code, size_t i)
     return 0;
 }
 
-/* Does a function seem to end before code[i], which is at address at? With ret, where the next one is
- * aligned or what lies between is filled: int3, or a nop of any length. Or with int3 up to an aligned
- * address: V8 also has some behind calls that do not return. */
+/* Does a function seem to end before code[i], which is at address at? With ret, where the next one
+ * is aligned or what lies between is filled: int3, or a nop of any length. Or with int3 up to an
+ * aligned address: V8 also has some behind calls that do not return. */
 static inline int sonde__arch_ends_before(const uint8_t *code, size_t len, size_t i, uint64_t at)
 {
     if (i >= 2 && SONDE__ARCH_IS(i - 2, "\xcc\xcc") && at % 16 == 0) return 1;

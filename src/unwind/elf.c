@@ -138,7 +138,8 @@ static int find_section(const struct unwind_elf_image *i, struct sonde__elf_info
 #define TABLE_BLOCK 256u
 
 /* The highest offset from the header that the search table has for an entry; -1: no table. */
-static int last_entry(const struct unwind_elf_image *i, uint64_t table, uint64_t count, int64_t *last)
+static int last_entry(const struct unwind_elf_image *i, uint64_t table, uint64_t count,
+                      int64_t *last)
 {
     int32_t pairs[TABLE_BLOCK][2]; /* where a function begins, where its entry is */
     *last = INT64_MIN;

@@ -1,9 +1,9 @@
 /* image.c - see image.h.
  *
- * A library that is named in LD_PRELOAD is loaded by whichever dynamic linker the new program names.
- * Ours needs the C library that it was built with: musl's linker ends a program whose library lacks
- * a symbol, and so does a glibc that is older. Which one it will be is known from the file alone, so
- * the rule is simple: it must be the very file that loaded this process. */
+ * A library that is named in LD_PRELOAD is loaded by whichever dynamic linker the new program
+ * names. Ours needs the C library that it was built with: musl's linker ends a program whose
+ * library lacks a symbol, and so does a glibc that is older. Which one it will be is known from the
+ * file alone, so the rule is simple: it must be the very file that loaded this process. */
 #include "unwind/image.h"
 
 #include <elf.h>
@@ -40,7 +40,8 @@ static struct {
     ino_t ino;
 } own;
 
-/* As the program's own headers name it; one that was started in some other way has the usual one. */
+/* As the program's own headers name it; one that was started in some other way has the usual
+ * one. */
 static const char *own_linker(void)
 {
     const Elf64_Phdr *headers = (const Elf64_Phdr *)getauxval(AT_PHDR);
@@ -111,7 +112,8 @@ static int begins_like_asan(const struct unwind_image_program *p, uint64_t offse
 
 /* One pass over the dynamic section: the address of its strings, or, with that known, whether a
  * library of ASan is among those it needs. */
-static uint64_t dynamic_pass(const struct unwind_image_program *p, const Elf64_Phdr *d, uint64_t strings)
+static uint64_t dynamic_pass(const struct unwind_image_program *p, const Elf64_Phdr *d,
+                             uint64_t strings)
 {
     Elf64_Dyn entries[ENTRIES_AT_ONCE];
     uint64_t left = d->p_filesz / sizeof(entries[0]), at = d->p_offset;

@@ -122,7 +122,7 @@ int sonde__elf_find(const struct sonde__elf_reader *r, struct sonde__elf_info *o
 int sonde__elf_first_byte(const struct sonde__elf_info *e, uint64_t start, uint64_t offset,
                           uint64_t *first);
 
-/* ---- In this process: safe in signal handlers -------------------------------------------------- */
+/* ---- In this process: safe in signal handlers ------------------------------------------------ */
 
 struct sonde__unwind_object { /* a module that is loaded, and will be until the call returns */
     uint64_t start, end;      /* its first byte, and behind its last */
@@ -188,8 +188,8 @@ int sonde__unwind_land(enum sonde__landing landing, const struct sonde__regs *in
  * outermost frame: the caller should doubt that in the innermost one. */
 enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg);
 
-/* From a function that has put nothing on the stack yet, or never does: where it returns to is on top.
- * Whether that word is a return address is for the caller to check. */
+/* From a function that has put nothing on the stack yet, or never does: where it returns to is on
+ * top. Whether that word is a return address is for the caller to check. */
 enum sonde__step sonde__unwind_leaf(struct sonde__regs *regs, sonde__read_word *word, void *arg);
 
 /* A rule from the code itself, where no table has one: the trampoline of signal handlers, PLT
@@ -202,8 +202,9 @@ int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
 /* 1 if this is how a dynamic linker begins. */
 int sonde__unwind_is_entry(const uint8_t *code, size_t len);
 
-/* 1 if the function that this code, from the address at on, ends in the middle of has set up a frame
- * pointer: if not, a frame pointer that is plausible may well be that of a caller's caller. */
+/* 1 if the function that this code, from the address at on, ends in the middle of has set up a
+ * frame pointer: if not, a frame pointer that is plausible may well be that of a caller's
+ * caller. */
 int sonde__unwind_keeps_fp(const uint8_t *code, size_t len, uint64_t at);
 
 #endif

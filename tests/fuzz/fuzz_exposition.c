@@ -9,9 +9,12 @@
 
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }
-    SEED("0# HELP h of\\n lines\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 3\nh_sum 4\nh_count 3\nx 1\n"),
-    SEED("0# TYPE s summary\ns{quantile=\"0.5\"} NaN\ns_sum 2e9 123\ns_count 3\nx{a=\"\\\\ \\\" \\n\"} 1\n"),
-    SEED("1# TYPE c counter\n# UNIT c bytes\nc_total{a=\"b\"} 5 1.5 # {trace_id=\"7\"} 3 1\nc_created 1\n"
+    SEED("0# HELP h of\\n lines\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 3\nh_sum 4\nh_count 3\n"
+         "x 1\n"),
+    SEED("0# TYPE s summary\ns{quantile=\"0.5\"} NaN\ns_sum 2e9 123\ns_count 3\n"
+         "x{a=\"\\\\ \\\" \\n\"} 1\n"),
+    SEED("1# TYPE c counter\n# UNIT c bytes\nc_total{a=\"b\"} 5 1.5 # {trace_id=\"7\"} 3 1\n"
+         "c_created 1\n"
          "# TYPE i info\ni_info{v=\"1\"} 1\n# EOF\n"),
 };
 

@@ -1,5 +1,5 @@
-/* fuzz_gguf.c - a model's file, from its first byte to a model and a tokenizer in use: the reader is
- * asked for all that the file claims to have, and what loads has to work. */
+/* fuzz_gguf.c - a model's file, from its first byte to a model and a tokenizer in use: the reader
+ * is asked for all that the file claims to have, and what loads has to work. */
 #include <string.h>
 
 #include "base/buddy.h"
@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "text/tokenizer.h"
 
-/* ---- Seeds: two whole models, too small to say anything ----------------------------------------- */
+/* ---- Seeds: two whole models, too small to say anything -------------------------------------- */
 
 struct seed { const char *data; unsigned long len; };
 static struct seed fuzz_seeds[2];
@@ -39,7 +39,8 @@ static void seed_key(struct seed_bytes *b, const char *arch, const char *key, ui
     seed_u32(b, type);
 }
 
-static void seed_texts(struct seed_bytes *b, const char *key, const char *const *texts, uint64_t count)
+static void seed_texts(struct seed_bytes *b, const char *key, const char *const *texts,
+                       uint64_t count)
 {
     seed_key(b, "", key, GGUF_ARRAY);
     seed_u32(b, GGUF_STRING);
@@ -59,8 +60,8 @@ static void seed_pairs(struct seed_bytes *b, const char *arch, int spm)
     };
     static const char *const merges[] = { "a b", "\xc4\xa0 ab" };
     static const struct { const char *key; uint32_t value; } numbers[] = {
-        { ".block_count", 1 },    { ".embedding_length", EMBD },   { ".feed_forward_length", 4 },
-        { ".context_length", 8 }, { ".attention.head_count", 2 },  { ".attention.head_count_kv", 1 },
+        { ".block_count", 1 },    { ".embedding_length", EMBD },  { ".feed_forward_length", 4 },
+        { ".context_length", 8 }, { ".attention.head_count", 2 }, { ".attention.head_count_kv", 1 },
     };
     const float epsilon = 1e-5f;
     seed_key(b, "", "general.architecture", GGUF_STRING);
@@ -98,13 +99,13 @@ static void seed_pairs(struct seed_bytes *b, const char *arch, int spm)
 static void seed_model(struct seed_bytes *b, const char *arch, int spm)
 {
     static const struct { const char *name; uint32_t cols, rows; int bitnet; } tensors[] = {
-        { "token_embd.weight", EMBD, VOCAB, 0 },        { "output_norm.weight", EMBD, 0, 0 },
-        { "output.weight", EMBD, VOCAB, -1 },           { "blk.0.attn_norm.weight", EMBD, 0, 0 },
-        { "blk.0.attn_q.weight", EMBD, EMBD, 0 },       { "blk.0.attn_k.weight", EMBD, 2, 0 },
-        { "blk.0.attn_v.weight", EMBD, 2, 0 },          { "blk.0.attn_output.weight", EMBD, EMBD, 0 },
-        { "blk.0.ffn_norm.weight", EMBD, 0, 0 },        { "blk.0.ffn_gate.weight", EMBD, 4, 0 },
-        { "blk.0.ffn_up.weight", EMBD, 4, 0 },          { "blk.0.ffn_down.weight", 4, EMBD, 0 },
-        { "blk.0.attn_sub_norm.weight", EMBD, 0, 1 },   { "blk.0.ffn_sub_norm.weight", 4, 0, 1 },
+        { "token_embd.weight", EMBD, VOCAB, 0 },      { "output_norm.weight", EMBD, 0, 0 },
+        { "output.weight", EMBD, VOCAB, -1 },         { "blk.0.attn_norm.weight", EMBD, 0, 0 },
+        { "blk.0.attn_q.weight", EMBD, EMBD, 0 },     { "blk.0.attn_k.weight", EMBD, 2, 0 },
+        { "blk.0.attn_v.weight", EMBD, 2, 0 },        { "blk.0.attn_output.weight", EMBD, EMBD, 0 },
+        { "blk.0.ffn_norm.weight", EMBD, 0, 0 },      { "blk.0.ffn_gate.weight", EMBD, 4, 0 },
+        { "blk.0.ffn_up.weight", EMBD, 4, 0 },        { "blk.0.ffn_down.weight", 4, EMBD, 0 },
+        { "blk.0.attn_sub_norm.weight", EMBD, 0, 1 }, { "blk.0.ffn_sub_norm.weight", 4, 0, 1 },
     };
     enum { TENSORS = sizeof(tensors) / sizeof(tensors[0]), SKIP_LLAMA = 1, SKIP_BITNET = -1 };
     const int skip = strcmp(arch, "bitnet") ? SKIP_LLAMA : SKIP_BITNET;
@@ -141,7 +142,7 @@ __attribute__((constructor)) static void seeds_make(void)
 
 #include "fuzz/fuzz_seeds.h"
 
-/* ---- The file ------------------------------------------------------------------------------------ */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void inside(const uint8_t *data, size_t size, const void *at, size_t bytes)
 {

@@ -1,7 +1,8 @@
 /* fuzz_http.c - the front's parser: whatever the bytes are, it makes the same of them whether they
  * come at once or in pieces, and never looks past what there is.
  *
- * Input: a byte that says what is expected (bit 0: a response; bit 1: to HEAD), then the message. */
+ * Input: a byte that says what is expected (bit 0: a response; bit 1: to HEAD), then the
+ * message. */
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }
     SEED("\0GET / HTTP/1.1\r\nHost: h\r\nConnection: a, close\r\n\r\n"),
@@ -25,7 +26,12 @@ static size_t piece(size_t max)
 }
 
 /* Where a body ends, and a sum over its content. */
-struct result { size_t used; uint64_t sum; enum sonde_http_progress progress; const char *problem; };
+struct result {
+    size_t used;
+    uint64_t sum;
+    enum sonde_http_progress progress;
+    const char *problem;
+};
 
 static struct result run_body(struct sonde_http_body b, const char *data, size_t len, int cut)
 {

@@ -1,22 +1,28 @@
-/* fuzz_otlp.c - requests of OTLP. The first byte: bit 0, traces or metrics; bit 1, JSON or protobuf. */
+/* fuzz_otlp.c - requests of OTLP. The first byte: bit 0, traces or metrics; bit 1, JSON or
+ * protobuf. */
 #include <string.h>
 
 #include "collect/ingest/otlp.h"
 
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }
-    SEED("2{\"resourceMetrics\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":"
-         "\"a\"}}]},\"scopeMetrics\":[{\"metrics\":[{\"name\":\"m\",\"unit\":\"s\",\"sum\":{\"aggregationTemporality\":2,"
-         "\"isMonotonic\":true,\"dataPoints\":[{\"asInt\":\"5\"}]}},{\"name\":\"h\",\"histogram\":{\"aggregation"
-         "Temporality\":1,\"dataPoints\":[{\"count\":3,\"sum\":1,\"bucketCounts\":[1,2],\"explicitBounds\":[1]}]}}]}]}]}"),
-    SEED("2{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"e\",\"exponentialHistogram\":{"
-         "\"aggregationTemporality\":2,\"dataPoints\":[{\"count\":3,\"scale\":7,\"zeroCount\":1,\"positive\":{\"offset\":"
-         "-1,\"bucketCounts\":[1,1]}}]}},{\"name\":\"s\",\"summary\":{\"dataPoints\":[{\"count\":1,\"quantileValues\":"
+    SEED("2{\"resourceMetrics\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\","
+         "\"value\":{\"stringValue\":\"a\"}}]},\"scopeMetrics\":[{\"metrics\":[{\"name\":\"m\","
+         "\"unit\":\"s\",\"sum\":{\"aggregationTemporality\":2,\"isMonotonic\":true,"
+         "\"dataPoints\":[{\"asInt\":\"5\"}]}},{\"name\":\"h\",\"histogram\":{\"aggregation"
+         "Temporality\":1,\"dataPoints\":[{\"count\":3,\"sum\":1,\"bucketCounts\":[1,2],"
+         "\"explicitBounds\":[1]}]}}]}]}]}"),
+    SEED("2{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"e\","
+         "\"exponentialHistogram\":{\"aggregationTemporality\":2,\"dataPoints\":[{\"count\":3,"
+         "\"scale\":7,\"zeroCount\":1,\"positive\":{\"offset\":-1,\"bucketCounts\":[1,"
+         "1]}}]}},{\"name\":\"s\",\"summary\":{\"dataPoints\":[{\"count\":1,\"quantileValues\":"
          "[{\"quantile\":0.5,\"value\":1}]}]}}]}]}]}"),
-    SEED("3{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"traceId\":\"0123456789abcdef0123456789abcdef\","
-         "\"spanId\":\"00000000000000ff\",\"name\":\"n\",\"startTimeUnixNano\":\"100\",\"endTimeUnixNano\":250,"
+    SEED("3{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{"
+         "\"traceId\":\"0123456789abcdef0123456789abcdef\",\"spanId\":\"00000000000000ff\","
+         "\"name\":\"n\",\"startTimeUnixNano\":\"100\",\"endTimeUnixNano\":250,"
          "\"attributes\":[{\"key\":\"k\",\"value\":{\"doubleValue\":1}}]}]}]}]}"),
-    SEED("0\x0a\x1c\x12\x1a\x12\x18\x0a\x01m\x3a\x13\x0a\x0b\x19\x01\0\0\0\0\0\0\0\x31\x05\x10\x02\x18\x01"),
+    SEED("0\x0a\x1c\x12\x1a\x12\x18\x0a\x01m\x3a\x13\x0a\x0b\x19\x01\0\0\0\0\0\0\0\x31\x05\x10\x02"
+         "\x18\x01"),
     SEED("1\x0a\x10\x12\x0e\x12\x0c\x0a\x04""abcd\x2a\x04name"),
 };
 

@@ -1,6 +1,6 @@
-/* fuzz_request.c - what the server makes of a request besides its body: path and method, parameters,
- * and the headers it looks into. Whatever they are, an answer is 400 with a reason or the parameters
- * are as their rows say.
+/* fuzz_request.c - what the server makes of a request besides its body: path and method,
+ * parameters, and the headers it looks into. Whatever they are, an answer is 400 with a reason or
+ * the parameters are as their rows say.
  *
  * Input: method, path, Host, Accept, Accept-Encoding, X-Forwarded-For, then names and values of
  * parameters, each ended by a line feed. */

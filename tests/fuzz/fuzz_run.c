@@ -69,7 +69,7 @@ static void make_good(void)
     unlink(path);
 }
 
-/* ---- Edits ------------------------------------------------------------------------------------ */
+/* ---- Edits ----------------------------------------------------------------------------------- */
 
 static const struct { const char *table, *column; } columns[] = {
     { "meta", "value" },        { "strings", "id" },      { "strings", "text" },
@@ -144,7 +144,7 @@ static unsigned char *tampered(const uint8_t *data, size_t edits, size_t *len)
     return out;
 }
 
-/* ---- What must hold --------------------------------------------------------------------------- */
+/* ---- What must hold -------------------------------------------------------------------------- */
 
 static void check_series(const struct sonde_curve *s)
 {

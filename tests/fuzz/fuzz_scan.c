@@ -1,20 +1,22 @@
-/* fuzz_scan.c - what the front reads out of bodies: the same whether they come at once or in pieces,
- * and what jansson takes for JSON is JSON to us.
+/* fuzz_scan.c - what the front reads out of bodies: the same whether they come at once or in
+ * pieces, and what jansson takes for JSON is JSON to us.
  *
  * Input: a byte that says what it is (0 a request, 1 … 3 the formats of answers), then the body. */
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }
     SEED("\0{\"model\":\"m\\u00e9\",\"messages\":[{\"content\":\"x\\n\"}],\"stream\":true,"
          "\"options\":{\"num_predict\":5}}"),
-    SEED("\1{\"choices\":[{\"text\":\"a\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2.0,"
-         "\"prompt_tokens_details\":{\"cached_tokens\":1}}}"),
-    SEED("\1{\"error\":{\"code\":\"c\",\"type\":null},\"timings\":{\"prompt_ms\":1e3,\"cache_n\":-0}}"),
+    SEED("\1{\"choices\":[{\"text\":\"a\"}],\"usage\":{\"prompt_tokens\":1,"
+         "\"completion_tokens\":2.0,\"prompt_tokens_details\":{\"cached_tokens\":1}}}"),
+    SEED("\1{\"error\":{\"code\":\"c\",\"type\":null},\"timings\":{\"prompt_ms\":1e3,"
+         "\"cache_n\":-0}}"),
     SEED("\2{\"message\":{\"content\":\"a\"},\"done\":false}\n{\"response\":\"\",\"done\":true,"
          "\"eval_count\":5}\r\n"),
-    SEED("\3\xef\xbb\xbf: hi\n\nevent: x\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"\xc3\xa9\","
+    SEED("\3\xef\xbb\xbf: hi\n\n"
+         "event: x\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"\xc3\xa9\","
          "\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}}]}\r\n\r\ndata: [DONE]\n\n"),
-    SEED("\3data: {\"type\":\"response.completed\",\rdata: \"response\":{\"usage\":{\"input_tokens\":4}}}"
-         "\n\nerror: x\n\n"),
+    SEED("\3data: {\"type\":\"response.completed\",\rdata: "
+         "\"response\":{\"usage\":{\"input_tokens\":4}}}\n\nerror: x\n\n"),
 };
 
 #include <jansson.h>

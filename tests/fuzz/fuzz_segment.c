@@ -1,5 +1,5 @@
-/* fuzz_segment.c - damaged segments: what the reader of metrics, spans and samples puts in the model
- * is fit to be shown, whatever is in the file. */
+/* fuzz_segment.c - damaged segments: what the reader of metrics, spans and samples puts in the
+ * model is fit to be shown, whatever is in the file. */
 #include "base/utf8.h"
 #include "fuzz/fuzz_segment.h"
 
@@ -19,7 +19,7 @@ static void check_series(const struct sonde_model_series *s)
     CHECK(!memchr(s->label_text, '\n', s->label_text_len));
     for (size_t i = 0; i < s->label_count; i++) {
         CHECK(s->labels[i].name[strspn(s->labels[i].name, "abcdefghijklmnopqrstuvwxyz"
-              "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")] == '\0');
+                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")] == '\0');
         CHECK(sonde__utf8_valid(s->labels[i].value, strlen(s->labels[i].value)));
     }
     if (!s->hist) return;

@@ -34,8 +34,8 @@ static int dirfd = -1;
 /* ---- What a target is ------------------------------------------------------------------------ */
 
 static void fuzz_build(struct build *b);  /* what is in the segment */
-/* Read it as an agent would, calling fuzz_late after the first of PASSES readings; what the one that
- * failed returned, with err. */
+/* Read it as an agent would, calling fuzz_late after the first of PASSES readings; what the one
+ * that failed returned, with err. */
 struct edits { const uint8_t *data; size_t size; };
 static int fuzz_read(struct sonde_segment *s, const struct edits *late, struct sonde_err *err);
 #ifdef SONDE_FUZZ_MAIN

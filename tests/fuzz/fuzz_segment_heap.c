@@ -1,5 +1,5 @@
-/* fuzz_segment_heap.c - damaged heap profiles in segments: ids that the reader gives lead somewhere,
- * stacks have an end, texts are whole. */
+/* fuzz_segment_heap.c - damaged heap profiles in segments: ids that the reader gives lead
+ * somewhere, stacks have an end, texts are whole. */
 #include "base/utf8.h"
 #include "fuzz/fuzz_segment.h"
 
@@ -17,7 +17,8 @@ static void fuzz_build(struct build *b)
     m->peak_seq = 3;
     m->arena = (struct sonde__heap_arena){ .ticks = 1, .arenas = 2, .seq = 4 };
     for (uint32_t i = 0; i < 70; i++) {
-        build_event(b, i % 2 ? SONDE__HEAP_FREE : SONDE__HEAP_ALLOC, 1000 + i, 4243, 64, 2 + i % 40);
+        build_event(b, i % 2 ? SONDE__HEAP_FREE : SONDE__HEAP_ALLOC, 1000 + i, 4243, 64,
+                    2 + i % 40);
     }
     build_mem_thread(b, 4243, 6400, 100, "worker");
 }
@@ -35,7 +36,8 @@ static void check_thread(void *arg, const struct sonde_segment_heap_thread *t)
     CHECK(strnlen(t->name, sizeof(t->name)) < sizeof(t->name));
 }
 
-static int read_nodes(struct sonde_segment *s, const struct sonde_segment_heap_info *i, struct sonde_err *err)
+static int read_nodes(struct sonde_segment *s, const struct sonde_segment_heap_info *i,
+                      struct sonde_err *err)
 {
     int rc = 0;
     for (uint32_t id = 1; rc == 0 && id < i->nodes && id < 5000; id++) {
@@ -54,7 +56,8 @@ static int read_nodes(struct sonde_segment *s, const struct sonde_segment_heap_i
     return rc;
 }
 
-static int read_rows(struct sonde_segment *s, const struct sonde_segment_heap_info *i, struct sonde_err *err)
+static int read_rows(struct sonde_segment *s, const struct sonde_segment_heap_info *i,
+                     struct sonde_err *err)
 {
     static struct sonde__heap_row rows[SONDE__HEAP_ROWS];
     static struct sonde__heap_peak peak[SONDE__HEAP_ROWS * SONDE__HEAP_ROW_CHUNKS];

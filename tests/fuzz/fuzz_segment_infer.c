@@ -28,7 +28,8 @@ static void call(struct build *b, uint32_t fn, uint64_t begin, uint64_t object, 
 static void batch(struct build *b, uint64_t begin, uint64_t pos, uint64_t tokens)
 {
     const uint64_t key = sonde__phase_id(begin, 0xc, 99, SONDE__LLAMA_DECODE);
-    PUT(LLAMA_PART, key, pos, tokens << 20 | 1, 7, 1ull << 32 | pos, tokens << 40 | tokens << 20 | 1, 7);
+    PUT(LLAMA_PART, key, pos, tokens << 20 | 1, 7, 1ull << 32 | pos,
+        tokens << 40 | tokens << 20 | 1, 7);
     PUT(LLAMA_PART, key, 1ull << 63 | 2ull << 32 | pos, tokens << 20 | 1, 7);
     call(b, SONDE__LLAMA_DECODE, begin, 0xc, 0, 2 * tokens, 0, 3);
 }

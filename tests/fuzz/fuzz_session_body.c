@@ -1,5 +1,5 @@
-/* fuzz_session_body.c - bodies of POST /admin/profile/start and stop: whatever the bytes are, they are
- * refused with a reason, or all that was read of them is in its bounds. */
+/* fuzz_session_body.c - bodies of POST /admin/profile/start and stop: whatever the bytes are, they
+ * are refused with a reason, or all that was read of them is in its bounds. */
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }
     SEED("{\"name\": \"baseline\"}"),

@@ -110,7 +110,7 @@ static size_t resolve(enum sonde_symbol_kind kind)
     for (size_t i = 0; i < ADDRESSES; i++) at[i] = i * 2 + 0x200;
     const struct sonde_module place = { .path = path, .build_id = "", .open_path = "" };
     const struct sonde_symbol_job job = { .kind = kind, .build_id = "", .places = &place,
-                                           .place_count = 1, .at = at, .at_count = ADDRESSES };
+                                          .place_count = 1, .at = at, .at_count = ADDRESSES };
     struct seen seen = { .count = 0 };
     uint32_t flags;
     const int64_t live = sonde__alloc_live();
@@ -138,9 +138,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (file < 0) start();
     if (size < 1) return 0;
     const uint8_t flags = data[0];
-    const enum sonde_symbol_kind kind = flags & FLAG_TEXT      ? SONDE_SYMBOL_JIT
-                                         : flags & FLAG_OFFSETS ? SONDE_SYMBOL_FILE
-                                                                : SONDE_SYMBOL_VADDR;
+    const enum sonde_symbol_kind kind =
+        flags & FLAG_TEXT      ? SONDE_SYMBOL_JIT
+                               : flags & FLAG_OFFSETS ? SONDE_SYMBOL_FILE : SONDE_SYMBOL_VADDR;
     data++;
     size--;
     if (flags & (FLAG_RAW | FLAG_TEXT)) {

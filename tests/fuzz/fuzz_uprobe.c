@@ -2,9 +2,9 @@
  * the memory it points to, and hits in any order. Whatever they say, everything ends, stays within
  * its bytes, and nothing is kept.
  *
- * Input: the first byte says which. ELF: edits of 2 bytes offset and 1 byte value, and with FLAG_CUT
- * the file ends at the first one's offset. MEMORY: the bytes of a batch, then memory. HITS: 8 bytes
- * each.
+ * Input: the first byte says which. ELF: edits of 2 bytes offset and 1 byte value, and with
+ * FLAG_CUT the file ends at the first one's offset. MEMORY: the bytes of a batch, then memory.
+ * HITS: 8 bytes each.
  *
  * Run by libFuzzer, or with SONDE_FUZZ_MAIN by its own main: a given number of inputs from a fixed
  * seed. */

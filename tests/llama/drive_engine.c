@@ -1,6 +1,6 @@
-/* The loop of a server: requests arrive, wait for a sequence, and share forward passes. A pass takes
- * one token of every sequence that generates and fills up with prompts, in pieces if need be. A
- * sequence keeps its cache, so the next request that begins alike starts where they differ. */
+/* The loop of a server: requests arrive, wait for a sequence, and share forward passes. A pass
+ * takes one token of every sequence that generates and fills up with prompts, in pieces if need be.
+ * A sequence keeps its cache, so the next request that begins alike starts where they differ. */
 #include "drive.h"
 
 #include <pthread.h>
@@ -139,7 +139,7 @@ static void arrive(struct engine *e, struct drive_request *r)
     }
     if (r->prompt_count + r->limit > e->d->options.ctx_seq)
         drive_die("request %d needs more than %d positions: give more --ctx", r->id,
-            e->d->options.ctx_seq);
+                  e->d->options.ctx_seq);
     e->arrived++;
 }
 
@@ -281,7 +281,8 @@ static llama_token sample(struct engine *e, struct slot *s)
     const int count = llama_vocab_n_tokens(e->d->vocab);
     for (llama_token id = 0; id < count; id++)
         e->candidates[id] = (struct llama_token_data){ .id = id, .logit = logits[id] };
-    struct llama_token_data_array all = { .data = e->candidates, .size = (size_t)count, .selected = -1 };
+    struct llama_token_data_array all = { .data = e->candidates, .size = (size_t)count,
+                                          .selected = -1 };
     llama_sampler_apply(s->sampler, &all);
     if (all.selected < 0) drive_die("no token was selected");
     const llama_token token = all.data[all.selected].id;

@@ -1,5 +1,5 @@
-/* llama_host: llama_drive as a plugin of a program that is not linked to llama.cpp. What is loaded by
- * dlopen with RTLD_LOCAL is not found where the program's own libraries are: node's addons and
+/* llama_host: llama_drive as a plugin of a program that is not linked to llama.cpp. What is loaded
+ * by dlopen with RTLD_LOCAL is not found where the program's own libraries are: node's addons and
  * Python's modules bring llama.cpp into a process this way. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -113,7 +113,9 @@ static void warm_up(struct drive *d)
 {
     llama_token tokens[] = { llama_vocab_bos(d->vocab), llama_vocab_eos(d->vocab) };
     for (d->warmup_passes = 0; d->warmup_passes < 2; d->warmup_passes++) {
-        if (llama_decode(d->ctx, llama_batch_get_one(tokens, 2))) drive_die("the first pass failed");
+        if (llama_decode(d->ctx, llama_batch_get_one(tokens, 2))) {
+            drive_die("the first pass failed");
+        }
         llama_memory_clear(llama_get_memory(d->ctx), true);
         llama_synchronize(d->ctx);
     }

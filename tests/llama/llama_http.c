@@ -1,14 +1,14 @@
-/* llama_http: a server on the real llama.cpp, one request at a time, that also tells sonde about each
- * of them (sonde/inference.h). So one request is seen three ways: by the hooks in llama.cpp's
+/* llama_http: a server on the real llama.cpp, one request at a time, that also tells sonde about
+ * each of them (sonde/inference.h). So one request is seen three ways: by the hooks in llama.cpp's
  * functions, by these calls, and by a front before it. What it did by its own clock goes to stdout,
  * a line of JSON a request, after a first line with its port.
  *
- *   llama_http MODEL PASS_MS     wait so long before each forward pass: what is compared are then tens
- *                                of milliseconds, and not how two processes get the CPU
+ *   llama_http MODEL PASS_MS     wait so long before each forward pass: what is compared are then
+ *                                tens of milliseconds, and not how two processes get the CPU
  *
- * A prompt is {"prompt":"…","max_tokens":N}, without escapes. The order of clocks is that of what they
- * enclose: the front has the request before this, this before llama_tokenize; a token is sampled, told
- * to sonde, written to the socket, read by the front. */
+ * A prompt is {"prompt":"…","max_tokens":N}, without escapes. The order of clocks is that of what
+ * they enclose: the front has the request before this, this before llama_tokenize; a token is
+ * sampled, told to sonde, written to the socket, read by the front. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/tcp.h>
@@ -80,9 +80,10 @@ static void load(const char *path)
 
 /* ---- Computing ------------------------------------------------------------------------------ */
 
-/* Tokens at the end of sequence 0, in one pass; more of them follow before one is sampled, or not. */
-static void decode(const struct sonde_request *r, uint32_t phase_kind, const llama_token *tokens, int count,
-                   int more)
+/* Tokens at the end of sequence 0, in one pass; more of them follow before one is sampled, or
+ * not. */
+static void decode(const struct sonde_request *r, uint32_t phase_kind, const llama_token *tokens,
+                   int count, int more)
 {
     struct sonde_phase phase;
     nanosleep(&(struct timespec){ .tv_nsec = pass_ms * 1000000L }, NULL);
@@ -99,7 +100,8 @@ static void decode(const struct sonde_request *r, uint32_t phase_kind, const lla
     sonde_phase_end(&phase, (uint64_t)count);
 }
 
-static int prompt_take(const struct sonde_request *r, const char *text, llama_token *prompt, struct truth *t)
+static int prompt_take(const struct sonde_request *r, const char *text, llama_token *prompt,
+                       struct truth *t)
 {
     struct sonde_phase phase;
     sonde_phase_begin(&phase, r, SONDE_PHASE_ENCODE);
@@ -108,7 +110,9 @@ static int prompt_take(const struct sonde_request *r, const char *text, llama_to
     sonde_phase_end(&phase, (uint64_t)t->prompt);
     while (t->reused < cached && t->reused < t->prompt - 1 && cache[t->reused] == prompt[t->reused])
         t->reused++;
-    if (!llama_memory_seq_rm(llama_get_memory(ctx), 0, t->reused, -1)) die("cannot cut the sequence");
+    if (!llama_memory_seq_rm(llama_get_memory(ctx), 0, t->reused, -1)) {
+        die("cannot cut the sequence");
+    }
     cached = t->reused;
     sonde_request_prompt(r, (uint64_t)t->prompt, (uint64_t)t->reused);
     return 0;
@@ -140,20 +144,24 @@ static int token_give(int fd, const struct sonde_request *r, struct truth *t, ll
     const int length = llama_token_to_piece(vocab, *token, piece, sizeof(piece), 0, true);
     to = stpcpy(to, "data: {\"choices\":[{\"text\":\"");
     for (int i = 0; i < length; i++) to += sprintf(to, "\\u%04x", (unsigned char)piece[i] & 0x7f);
-    strcpy(to, length > 0 ? "\"}]}\n\n" : ".\"}]}\n\n"); /* a token without text is one all the same */
+    /* A token without text is one all the same. */
+    strcpy(to, length > 0 ? "\"}]}\n\n" : ".\"}]}\n\n");
     return say(fd, line);
 }
 
 /* 1 = all of it was sent. */
-static int generate(int fd, const struct sonde_request *r, const llama_token *prompt, int tokens_max,
-                    struct truth *t)
+static int generate(int fd, const struct sonde_request *r, const llama_token *prompt,
+                    int tokens_max, struct truth *t)
 {
     llama_token token;
     for (int at = t->reused; at < t->prompt; at += CHUNK) {
         const int left = t->prompt - at;
         decode(r, SONDE_PHASE_PREFILL, prompt + at, left < CHUNK ? left : CHUNK, left > CHUNK);
     }
-    if (!say(fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")) return 0;
+    if (!say(fd,
+             "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")) {
+        return 0;
+    }
     while (token_give(fd, r, t, &token)) {
         if (t->output == tokens_max) return 1;
         decode(r, SONDE_PHASE_DECODE, &token, 1, 0);
@@ -166,15 +174,19 @@ static void serve(int fd, const char *head, const char *body, uint64_t arrived, 
     static int number;
     llama_token prompt[CTX / 2];
     struct truth t = { .arrival_ns = arrival_ns };
-    struct sonde_request_info info = { .size = sizeof(info), .model = model_name, .route = route_name,
-                                       .arrived = arrived };
+    struct sonde_request_info info = { .size = sizeof(info), .model = model_name,
+                                       .route = route_name, .arrived = arrived };
     struct sonde_request r;
     char id[24], text[4096], line[256], trace[SONDE_TRACEPARENT_SIZE];
     int tokens_max = 0;
-    const char *parent = strcasestr(head, "\r\ntraceparent:"), *max = strstr(body, "\"max_tokens\":");
-    if (parent && sscanf(parent + 14, " %55s", trace) == 1) sonde_traceparent_parse(trace, &info.trace);
+    const char *parent = strcasestr(head, "\r\ntraceparent:"),
+               *max = strstr(body, "\"max_tokens\":");
+    if (parent && sscanf(parent + 14, " %55s", trace) == 1) {
+        sonde_traceparent_parse(trace, &info.trace);
+    }
     if (max) tokens_max = atoi(max + 13);
-    if (sscanf(body, "%*[^:]:\"%4095[^\"]\"", text) != 1 || tokens_max < 1 || tokens_max > CTX / 2) {
+    if (sscanf(body, "%*[^:]:\"%4095[^\"]\"", text) != 1 || tokens_max < 1 ||
+        tokens_max > CTX / 2) {
         say(fd, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         return;
     }
@@ -188,14 +200,14 @@ static void serve(int fd, const char *head, const char *body, uint64_t arrived, 
     sonde_request_end(&r, whole ? SONDE_OK : SONDE_CANCELLED, NULL);
     if (whole) {
         snprintf(line, sizeof(line), "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,"
-                 "\"completion_tokens\":%d,\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\ndata: [DONE]\n\n",
-                 t.prompt, t.output, t.reused);
+                 "\"completion_tokens\":%d,\"prompt_tokens_details\":{\"cached_tokens\":%d}}}\n\n"
+                 "data: [DONE]\n\n", t.prompt, t.output, t.reused);
         say(fd, line);
     }
-    printf("{\"id\":\"%s\",\"outcome\":\"%s\",\"tokens_in\":%d,\"tokens_reused\":%d,\"tokens_out\":%d,"
-           "\"ttft_ns\":%" PRId64 ",\"last_ns\":%" PRId64 ",\"total_ns\":%" PRId64 "}\n",
-           id, whole ? "ok" : "cancelled", t.prompt, t.reused, t.output, t.first_ns - t.arrival_ns,
-           t.last_ns - t.first_ns, t.end_ns - t.arrival_ns);
+    printf("{\"id\":\"%s\",\"outcome\":\"%s\",\"tokens_in\":%d,\"tokens_reused\":%d,"
+           "\"tokens_out\":%d,\"ttft_ns\":%" PRId64 ",\"last_ns\":%" PRId64
+           ",\"total_ns\":%" PRId64 "}\n", id, whole ? "ok" : "cancelled", t.prompt, t.reused,
+           t.output, t.first_ns - t.arrival_ns, t.last_ns - t.first_ns, t.end_ns - t.arrival_ns);
     fflush(stdout);
 }
 

@@ -6,7 +6,8 @@
  *       The same tokens in batches of another size, or with --flash 0, show how closely its own
  *       kernels agree.
  *   llama_logits --model FILE --bench PROMPT:ANSWER [--rounds N]
- *       prints for each round the seconds of a prompt in passes of --batch and of an answer one by one.
+ *       prints for each round the seconds of a prompt in passes of --batch and of an answer one by
+ *       one.
  *
  * The same options, where they are there, mean the same as those of `sonde-engine run`. */
 #include "ggml-backend.h"
@@ -150,8 +151,10 @@ static void generate(struct eval *e)
     llama_token *prompt = malloc((strlen(e->o.ids) / 2 + 1) * sizeof(*prompt));
     if (!prompt) die("out of memory");
     int count = 0;
-    for (char *at = (char *)e->o.ids, *end; prompt[count] = (llama_token)strtol(at, &end, 10), end != at;
-         at = end) count++;
+    for (char *at = (char *)e->o.ids, *end; prompt[count] = (llama_token)strtol(at, &end, 10),
+         end != at; at = end) {
+        count++;
+    }
     if (e->o.logits && !(e->logits = fopen(e->o.logits, "wb"))) die("cannot write %s", e->o.logits);
     const float *logits = evaluate(e, prompt, count);
     for (int made = 0; made < e->o.tokens;) {

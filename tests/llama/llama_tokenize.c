@@ -1,8 +1,8 @@
 /* llama_tokenize: tokens as the real llama.cpp makes them, to compare a tokenizer with.
  *
  *   llama_tokenize --model FILE [--special] [--vocab LISTING] <INPUTS
- *       Inputs end with a NUL byte; a line of numbers for each. With --special, texts of special tokens
- *       are those tokens. The listing has every token: number, "end" or "-", its bytes.
+ *       Inputs end with a NUL byte; a line of numbers for each. With --special, texts of special
+ *       tokens are those tokens. The listing has every token: number, "end" or "-", its bytes.
  *   llama_tokenize --model FILE --time N <TEXT
  *       All of it as one text, N times: how many tokens, seconds.
  *
@@ -31,8 +31,8 @@ static void die(const char *what)
 
 struct tokens { llama_token *items; int32_t count, capacity; };
 
-static void text_tokenize(const struct llama_vocab *vocab, const char *text, size_t bytes, bool special,
-                          struct tokens *to)
+static void text_tokenize(const struct llama_vocab *vocab, const char *text, size_t bytes,
+                          bool special, struct tokens *to)
 {
     to->count = llama_tokenize(vocab, text, (int32_t)bytes, to->items, to->capacity, true, special);
     if (to->count >= 0) return;
@@ -66,10 +66,15 @@ static void vocab_write(const struct llama_vocab *vocab, const char *path)
         const int32_t bytes = llama_token_to_piece(vocab, i, piece, sizeof(piece), 0, true);
         fprintf(to, "%d %s '", i, llama_vocab_is_eog(vocab, i) ? "end" : "-");
         for (int32_t k = 0; k < bytes; k++) {
-            if (piece[k] == '\n') fputs("\\n", to);
-            else if (piece[k] == '\\' || piece[k] == '\'') fprintf(to, "\\%c", piece[k]);
-            else if (piece[k] < ' ' || piece[k] > '~') fprintf(to, "\\x%02x", (unsigned char)piece[k]);
-            else fputc(piece[k], to);
+            if (piece[k] == '\n') {
+                fputs("\\n", to);
+            } else if (piece[k] == '\\' || piece[k] == '\'') {
+                fprintf(to, "\\%c", piece[k]);
+            } else if (piece[k] < ' ' || piece[k] > '~') {
+                fprintf(to, "\\x%02x", (unsigned char)piece[k]);
+            } else {
+                fputc(piece[k], to);
+            }
         }
         fputs("'\n", to);
     }

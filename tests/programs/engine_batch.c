@@ -1,7 +1,7 @@
-/* engine_batch MODEL TOKENS SLOTS THREADS BATCH: prompts as token ids, a line each, from standard input,
- * all submitted at once, so that they are computed in the same passes; then once more, so that what
- * the slots still hold is reused. Prints of each "cached n: id id …", greedy, in the order of prompts;
- * the second round behind the first. */
+/* engine_batch MODEL TOKENS SLOTS THREADS BATCH: prompts as token ids, a line each, from standard
+ * input, all submitted at once, so that they are computed in the same passes; then once more, so
+ * that what the slots still hold is reused. Prints of each "cached n: id id …", greedy, in the
+ * order of prompts; the second round behind the first. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,8 @@ int main(int argc, char **argv)
     if (argc != 6) return 2;
     const uint32_t tokens_max = (uint32_t)atoi(argv[2]);
     const struct engine_options o = { .model_path = argv[1], .slots = (uint32_t)atoi(argv[3]),
-        .threads = (uint32_t)atoi(argv[4]), .batch_tokens = (uint32_t)atoi(argv[5]), .context = 512 };
+                                      .threads = (uint32_t)atoi(argv[4]),
+                                      .batch_tokens = (uint32_t)atoi(argv[5]), .context = 512 };
     const size_t count = prompts_read(answers, tokens_max);
     struct engine *e;
     struct fail why;

@@ -1,5 +1,6 @@
-/* engine_nothing.c - a program that tells nothing of devices, pools or tokenizers, though it names a
- * pool by sonde.h: its report has no such parts. It burns for a moment, so that there is a sample. */
+/* engine_nothing.c - a program that tells nothing of devices, pools or tokenizers, though it names
+ * a pool by sonde.h: its report has no such parts. It burns for a moment, so that there is a
+ * sample. */
 #include "sonde/sonde.h"
 
 int main(void)

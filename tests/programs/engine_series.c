@@ -1,5 +1,6 @@
-/* engine_series.c - an engine that does nothing but tell of its insides (sonde/engine.h), with figures
- * that are known: for tests of reports, terminals and HTTP. With "stay" it then waits for its end. */
+/* engine_series.c - an engine that does nothing but tell of its insides (sonde/engine.h), with
+ * figures that are known: for tests of reports, terminals and HTTP. With "stay" it then waits for
+ * its end. */
 #include <string.h>
 #include <unistd.h>
 

@@ -107,7 +107,8 @@ static struct sonde_tree *read_tree(const char *path, const struct options *o)
     struct sonde_tree_options options = { 0 };
     if (!o->before) options = sonde_flamegraph_tree(&o->flame, ends_with(o->out, ".html"));
     options.invert = o->invert;
-    if (sonde_tree_build(p, &(struct sonde_profile_filter){ .kind = -1 }, &options, &t, &err) != 0) {
+    if (sonde_tree_build(p, &(struct sonde_profile_filter){ .kind = -1 }, &options, &t,
+                         &err) != 0) {
         fail(path, err.text);
     }
     sonde_profile_destroy(p);

@@ -70,7 +70,7 @@ static void mode_environ(void)
     for (char **e = environ; *e; e++) puts(*e);
 }
 
-/* ---- Signals that are blocked but where the program waits ------------------------------------- */
+/* ---- Signals that are blocked but where the program waits ------------------------------------ */
 
 static void on_alarm(int number) { (void)number; }
 
@@ -111,7 +111,7 @@ static void mode_masks(void)
     close(fd);
 }
 
-/* ---- Stacks that are nearly used up ------------------------------------------------------------ */
+/* ---- Stacks that are nearly used up ---------------------------------------------------------- */
 
 static const char *low;
 static size_t leave;
@@ -176,7 +176,7 @@ static void mode_bottom_malloc(void)
     bottoms();
 }
 
-/* ---- Floating point ---------------------------------------------------------------------------- */
+/* ---- Floating point -------------------------------------------------------------------------- */
 
 static void allocate(void)
 {
@@ -201,10 +201,10 @@ static void mode_float(void)
     printf("no trap\n");
 }
 
-/* ---- A sandbox --------------------------------------------------------------------------------- */
+/* ---- A sandbox ------------------------------------------------------------------------------- */
 
-/* No system call but read, write and exit from here on; what follows is long enough to be sampled, and
- * allocates what the allocator has at hand. */
+/* No system call but read, write and exit from here on; what follows is long enough to be sampled,
+ * and allocates what the allocator has at hand. */
 static void strict(long number, long a, long b)
 {
     static const char text[] = "still there\n";
@@ -247,7 +247,8 @@ static void filter_install(int by_syscall)
     const struct sock_fprog filter = { (unsigned short)n, code };
     require(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
     /* As programs ask whether there is such a thing. */
-    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) == -1 && errno == EFAULT, "probe");
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) == -1 && errno == EFAULT,
+            "probe");
     require(!(by_syscall ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)
                          : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)), "seccomp");
 }
@@ -275,7 +276,8 @@ static void filtered(int by_syscall)
     exit(5);
 }
 
-/* A program that records by itself, too. Without the preloaded library it has to allow its calls. */
+/* A program that records by itself, too. Without the preloaded library it has to allow its
+ * calls. */
 static void mode_filter_records(void)
 {
     struct sonde_counter early = sonde_counter("guest_early_total", "Before.");
@@ -310,7 +312,7 @@ static void mode_filter_counts_syscall(void) { filter_counts(1); }
 static void mode_filter(void) { filtered(0); }
 static void mode_filter_syscall(void) { filtered(1); }
 
-/* ---- exec with as much as there is room for ------------------------------------------------------ */
+/* ---- exec with as much as there is room for -------------------------------------------------- */
 
 #define PAD "GUEST_PAD"
 
@@ -345,7 +347,8 @@ static int exec_fits(size_t pad)
         execve("/bin/true", argv, all);
         _exit(errno == E2BIG ? 1 : 2);
     }
-    require(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) < 2, "exec");
+    require(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) < 2,
+            "exec");
     for (char **e = all; *e; e++) free(*e);
     free(all);
     return !WEXITSTATUS(status);

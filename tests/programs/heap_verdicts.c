@@ -2,8 +2,8 @@
  *   heap_verdicts SECONDS
  * One leak (8 bytes, 100,000 times), one cache that fills ever more slowly, one pool that grows and
  * then shrinks to nothing, one ring, something that is loaded once, and replies that are freed at
- * once. Everything follows the clock, not the number of rounds: on a busy machine a round does more.
- * Prints "ready" when it begins and the leak's line number at the end. */
+ * once. Everything follows the clock, not the number of rounds: on a busy machine a round does
+ * more. Prints "ready" when it begins and the leak's line number at the end. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -46,7 +46,8 @@ WORKER(0) WORKER(1) WORKER(2) WORKER(3) WORKER(4) WORKER(5) WORKER(6) WORKER(7)
 static void (*const works[])(uint64_t) = { work_0, work_1, work_2, work_3,
                                            work_4, work_5, work_6, work_7 };
 static void (*const allocations[])(void **, unsigned) = {
-    allocate_0, allocate_1, allocate_2, allocate_3, allocate_4, allocate_5, allocate_6, allocate_7 };
+    allocate_0, allocate_1, allocate_2, allocate_3, allocate_4, allocate_5, allocate_6,
+    allocate_7 };
 
 static unsigned number(const char *line, const char *name, unsigned otherwise, unsigned max)
 {
@@ -81,7 +82,8 @@ static void serve(int fd, const char *head)
 {
     static const char token[] = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n";
     char text[128], line[256];
-    void **pieces = calloc(PIECES_MAX, sizeof(*pieces)); /* on the stack it would hide the callers */
+    /* On the stack it would hide the callers. */
+    void **pieces = calloc(PIECES_MAX, sizeof(*pieces));
     struct sonde_request r = { 0 };
     struct sonde_phase phase;
     struct sonde_trace trace = { 0, 0, 0 };

@@ -4,15 +4,15 @@
  *   commands ────┴─▶ queue ──▶     prompts and one token of each running answer in one batch
  *
  * Every phase burns CPU in a function of its own name, in units of work that were timed at the
- * start, so a busy machine makes things later, not other. Commands are lines on stdin, each answered
- * by one line on stdout when it is done with:
+ * start, so a busy machine makes things later, not other. Commands are lines on stdin, each
+ * answered by one line on stdout when it is done with:
  *
- *   burst N TOKENS     N prompts of so many tokens at once to the large model; answered when all have
- *                      ended, with the Unix times of the first arrival and the last end
+ *   burst N TOKENS     N prompts of so many tokens at once to the large model; answered when all
+ *                      have ended, with the Unix times of the first arrival and the last end
  *   slow FUNCTION MS   prompts of bursts spend that much more in FUNCTION (see slow[]); 0 = no more
  *   error N, cancel N  the next N requests of the steady load end so
- *   odd N              N requests whose model, route, id and error have markup, quotes, right-to-left
- *                      text and emoji in them, through a function that is named so
+ *   odd N              N requests whose model, route, id and error have markup, quotes,
+ *                      right-to-left text and emoji in them, through a function that is named so
  *   leak BYTES         allocates in leak_session_cache and keeps it
  *   reload             loads the large model once more
  *   rate R             requests of the steady load per second, both models together
@@ -57,8 +57,10 @@ struct load_engine {
 };
 
 static struct load_engine engines[] = {
-    { .model_name = "small-1b", .thread_name = "engine-small", .cost = 0.5, .weights_bytes = 700u << 20 },
-    { .model_name = "large-8b", .thread_name = "engine-large", .cost = 1, .weights_bytes = 4800ull << 20 },
+    { .model_name = "small-1b", .thread_name = "engine-small", .cost = 0.5,
+      .weights_bytes = 700u << 20 },
+    { .model_name = "large-8b", .thread_name = "engine-large", .cost = 1,
+      .weights_bytes = 4800ull << 20 },
 };
 static const char *const route_names[] = { "/v1/chat/completions", "/v1/completions" };
 static const char *const odd_names[] = {
@@ -204,7 +206,8 @@ static void odd_submit(void)
 {
     const uint64_t n = begun_odd++;
     struct load_request *r =
-        request_submit(&engines[1], odd_ids[n % 4], odd_ids[(n + 1) % 4], odd_names[(n + 2) % 4], 48, 6);
+        request_submit(&engines[1], odd_ids[n % 4], odd_ids[(n + 1) % 4],
+                       odd_names[(n + 2) % 4], 48, 6);
     sonde_request_attr_str(&r->request, attr_user, "<u>\"o'neil\"</u>");
     r->odd = 1;
     if (n % 4 == 1) {
@@ -223,8 +226,8 @@ static void *steady_load(void *arg)
         const double wait_s = rate > 0 ? 1 / rate : 0.1;
         if (rate > 0) steady_submit();
         pthread_mutex_unlock(&lock);
-        nanosleep(&(struct timespec){ (time_t)wait_s, (long)((wait_s - (double)(time_t)wait_s) * 1e9) },
-                  NULL);
+        nanosleep(&(struct timespec){ (time_t)wait_s,
+                                      (long)((wait_s - (double)(time_t)wait_s) * 1e9) }, NULL);
         pthread_mutex_lock(&lock);
     }
     pthread_mutex_unlock(&lock);
@@ -374,7 +377,8 @@ static void engine_load(struct load_engine *e)
 
 static int idle(void)
 {
-    return !engines[0].first && !engines[1].first && begun + begun_odd + burst_number == truth.requests;
+    return !engines[0].first && !engines[1].first &&
+           begun + begun_odd + burst_number == truth.requests;
 }
 
 static void answer_burst(double n, double tokens)
@@ -386,7 +390,8 @@ static void answer_burst(double n, double tokens)
     const double begin = unix_now();
     for (int i = 1; i <= (int)n; i++) {
         snprintf(id, sizeof(id), "burst-%" PRIu64 "-%d", bursts, i);
-        request_submit(&engines[1], engines[1].model, routes[0], id, (uint32_t)tokens, 4)->in_burst = 1;
+        request_submit(&engines[1], engines[1].model, routes[0], id, (uint32_t)tokens,
+                       4)->in_burst = 1;
         burst_left++;
         burst_number++;
     }
@@ -494,7 +499,8 @@ int main(int argc, char **argv)
 {
     double seconds = 3600;
     for (int i = 1; i < argc; i++) {
-        double *const to = !strcmp(argv[i], "--seconds") ? &seconds : !strcmp(argv[i], "--rate") ? &rate : NULL;
+        double *const to = !strcmp(argv[i], "--seconds")
+                               ? &seconds : !strcmp(argv[i], "--rate") ? &rate : NULL;
         char *end = NULL;
         if (to && i + 1 < argc) *to = strtod(argv[++i], &end);
         if (!end || *end || !(*to >= 0)) {
@@ -517,7 +523,10 @@ int main(int argc, char **argv)
         engine_load(&engines[i]);
         if (pthread_create(&engines[i].thread, NULL, engine_run, &engines[i])) return 1;
     }
-    if (pthread_create(&load, NULL, steady_load, NULL) || pthread_create(&reader, NULL, commands, NULL)) return 1;
+    if (pthread_create(&load, NULL, steady_load, NULL) ||
+        pthread_create(&reader, NULL, commands, NULL)) {
+        return 1;
+    }
     puts("ready");
     fflush(stdout);
 

@@ -2,8 +2,8 @@
  *
  *   infer_watch OUT.json CMD [ARGUMENT]...
  *
- * The command finds libsonde_preload.so, or whatever else it is to be watched by, in the environment
- * that it is started in; its segments are in SONDE_DIR. */
+ * The command finds libsonde_preload.so, or whatever else it is to be watched by, in the
+ * environment that it is started in; its segments are in SONDE_DIR. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,14 +43,14 @@ static json_t *request_json(const struct sonde_infer_request *r)
     for (uint32_t k = 1; k < SONDE_PHASE_COUNT; k++) {
         json_object_set_new(phases, sonde_phase_name(k), json_real(r->phase_s[k]));
     }
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}",
-                     "model", r->model, "outcome", sonde_infer_outcome_name(r->outcome), "invalid",
-                     r->invalid, "arrived_ns", (json_int_t)r->arrived_ns, "tokens_in",
-                     (json_int_t)r->tokens_in, "tokens_reused", (json_int_t)r->tokens_reused,
-                     "tokens_out", (json_int_t)r->tokens_out, "total_s", r->total_s, "ttft_s",
-                     r->ttft_s, "itl_s", r->itl_s, "itl_max_s", r->itl_max_s, "hit_ratio",
-                     r->hit_ratio, "itl_count", (json_int_t)r->itl_count, "batches",
-                     (json_int_t)r->batches, "phase_s", phases, "items", items);
+    return json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o}",
+        "model", r->model, "outcome", sonde_infer_outcome_name(r->outcome), "invalid",
+        r->invalid, "arrived_ns", (json_int_t)r->arrived_ns, "tokens_in", (json_int_t)r->tokens_in,
+        "tokens_reused", (json_int_t)r->tokens_reused, "tokens_out", (json_int_t)r->tokens_out,
+        "total_s", r->total_s, "ttft_s", r->ttft_s, "itl_s", r->itl_s, "itl_max_s",
+        r->itl_max_s, "hit_ratio", r->hit_ratio, "itl_count", (json_int_t)r->itl_count, "batches",
+        (json_int_t)r->batches, "phase_s", phases, "items", items);
 }
 
 static json_t *model_json(const struct sonde_infer_model *f)

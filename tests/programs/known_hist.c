@@ -96,7 +96,8 @@ int main(void)
            (unsigned long long)trace.lo);
     fflush(stdout);
 
-    const struct sonde_counter clock = sonde_counter("known_clock_total", "Milliseconds that passed.");
+    const struct sonde_counter clock =
+        sonde_counter("known_clock_total", "Milliseconds that passed.");
     uint64_t counted = clock_ms();
     for (;;) {
         const uint64_t now = clock_ms();

@@ -29,7 +29,9 @@ int main(int argc, char **argv)
 {
     const char *end = argc > 1 ? argv[1] : "return";
     sonde_counter_add(sonde_counter("lifetime_total", "x"), 1);
-    if (argc > 2) sonde_counter_add(sonde_counter("lifetime_left_total", "x"), (uint64_t)atoi(argv[2]));
+    if (argc > 2) {
+        sonde_counter_add(sonde_counter("lifetime_left_total", "x"), (uint64_t)atoi(argv[2]));
+    }
     if (!strncmp(end, "exec", 4) && argc > 2) start_over(argv);
     if (!strcmp(end, "fork")) {
         const pid_t pid = fork();

@@ -1,6 +1,7 @@
-/* many_series.c - a program with many series that move: many_series COUNTERS GAUGES HISTOGRAMS SECONDS
- * Says "ready" when all are there, then ten times a second counts, sets a level and records ten values
- * in each, until the time is over. For measuring what an agent costs. */
+/* many_series.c - a program with many series that move: many_series COUNTERS GAUGES HISTOGRAMS
+ * SECONDS
+ * Says "ready" when all are there, then ten times a second counts, sets a level and records ten
+ * values in each, until the time is over. For measuring what an agent costs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

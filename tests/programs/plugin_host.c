@@ -1,5 +1,6 @@
 /* plugin_host MODE DIR - a program with a copy of libsonde that loads plugins with others. DIR is
- * where the plugins are. Exits 1 and says why if a count is wrong. See tests/e2e/test_plugins.sh. */
+ * where the plugins are. Exits 1 and says why if a count is wrong. See
+ * tests/e2e/test_plugins.sh. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void expect_total(uint64_t n)
     for (int i = 0; i < SONDE__DROP_COUNT; i++) NEED_EQ(sonde__g.h->drops[i], 0);
 }
 
-/* ---- Loaded and unloaded a thousand times, used by threads that live on ------------------------- */
+/* ---- Loaded and unloaded a thousand times, used by threads that live on ---------------------- */
 
 static pthread_barrier_t begin, end;
 static plugin_work_fn *current; /* NULL: leave */
@@ -99,7 +100,7 @@ static void reload(const char *name)
     NEED(sonde__g.h->lane_count <= 1 + sonde__g.h->lanes_shared + THREADS + 1);
 }
 
-/* ---- All at once ---------------------------------------------------------------------------------- */
+/* ---- All at once ----------------------------------------------------------------------------- */
 
 static const char *const names[] = { "plugin_hidden", "plugin_exported", "plugin_shared" };
 
@@ -155,7 +156,7 @@ static void together(int flags)
     expect_total(14 * EACH + more);
 }
 
-/* ---- Forked ----------------------------------------------------------------------------------------- */
+/* ---- Forked ---------------------------------------------------------------------------------- */
 
 static void expect_child_ok(pid_t pid)
 {

@@ -3,11 +3,11 @@
  *
  *   tall [--seconds S] [--threads N] [--alternate | --holes]
  *
- * spin_deep is under main (or worker), deep_1 … deep_6; spin_back is called by deep_3 itself, time and
- * again after deep_4 has returned. With --alternate, spin_left is under left, middle, inner and
- * spin_right under right, middle, inner: frames of left and right are alike, so that only a word far
- * out tells them apart, and it changes every millisecond. --holes is the same with frames that a copy
- * has room for, in the middle of which is memory that is never used. */
+ * spin_deep is under main (or worker), deep_1 … deep_6; spin_back is called by deep_3 itself, time
+ * and again after deep_4 has returned. With --alternate, spin_left is under left, middle, inner and
+ * spin_right under right, middle, inner: frames of left and right are alike, so that only a word
+ * far out tells them apart, and it changes every millisecond. --holes is the same with frames that
+ * a copy has room for, in the middle of which is memory that is never used. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -456,8 +456,8 @@ static void alternate(size_t bytes, int n)
     printf("handled %d\n", (int)handled);
 }
 
-/* Room for what the kernel puts there (512 bytes on some CPUs, 11 KB on others) and for our handler,
- * but not for another one. */
+/* Room for what the kernel puts there (512 bytes on some CPUs, 11 KB on others) and for our
+ * handler, but not for another one. */
 static void mode_tiny_stack(int n)
 {
     const size_t kernel = getauxval(AT_MINSIGSTKSZ);
@@ -473,10 +473,11 @@ static void mode_alt_stack(int n)
 /* Code that no table describes and that keeps no frame pointer. rbp is that of a caller's caller or
  * anything else; the only trace of the caller is the return address. */
 void bare_spin(uint64_t n), leaf_spin(uint64_t n);
-__asm__(".text\n.skip 64, 0xcc\n.globl bare_spin\n.type bare_spin, @function\nbare_spin:\n"
-        "push %rdi\n1: dec %rdi\n jnz 1b\n nop\n nop\n pop %rdi\n ret\n.size bare_spin, .-bare_spin\n"
-        ".skip 64, 0xcc\n.globl leaf_spin\n.type leaf_spin, @function\nleaf_spin:\n"
-        "1: dec %rdi\n jnz 1b\n nop\n nop\n nop\n ret\n.size leaf_spin, .-leaf_spin\n.skip 64, 0xcc\n");
+__asm__(
+    ".text\n.skip 64, 0xcc\n.globl bare_spin\n.type bare_spin, @function\nbare_spin:\n"
+    "push %rdi\n1: dec %rdi\n jnz 1b\n nop\n nop\n pop %rdi\n ret\n.size bare_spin, .-bare_spin\n"
+    ".skip 64, 0xcc\n.globl leaf_spin\n.type leaf_spin, @function\nleaf_spin:\n"
+    "1: dec %rdi\n jnz 1b\n nop\n nop\n nop\n ret\n.size leaf_spin, .-leaf_spin\n.skip 64, 0xcc\n");
 
 __attribute__((noinline)) static void bare_caller(uint64_t n)
 {

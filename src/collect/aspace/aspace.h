@@ -93,15 +93,16 @@ enum sonde_aspace_call sonde_aspace_call(struct sonde_aspace *as, uint64_t addre
 uint64_t sonde_aspace_function(struct sonde_aspace *as, uint64_t pc);
 
 /* Who knows what lies beyond the copy of a stack. For each frame that needs such words: frame, word
- * as often as it takes, and believe, which says whether its caller can be that one; if not, the same
- * with again = 1, for what is known from before. */
+ * as often as it takes, and believe, which says whether its caller can be that one; if not, the
+ * same with again = 1, for what is known from before. */
 struct sonde_aspace_outer {
     void *arg;
     void (*frame)(void *arg, uint64_t pc, int again);
     int (*word)(void *arg, uint64_t addr, uint64_t *out);                       /* 0 or -1 */
     int (*believe)(void *arg, uint64_t caller, enum sonde_aspace_call call);    /* 1 or 0 */
     /* A return address in the copy is hidden, in the kernel's page for probes: what it was. place:
-     * where it stands. 0 = not known. *sure: it is known, not assumed. NULL = there are no probes. */
+     * where it stands. 0 = not known. *sure: it is known, not assumed. NULL = there are no
+     * probes. */
     uint64_t (*returns_to)(void *arg, uint64_t place, uint64_t hidden, int *sure);
 };
 
@@ -156,8 +157,8 @@ int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_asp
 /* ---- Files of code ------------------------------------------------------------------------ */
 
 /* Calls file for each mapping of code that is a file for which want returns 1, with a descriptor of
- * that very file (verified as for unwinding), which it owns; -1 = it cannot be opened. SONDE_ENOENT:
- * no such process. SONDE_EACCES, SONDE_ENOMEM, SONDE_EIO. */
+ * that very file (verified as for unwinding), which it owns; -1 = it cannot be opened.
+ * SONDE_ENOENT: no such process. SONDE_EACCES, SONDE_ENOMEM, SONDE_EIO. */
 int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_mapping *m),
                        void (*file)(void *arg, const struct sonde_mapping *m, int fd),
                        void *arg);

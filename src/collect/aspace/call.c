@@ -1,10 +1,10 @@
 /* call.c - is an address the return address of a call of a certain function? For words of a
  * stack that were read later than the rest of it: what stands there by then may be another call's.
  *
- * The instruction before it must be a call. Of a direct one, or one through the PLT or the GOT, it is
- * known what it calls, and functions are told apart by where their entries in .eh_frame begin. One
- * that is called may end with a jump to another, or go on in a part of it that lies apart: its code
- * is searched for such jumps. */
+ * The instruction before it must be a call. Of a direct one, or one through the PLT or the GOT, it
+ * is known what it calls, and functions are told apart by where their entries in .eh_frame begin.
+ * One that is called may end with a jump to another, or go on in a part of it that lies apart: its
+ * code is searched for such jumps. */
 #include <stdlib.h>
 #include <sys/uio.h>
 

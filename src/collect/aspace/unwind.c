@@ -131,8 +131,8 @@ struct aspace_unwind_walk {
  * If it does not, fp is of a frame further out, and the return address lies between sp and there.
  * So if nothing there returns behind a call, no frame was skipped. Of what earlier calls have left
  * there some does, and the doubt stays. */
-static int hides_call(struct sonde_aspace *as, const struct aspace_unwind_stack *s, uint64_t pc, uint64_t sp,
-                      uint64_t fp)
+static int hides_call(struct sonde_aspace *as, const struct aspace_unwind_stack *s, uint64_t pc,
+                      uint64_t sp, uint64_t fp)
 {
     if (fp < sp || fp - sp > HIDES_MAX || sp < s->addr || fp - s->addr > s->len) return 1;
     for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= fp; at += 8) {
@@ -152,8 +152,8 @@ static int hides_call(struct sonde_aspace *as, const struct aspace_unwind_stack 
 }
 
 /* Where such code was interrupted with nothing on the stack (a leaf of assembly, a handler of V8's
- * interpreter), the word on top is behind a call that can have led there: what the frame pointer is of
- * is further out. */
+ * interpreter), the word on top is behind a call that can have led there: what the frame pointer is
+ * of is further out. */
 static int is_leaf(struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t pc)
 {
     uint64_t word;
@@ -165,8 +165,8 @@ static int is_leaf(struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64
     return call == SONDE_ASPACE_CALL_FITS || call == SONDE_ASPACE_CALL_UNKNOWN;
 }
 
-static enum sonde__step one_step(struct sonde_aspace *as, struct aspace_unwind_walk *w, const struct rule *rule,
-                                 uint64_t pc, int innermost)
+static enum sonde__step one_step(struct sonde_aspace *as, struct aspace_unwind_walk *w,
+                                 const struct rule *rule, uint64_t pc, int innermost)
 {
     int signal = 0;
     enum sonde__step step;
@@ -199,8 +199,8 @@ static enum sonde__step one_step(struct sonde_aspace *as, struct aspace_unwind_w
 }
 
 /* One step of a frame at pc whose words lie beyond the copy, or not. */
-static enum sonde__step any_step(struct sonde_aspace *as, struct aspace_unwind_walk *w, const struct rule *rule,
-                                 uint64_t pc, int innermost)
+static enum sonde__step any_step(struct sonde_aspace *as, struct aspace_unwind_walk *w,
+                                 const struct rule *rule, uint64_t pc, int innermost)
 {
     const struct sonde_aspace_outer *outer = w->stack.outer;
     const struct aspace_unwind_walk before = *w;
@@ -230,7 +230,8 @@ static enum sonde__step any_step(struct sonde_aspace *as, struct aspace_unwind_w
 /* Where the frame returns to, if the kernel has put an address of its own in place of that, to see
  * it return: 1 = it has, and w goes on there; -1 = it has, and where to is not known. pc: of the
  * frame that returns. */
-static int aspace_unwind_put_back(struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t pc)
+static int aspace_unwind_put_back(struct sonde_aspace *as, struct aspace_unwind_walk *w,
+                                  uint64_t pc)
 {
     const struct sonde_aspace_outer *outer = w->stack.outer;
     int sure = 0;
@@ -250,8 +251,8 @@ static int aspace_unwind_put_back(struct sonde_aspace *as, struct aspace_unwind_
 }
 
 /* Frames into ips, and why there are no more. */
-static enum sonde_aspace_end aspace_unwind_walk(struct sonde_aspace *as, struct aspace_unwind_walk *w,
-                                                uint64_t *ips, size_t max, size_t *count)
+static enum sonde_aspace_end aspace_unwind_walk(
+    struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t *ips, size_t max, size_t *count)
 {
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
     enum sonde__step step = SONDE__STEP_OK;

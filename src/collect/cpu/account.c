@@ -62,7 +62,8 @@ static void cpu_account_judge(const struct sonde_cpu_account *a, struct sonde_cp
     uint64_t now;
     row->gone = a->read(row->pid, a->user_only, &now) != 0;
     if (row->gone) return; /* it went on as it had */
-    const uint64_t used = now >= row->cpu_ns ? now - row->cpu_ns : now; /* else its number is another's */
+    /* Else its number is another's. */
+    const uint64_t used = now >= row->cpu_ns ? now - row->cpu_ns : now;
     const double raw = (double)row->raw_ns, owed = (double)used + row->carry_ns, off = owed - raw;
     row->cpu_ns = now;
     row->carry_ns = off;

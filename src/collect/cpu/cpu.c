@@ -45,9 +45,9 @@ static const char *const engine_names[] = {
 enum question { NOTHING, STATUS, COPY, SINCE, END };
 
 struct sonde_cpu {
-    struct sonde_cpu_options options;   /* complete */
+    struct sonde_cpu_options options; /* complete */
     const struct sonde_cpu_engine_ops *ops;
-    struct sonde_cpu_engine *engine;    /* the reading thread's, as the profile */
+    struct sonde_cpu_engine *engine;  /* the reading thread's, as the profile */
     struct sonde_profile *profile;
     struct sonde_thread thread;
     int wake_fd;
@@ -56,12 +56,12 @@ struct sonde_cpu {
     struct sonde_lock lock;               /* of what follows */
     struct sonde_cond answered;
     enum question question;
-    struct sonde_cpu_status status;     /* the answer to any question */
-    struct sonde_profile *copy;         /* COPY, SINCE: rows go there */
-    struct sonde_cpu_cursor *cursor;    /* SINCE */
-    int forget;                         /* SINCE */
+    struct sonde_cpu_status status;   /* the answer to any question */
+    struct sonde_profile *copy;       /* COPY, SINCE: rows go there */
+    struct sonde_cpu_cursor *cursor;  /* SINCE */
+    int forget;                       /* SINCE */
     int copy_rc;
-    uint64_t forgotten;                 /* the reading thread's: samples that are not kept any more */
+    uint64_t forgotten;               /* the reading thread's: samples that are not kept any more */
 };
 
 /* ---- The reading thread ---------------------------------------------------------------------- */

@@ -71,8 +71,8 @@ struct sonde_cpu_status {
     double cpu_s;             /* CPU time the agent spent on it */
     uint64_t unwound_frames;
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do, and why; "" = nothing */
-    uint32_t known[SONDE_CPU_KNOWN_MAX]; /* processes that are sampled, as far as there is room; some
-                                            may have ended just now */
+    uint32_t known[SONDE_CPU_KNOWN_MAX]; /* processes that are sampled, as far as there is room;
+                                            some may have ended just now */
     uint32_t known_count;
 };
 void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out);

@@ -277,8 +277,8 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     /* A ring that makes no sense is a loss of at least the record that did not. */
     out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);
     if (e->set.options.callchain && e->set.plan.exclude_kernel) {
-        out->note = "there are no frames of the kernel, which does not permit them: run as root, with "
-                    "CAP_PERFMON, or with kernel.perf_event_paranoid <= 1";
+        out->note = "there are no frames of the kernel, which does not permit them: run as root, "
+                    "with CAP_PERFMON, or with kernel.perf_event_paranoid <= 1";
     }
     if (e->forbidden) {
         snprintf(e->note, sizeof(e->note), "%u of its children may not be sampled: they belong to "
@@ -287,15 +287,15 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     }
     if (misses_kernel(e, out)) {
         snprintf(e->note, sizeof(e->note), "time in the kernel is not in it, %.3g s of %.3g s: the "
-                 "kernel permits that with kernel.perf_event_paranoid <= 1, CAP_PERFMON or to root; "
-                 "--engine timer sees it too", (double)kernel_ns(e, out) * 1e-9,
+                 "kernel permits that with kernel.perf_event_paranoid <= 1, CAP_PERFMON or to "
+                 "root; --engine timer sees it too", (double)kernel_ns(e, out) * 1e-9,
                  (double)out->cpu_ns * 1e-9);
         out->note = e->note;
     } else if (e->missed && misses_threads(e, MISSED_SHARE)) {
-        out->note = "there are fewer samples than the CPU time says: what threads and processes use "
-                    "after their last sample, within one sampling period of their end, is missed. "
-                    "Sample more often (-F 1000), or record as root, which permits sampling whole "
-                    "CPUs";
+        out->note =
+            "there are fewer samples than the CPU time says: what threads and processes use "
+            "after their last sample, within one sampling period of their end, is missed. "
+            "Sample more often (-F 1000), or record as root, which permits sampling whole CPUs";
     }
 }
 
@@ -367,7 +367,8 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
         sonde_err_set(err, rc, "no memory to sample with");
         goto fail;
     }
-    sonde_cpu_account_init(&e->account, e->set.plan.exclude_kernel, sonde_clock_ns(CLOCK_MONOTONIC));
+    sonde_cpu_account_init(&e->account, e->set.plan.exclude_kernel,
+                           sonde_clock_ns(CLOCK_MONOTONIC));
     /* Events first, then what is mapped: what changes in between comes as a record. */
     rc = sonde_perf_set_open(&e->set, o->pid, err);
     if (!rc && (rc = know_process(e, o, on_exec))) {

@@ -1,8 +1,9 @@
 /* perf_cost.c - see perf_cost.h.
  *
- * Rejected: the time that a fixed piece of work takes with and without sampling. The difference is a
- * hundredth of what other programs on the machine make of it. A gap that has a sample in it is the
- * sample's, and the median of fifty of them does not care about the few that were interrupted. */
+ * Rejected: the time that a fixed piece of work takes with and without sampling. The difference is
+ * a hundredth of what other programs on the machine make of it. A gap that has a sample in it is
+ * the sample's, and the median of fifty of them does not care about the few that were
+ * interrupted. */
 #include "collect/cpu/perf_cost.h"
 
 #include <errno.h>

@@ -67,7 +67,7 @@ struct sonde_perf_outer {
     struct { uint64_t addr, value; } step[STEP_WORDS];
 };
 
-/* ---- Remembering ------------------------------------------------------------------------------ */
+/* ---- Remembering ----------------------------------------------------------------------------- */
 
 static struct word *words_at(struct sonde_perf_outer *o, uint64_t addr)
 {
@@ -127,7 +127,7 @@ void sonde_perf_words_free(struct sonde_perf_words *w)
     sonde__free(w);
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* A thread that is gone may have left its stack to another one. */
 static int perf_outer_is_there(struct sonde_perf_outer *o)
@@ -212,7 +212,7 @@ static int outer_word(void *arg, uint64_t addr, uint64_t *out)
     return 0;
 }
 
-/* ---- Believing -------------------------------------------------------------------------------- */
+/* ---- Believing ------------------------------------------------------------------------------- */
 
 static void outer_frame(void *arg, uint64_t pc, int again)
 {
@@ -280,7 +280,7 @@ static int outer_believe(void *arg, uint64_t caller, enum sonde_aspace_call call
     return 1;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sonde_perf_outer_create(struct sonde_uprobe_returns *returns, struct sonde_perf_outer **out)
 {
@@ -288,7 +288,7 @@ int sonde_perf_outer_create(struct sonde_uprobe_returns *returns, struct sonde_p
     struct sonde_perf_outer *o = sonde__calloc(1, sizeof(*o));
     if (!o) return SONDE_ENOMEM;
     o->ops = (struct sonde_aspace_outer){ o, outer_frame, outer_word, outer_believe,
-                                        returns ? outer_returns_to : NULL };
+                                          returns ? outer_returns_to : NULL };
     o->returns = returns;
     *out = o;
     return 0;

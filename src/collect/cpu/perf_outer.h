@@ -1,18 +1,18 @@
 /* perf_outer.h - what lies beyond the copy of a stack that comes with a sample.
  *
- * The kernel copies 64 KB at most, and frames may be larger: then main and its callers are not in it.
- * Their words are read from the process's memory when the sample is looked at, some milliseconds
- * later. A thread's outer frames hardly ever change in that time, but they may, so nothing is taken
- * on trust:
+ * The kernel copies 64 KB at most, and frames may be larger: then main and its callers are not in
+ * it. Their words are read from the process's memory when the sample is looked at, some
+ * milliseconds later. A thread's outer frames hardly ever change in that time, but they may, so
+ * nothing is taken on trust:
  *
  *  - a return address must be behind a call, and, where the call says whom it calls, of that very
  *    function (collect/aspace/call.c);
  *  - all of them together must lead to the thread's start, or none counts;
- *  - each word is remembered by thread, function and address. What was believed before stands in when
- *    the word is another call's by now, or when thread or process are gone. A frame that is seen to
- *    have now one caller and now another, either of which could be, is believed no more until it has
- *    kept one for a while: which of them it was when the sample came cannot be told. So that this is
- *    noticed in time, the first samples wait until a frame has been seen some times
+ *  - each word is remembered by thread, function and address. What was believed before stands in
+ *    when the word is another call's by now, or when thread or process are gone. A frame that is
+ *    seen to have now one caller and now another, either of which could be, is believed no more
+ *    until it has kept one for a while: which of them it was when the sample came cannot be told.
+ *    So that this is noticed in time, the first samples wait until a frame has been seen some times
  *    (perf_parked.h).
  *
  * Rejected: stopping the thread to read its stack, which changes what it does; a larger copy, which
@@ -41,8 +41,8 @@ int sonde_perf_outer_create(struct sonde_uprobe_returns *returns, /* borrowed; N
                             struct sonde_perf_outer **out);
 void sonde_perf_outer_destroy(struct sonde_perf_outer *o);
 
-/* The next stack is of this thread, at time_ns (CLOCK_MONOTONIC). final: what was seen but once must
- * do, since there will be no later. words: where it is remembered,
+/* The next stack is of this thread, at time_ns (CLOCK_MONOTONIC). final: what was seen but once
+ * must do, since there will be no later. words: where it is remembered,
  * NULL at first. What to pass to sonde_aspace_unwind_outer. */
 const struct sonde_aspace_outer *sonde_perf_outer_begin(struct sonde_perf_outer *o,
                                                         struct sonde_aspace *as, uint32_t pid,
@@ -52,7 +52,8 @@ const struct sonde_aspace_outer *sonde_perf_outer_begin(struct sonde_perf_outer 
 /* Why the walk that was just made did not get on. */
 enum sonde_perf_outer_why sonde_perf_outer_why(const struct sonde_perf_outer *o);
 
-/* For a process that the thread has forked, whose stack is the same. NULL: no memory, or nothing. */
+/* For a process that the thread has forked, whose stack is the same. NULL: no memory, or
+ * nothing. */
 struct sonde_perf_words *sonde_perf_words_copy(const struct sonde_perf_words *of);
 void sonde_perf_words_free(struct sonde_perf_words *w); /* before its outer; NULL is fine */
 

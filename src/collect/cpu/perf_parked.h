@@ -27,8 +27,8 @@ struct sonde_perf_lot {
 int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header *h, uint32_t pid,
                        uint64_t time_ns);
 
-/* The first one that is due at now_ns (UINT64_MAX: any), of process pid (0 = any), taken out; NULL =
- * none. Free it, or put it back. *final: it will not wait any longer. */
+/* The first one that is due at now_ns (UINT64_MAX: any), of process pid (0 = any), taken out; NULL
+ * = none. Free it, or put it back. *final: it will not wait any longer. */
 struct sonde_perf_parked *sonde_perf_lot_take(struct sonde_perf_lot *l, uint64_t now_ns,
                                               uint32_t pid, int *final);
 void sonde_perf_lot_back(struct sonde_perf_lot *l, struct sonde_perf_parked *p);

@@ -137,8 +137,8 @@ static void count_need(struct sonde_perf_reader *r, const struct sonde_perf_reco
     }
 }
 
-/* The copy ends at a page that was never used, in the middle of a large frame. Once it is read it is
- * there, as a page of zeros, and the next copy goes on. Only as far as the stack is known to. */
+/* The copy ends at a page that was never used, in the middle of a large frame. Once it is read it
+ * is there, as a page of zeros, and the next copy goes on. Only as far as the stack is known to. */
 static void fill_hole(struct sonde_perf_thread *t, const struct sonde_perf_record *rec, size_t used)
 {
     const size_t page = 4096, len = rec->u.sample.stack_len;
@@ -218,14 +218,15 @@ static int has_user_part(struct sonde_perf_process *p, const struct sonde_perf_r
 /* ---- Within probes ---- */
 
 /* The kernel's page for probes: in its first SLOT bytes is what probed functions return to, in the
- * others are copies of the instructions that probes are at. The thread is as it was at the probe, or
- * just behind the return: the function that it is in, or its caller, is put in place of the page. */
+ * others are copies of the instructions that probes are at. The thread is as it was at the probe,
+ * or just behind the return: the function that it is in, or its caller, is put in place of the
+ * page. */
 #define SLOT 128u
 #define PLACES 5u
 
-/* What functions return to: push rax, push rcx, push r11, mov eax, syscall, pop r11, pop rcx, ret. In
- * the system call sp is for a while as it was before. Older kernels have a breakpoint at 0. Where the
- * return address was, from sp on; returns how many places there are. */
+/* What functions return to: push rax, push rcx, push r11, mov eax, syscall, pop r11, pop rcx, ret.
+ * In the system call sp is for a while as it was before. Older kernels have a breakpoint at 0.
+ * Where the return address was, from sp on; returns how many places there are. */
 static uint32_t places_behind(uint64_t at, int64_t out[PLACES])
 {
     if (at == 0) out[0] = -8;
@@ -258,8 +259,8 @@ static void step_out(struct sonde_perf_reader *r, struct sonde_perf_process *p,
     const uint64_t at = regs->ip - page;
     const uint32_t count = at < SLOT ? places_behind(at, places) : places_at(at, places);
     for (uint32_t i = 0; i < count; i++) {
-        if (!sonde_uprobe_returns_find(r->returns, rec->tid, regs->sp + (uint64_t)places[i], page, 0,
-                                       rec->time_ns, &one) && one.time_ns >= call.time_ns) {
+        if (!sonde_uprobe_returns_find(r->returns, rec->tid, regs->sp + (uint64_t)places[i], page,
+                                       0, rec->time_ns, &one) && one.time_ns >= call.time_ns) {
             call = one;
         }
     }

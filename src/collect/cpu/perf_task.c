@@ -65,7 +65,9 @@ struct sonde_perf_thread *sonde_perf_tasks_thread(const struct sonde_perf_tasks 
     const uint32_t hash = perf_task_hash(tid);
     uint32_t at = hash;
     struct sonde_perf_thread *thread;
-    while ((thread = sonde_pointer_map_next(&t->threads, hash, &at)) && thread->tid != tid) continue;
+    while ((thread = sonde_pointer_map_next(&t->threads, hash, &at)) && thread->tid != tid) {
+        continue;
+    }
     return thread;
 }
 
@@ -114,7 +116,9 @@ struct sonde_perf_thread *sonde_perf_tasks_add_thread(struct sonde_perf_tasks *t
     struct sonde_perf_thread *thread = sonde_perf_tasks_thread(t, tid);
     if (thread && thread->process == p) return thread;
     if (thread) sonde_perf_tasks_end(t, thread); /* its end was missed */
-    if (t->threads.used >= SONDE_PERF_TASKS_MAX || sonde_pointer_map_reserve(&t->threads)) return NULL;
+    if (t->threads.used >= SONDE_PERF_TASKS_MAX || sonde_pointer_map_reserve(&t->threads)) {
+        return NULL;
+    }
     thread = sonde__calloc(1, sizeof(*thread));
     if (!thread) return NULL;
     thread->tid = tid;

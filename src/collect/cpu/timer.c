@@ -104,7 +104,7 @@ static void cpu_timer_target_read(struct sonde_cpu_engine *e, struct sonde_timer
     }
     if (!e->described && t->base.id.pid == e->options.pid) {
         sonde_proc_describe(e->reader.profile, t->base.id.pid,
-                           sonde_segment_header(t->base.segment)->program);
+                            sonde_segment_header(t->base.segment)->program);
         e->described = 1;
     }
     const uint64_t before = e->reader.figures.samples;

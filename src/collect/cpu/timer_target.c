@@ -68,14 +68,15 @@ static void cpu_timer_target_on_thread(void *arg, const struct sonde_segment_thr
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 /* As sonde_cpu_stacks_add wants it: with a frame where some were left out. */
-static uint32_t cpu_timer_target_stack_of(struct cpu_timer_target_reading *g, const struct sonde_segment_sample *s)
+static uint32_t cpu_timer_target_stack_of(struct cpu_timer_target_reading *g,
+                                          const struct sonde_segment_sample *s)
 {
     uint64_t ips[SONDE__DEPTH_MAX + 1];
     struct sonde_timer_target *t = g->t;
     const uint32_t inner = s->depth - s->depth / 4;
     if (!s->depth) return sonde_cpu_stacks_named(g->r->stacks, "[no user stack]");
     if (sonde_preload_find_code(&t->base, g->r->modules, t->as, s->ips, s->depth,
-                                  g->r->now_ns)) {
+                                g->r->now_ns)) {
         t->layout = sonde_cpu_stacks_layout_new(g->r->stacks);
     }
     if (!s->left_out) {
@@ -103,8 +104,8 @@ static void cpu_timer_target_on_sample(void *arg, const struct sonde_segment_sam
         .thread = sonde_profile_thread(r->profile, g->t->base.id.pid, s->tid, ""),
         .count = stands_for > UINT32_MAX ? UINT32_MAX : (uint32_t)stands_for,
         .kind = SONDE_SAMPLE_CPU,
-        .flags = !truncated ? 0 : sonde_sample_cut_flags(s->flags & SONDE__SAMPLE_CODE ? SONDE_CUT_CODE
-                                                                          : SONDE_CUT_UNKNOWN),
+        .flags = !truncated ? 0 : sonde_sample_cut_flags(s->flags & SONDE__SAMPLE_CODE
+                                                             ? SONDE_CUT_CODE : SONDE_CUT_UNKNOWN),
     };
     sonde_profile_add_sample(r->profile, &sample);
     r->figures.samples += stands_for;

@@ -27,7 +27,7 @@ struct fold {
     struct heap_stacks stacks;
     uint32_t sites;                  /* counted */
     uint32_t *node_of;               /* owned; by site; 0 = none */
-    struct heap_build_place *order;             /* owned; sites that have allocated, the largest first */
+    struct heap_build_place *order;        /* owned; sites that have allocated, the largest first */
     uint32_t order_count;
     struct sonde__heap_peak *peaks;   /* owned; NULL = what is in use now is the peak */
     double live, peak;               /* all bytes of them */
@@ -57,7 +57,7 @@ static int read_sizes(struct fold *f)
     if (!f->order) return heap_build_no_memory(f->err);
     for (uint32_t first = 0; first < f->sites; first += SONDE__HEAP_ROWS) {
         const int rc = sonde_segment_heap_rows(f->t->base.segment, first / SONDE__HEAP_ROWS, rows,
-                                              f->err);
+                                               f->err);
         if (rc != 0) return rc;
         for (uint32_t i = 0; i < SONDE__HEAP_ROWS && first + i < f->sites; i++) {
             if (!rows[i].allocs) continue;
@@ -128,8 +128,8 @@ static int heap_build_read_all(struct fold *f)
 /* ---- Sites ----------------------------------------------------------------------------------- */
 
 /* In use: now; or when the process ended; or, before it replaced itself, not any more. */
-static void add_live(const struct fold *f, const struct sonde__heap_row *r, const struct heap_site *s,
-                     struct sonde_heap_site *site, struct heap_aux *a)
+static void add_live(const struct fold *f, const struct sonde__heap_row *r,
+                     const struct heap_site *s, struct sonde_heap_site *site, struct heap_aux *a)
 {
     const double bytes = heap_build_live_bytes(r),
                  count = heap_count(f->t, heap_build_less(r->allocs, r->frees));
@@ -448,7 +448,7 @@ static void heap_build_add_facts(struct fold *f)
 }
 
 int heap_build(struct heap_target *t, const struct heap_build_options *o, struct heap_sum *into,
-             struct sonde_err *err)
+               struct sonde_err *err)
 {
     assert(t->base.segment && !t->folded);
     struct fold f = { .t = t, .o = o, .into = into, .err = err,

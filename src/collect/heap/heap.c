@@ -164,14 +164,14 @@ static int heap_reader_start(const struct sonde_heap_reader_options *options, in
     return 0;
 }
 
-int sonde_heap_reader_start_on_exec(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
-                            struct sonde_err *err)
+int sonde_heap_reader_start_on_exec(const struct sonde_heap_reader_options *options,
+                                    struct sonde_heap_reader **out, struct sonde_err *err)
 {
     return heap_reader_start(options, 1, out, err);
 }
 
-int sonde_heap_reader_start(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
-                    struct sonde_err *err)
+int sonde_heap_reader_start(const struct sonde_heap_reader_options *options,
+                            struct sonde_heap_reader **out, struct sonde_err *err)
 {
     return heap_reader_start(options, 0, out, err);
 }
@@ -353,8 +353,8 @@ int sonde_heap_reader_snapshot(struct sonde_heap_reader *m, struct sonde_profile
     return rc;
 }
 
-int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
-                     struct sonde_profile **out)
+int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint64_t to_ns,
+                             size_t bytes_max, struct sonde_profile **out)
 {
     assert(m && out);
     struct sonde_err err;

@@ -2,9 +2,9 @@
  * (segment/heap.h), as often as curves and verdicts need it. The same for sampled and full mode.
  *
  * A thread of the agent drains events 20 times a second and takes a tick (a point of the curve, and
- * of the growth of each site) 16 times a second at first, then ever more rarely down to once; series
- * are of bounded length (profile/curve.h; analyze/growth.h says what they mean). Memory follows the
- * number of sites, not of allocations. */
+ * of the growth of each site) 16 times a second at first, then ever more rarely down to once;
+ * series are of bounded length (profile/curve.h; analyze/growth.h says what they mean). Memory
+ * follows the number of sites, not of allocations. */
 #ifndef SONDE_COLLECT_HEAP_HEAP_H
 #define SONDE_COLLECT_HEAP_HEAP_H
 
@@ -34,13 +34,13 @@ struct sonde_heap_reader;
 
 /* For a child that was forked but has not yet called exec: profiling begins at exec. SONDE_EOFF
  * with a sentence: libsonde_preload is not there, … */
-int sonde_heap_reader_start_on_exec(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
-                            struct sonde_err *err);
+int sonde_heap_reader_start_on_exec(const struct sonde_heap_reader_options *options,
+                                    struct sonde_heap_reader **out, struct sonde_err *err);
 
 /* For a process that runs and was started with libsonde_preload's heap profiler (by whomever).
  * SONDE_EOFF and what to do otherwise. */
-int sonde_heap_reader_start(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
-                    struct sonde_err *err);
+int sonde_heap_reader_start(const struct sonde_heap_reader_options *options,
+                            struct sonde_heap_reader **out, struct sonde_err *err);
 
 /* After start_on_exec: what must be set in the environment of the child, as with
  * sonde_cpu_environment. LD_PRELOAD is the same as for the timer engine, should both be used. */
@@ -70,11 +70,12 @@ int sonde_heap_reader_snapshot(struct sonde_heap_reader *m, struct sonde_profile
  * samples with times and threads, not symbolized. Totals know no time, so weights are those of the
  * events alone, each by the inverse of its chance to be one: right on average, whenever m began to
  * look. bytes_max: of the profile. SONDE_ENOMEM. */
-int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
-                     struct sonde_profile **out);
+int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint64_t to_ns,
+                             size_t bytes_max, struct sonde_profile **out);
 
-/* As sonde_heap_reader_snapshot, at the end; m is gone after this, also when there was no memory for a profile. What was in
- * use when processes ended counts as in use, if that of pid has ended. */
+/* As sonde_heap_reader_snapshot, at the end; m is gone after this, also when there was no memory
+ * for a profile. What was in use when processes ended counts as in use, if that of pid has
+ * ended. */
 int sonde_heap_reader_stop(struct sonde_heap_reader *m, struct sonde_profile **out);
 
 #endif

@@ -129,7 +129,7 @@ void heap_stacks_release(struct heap_stacks *k);
 /* The stack of a node that has been counted; 0 = no memory. *truncated: it does not reach the
  * thread's start. SONDE_EFORMAT: a node is damaged. */
 int heap_stacks_get(struct heap_stacks *k, uint32_t node, uint32_t *stack, int *truncated,
-                   struct sonde_err *err);
+                    struct sonde_err *err);
 
 /* ---- sum.c: what targets add up to ------------------------------------------------------- */
 
@@ -171,7 +171,7 @@ uint64_t heap_whole(double v);   /* rounded, and within what there is */
 
 /* weight bytes and count events of a stack; a sample for each 2^32 of them. */
 void heap_sum_sample(struct sonde_profile *p, const struct sonde_profile_sample *like, double bytes,
-                    double count);
+                     double count);
 
 /* ---- build.c ------------------------------------------------------------------------------ */
 
@@ -187,15 +187,15 @@ struct heap_build_options {
 /* Add a target, which was read just now, to a sum. SONDE_EFORMAT: it is damaged, and parts of it
  * are missing. SONDE_ENOMEM: nothing was added. */
 int heap_build(struct heap_target *t, const struct heap_build_options *o, struct heap_sum *into,
-             struct sonde_err *err);
+               struct sonde_err *err);
 
 /* What an event stands for: how many of its size. */
 double heap_inverse_chance(const struct heap_target *t, const struct heap_event *e);
 
-/* target.c: add to p what events of [from_ns, to_ns) say; each of them was kept with a chance of one in
- * 2^shift. */
+/* target.c: add to p what events of [from_ns, to_ns) say; each of them was kept with a chance of
+ * one in 2^shift. */
 int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_t to_ns,
-               struct sonde_profile *p, struct sonde_err *err);
+                struct sonde_profile *p, struct sonde_err *err);
 
 /* ---- round.c: all of it ------------------------------------------------------------------ */
 
@@ -253,8 +253,10 @@ struct heap_now heap_totals(struct sonde_heap_reader *m);
 int heap_is_ours(const struct sonde_heap_reader *m, struct heap_target *t, struct sonde_err *err);
 /* Reading it failed: it is damaged, is not read again, and a note says why; unless there was no
  * memory for it at that moment. */
-void heap_give_up(struct sonde_heap_reader *m, struct heap_target *t, int rc, const struct sonde_err *why);
+void heap_give_up(struct sonde_heap_reader *m, struct heap_target *t, int rc,
+                  const struct sonde_err *why);
 /* last: it is done with after that. Also says how much memory the sum may take. */
-struct heap_build_options heap_build_options(struct sonde_heap_reader *m, struct heap_sum *into, int last);
+struct heap_build_options heap_build_options(struct sonde_heap_reader *m, struct heap_sum *into,
+                                             int last);
 
 #endif

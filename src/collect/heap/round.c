@@ -18,7 +18,8 @@
 #define CATCH_UP 8u               /* readings at once of ticks that are late */
 #define RATE_EVERY_NS 500000000u
 
-void heap_give_up(struct sonde_heap_reader *m, struct heap_target *t, int rc, const struct sonde_err *why)
+void heap_give_up(struct sonde_heap_reader *m, struct heap_target *t, int rc,
+                  const struct sonde_err *why)
 {
     sonde_assert_held(&m->lock);
     assert(rc);
@@ -48,7 +49,7 @@ struct heap_now heap_totals(struct sonde_heap_reader *m)
 {
     sonde_assert_held(&m->lock);
     struct heap_now n = { .alloc_bytes = (double)m->ended_totals.alloc_bytes,
-                         .alloc_count = (double)m->ended_totals.allocs };
+                          .alloc_count = (double)m->ended_totals.allocs };
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct heap_target *t = heap_target_at(m, i);
         if (!heap_is_open(t)) continue;
@@ -63,16 +64,16 @@ struct heap_now heap_totals(struct sonde_heap_reader *m)
     return n;
 }
 
-/* The curve begins where the process did, with nothing, if that was after us: most programs allocate
- * a good part of all while they start, before anybody can have looked. */
+/* The curve begins where the process did, with nothing, if that was after us: most programs
+ * allocate a good part of all while they start, before anybody can have looked. */
 static void add_origin(struct sonde_heap_reader *m)
 {
     uint64_t first_ns = UINT64_MAX;
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         const struct heap_target *t = heap_target_at(m, i);
         if (!heap_is_open(t)) continue;
-        const uint64_t start_ns = sonde_tick_unix_ns(&m->reader.clock, sonde_segment_header(t->base.segment)->tsc != 0,
-                                                     t->info.start_ticks);
+        const uint64_t start_ns = sonde_tick_unix_ns(
+            &m->reader.clock, sonde_segment_header(t->base.segment)->tsc != 0, t->info.start_ticks);
         if (start_ns < first_ns) first_ns = start_ns;
     }
     const uint64_t now_ns = m->reader.clock.unix_ns + m->reader.now_ns;
@@ -198,7 +199,7 @@ static void heap_round_target_read(struct sonde_heap_reader *m, struct heap_targ
         t->base.ours = m->any = 1;
         if (t->base.id.pid == m->options.pid) {
             sonde_proc_describe(m->ended.p, t->base.id.pid,
-                               sonde_segment_header(t->base.segment)->program);
+                                sonde_segment_header(t->base.segment)->program);
         }
     }
     const int rc = heap_target_read(&m->reader, t, &err);
@@ -215,7 +216,8 @@ static void thin_events(struct sonde_heap_reader *m)
     }
 }
 
-struct heap_build_options heap_build_options(struct sonde_heap_reader *m, struct heap_sum *into, int last)
+struct heap_build_options heap_build_options(struct sonde_heap_reader *m, struct heap_sum *into,
+                                             int last)
 {
     sonde_assert_held(&m->lock);
     into->p->bytes_max = m->options.bytes_max - m->reader.series_bytes;

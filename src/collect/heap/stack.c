@@ -68,7 +68,7 @@ static uint32_t unknown_stack(struct heap_stacks *k)
 }
 
 int heap_stacks_get(struct heap_stacks *k, uint32_t node, uint32_t *stack, int *truncated,
-                   struct sonde_err *err)
+                    struct sonde_err *err)
 {
     assert(node == SONDE__HEAP_NODE_TRUNCATED || node < k->t->info.nodes);
     uint32_t path[SONDE__DEPTH_MAX + 1];

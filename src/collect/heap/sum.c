@@ -143,7 +143,7 @@ struct sonde_heap_thread *heap_sum_thread(struct heap_sum *s, uint32_t thread)
 uint64_t heap_whole(double v) { return v > 0 ? v < 1.8e19 ? (uint64_t)(v + 0.5) : UINT64_MAX : 0; }
 
 void heap_sum_sample(struct sonde_profile *p, const struct sonde_profile_sample *like, double bytes,
-                    double count)
+                     double count)
 {
     uint64_t left = heap_whole(count);
     struct sonde_profile_sample sample = *like;

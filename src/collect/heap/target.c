@@ -127,8 +127,8 @@ static int nodes_read(struct heap_reader *r, struct heap_target *t, struct sonde
 {
     uint64_t ips[FIND_AT_ONCE];
     uint32_t count = 0;
-    const uint32_t from = t->nodes_seen > SONDE__HEAP_NODE_TRUNCATED ? t->nodes_seen
-                                                                    : SONDE__HEAP_NODE_TRUNCATED + 1;
+    const uint32_t from =
+        t->nodes_seen > SONDE__HEAP_NODE_TRUNCATED ? t->nodes_seen : SONDE__HEAP_NODE_TRUNCATED + 1;
     for (uint32_t id = from; id < t->info.nodes; id++) {
         struct sonde__heap_node n;
         const int rc = sonde_segment_heap_node(t->base.segment, id, &n, err);
@@ -274,13 +274,16 @@ static int heap_target_each_row(struct heap_target *t,
 {
     struct sonde__heap_row rows[SONDE__HEAP_ROWS];
     const uint32_t known = t->site_count;
-    if (SONDE_ARRAY_RESERVE(t->sites, t->site_cap, t->info.sites)) return heap_target_no_memory(err);
+    if (SONDE_ARRAY_RESERVE(t->sites, t->site_cap, t->info.sites)) {
+        return heap_target_no_memory(err);
+    }
     if (t->info.sites > known) {
         memset(t->sites + known, 0, (t->info.sites - known) * sizeof(*t->sites));
     }
     t->site_count = t->info.sites;
     for (uint32_t first = 0; first < t->site_count; first += SONDE__HEAP_ROWS) {
-        const int rc = sonde_segment_heap_rows(t->base.segment, first / SONDE__HEAP_ROWS, rows, err);
+        const int rc = sonde_segment_heap_rows(t->base.segment, first / SONDE__HEAP_ROWS,
+                                               rows, err);
         if (rc != 0) return rc;
         for (uint32_t i = 0; i < SONDE__HEAP_ROWS && first + i < t->site_count; i++) {
             if (rows[i].allocs) row(arg, &t->sites[first + i], &rows[i]);
@@ -358,7 +361,7 @@ static int heap_window_add_event(struct heap_target *t, struct heap_stacks *stac
 }
 
 int heap_window(struct heap_target *t, uint32_t shift, uint64_t from_ns, uint64_t to_ns,
-               struct sonde_profile *p, struct sonde_err *err)
+                struct sonde_profile *p, struct sonde_err *err)
 {
     assert(shift < 64);
     struct heap_stacks stacks;

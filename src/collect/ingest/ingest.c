@@ -1,7 +1,8 @@
 /* ingest.c - see ingest.h.
  *
  * A source keeps an array of its series, each of which knows its place there, so that one is
- * forgotten in one step (the last takes its place). They are found through the model's own table. */
+ * forgotten in one step (the last takes its place). They are found through the model's own
+ * table. */
 #include "collect/ingest/ingest.h"
 
 #include <assert.h>
@@ -38,7 +39,7 @@ struct sonde_ingest {
     uint64_t rounds;
 };
 
-/* ---- Creating --------------------------------------------------------------------------------- */
+/* ---- Creating -------------------------------------------------------------------------------- */
 
 static void ingest_release(struct sonde_ingest *f)
 {
@@ -52,7 +53,7 @@ static void ingest_release(struct sonde_ingest *f)
 }
 
 int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options *o,
-                         struct sonde_ingest **out)
+                        struct sonde_ingest **out)
 {
     assert(m && o && out);
     struct sonde_ingest *f = sonde__calloc(1, sizeof(*f));
@@ -105,7 +106,7 @@ void sonde_ingest_destroy(struct sonde_ingest *f)
     ingest_release(f);
 }
 
-/* ---- Names and labels ------------------------------------------------------------------------- */
+/* ---- Names and labels ------------------------------------------------------------------------ */
 
 int sonde_ingest_label_ok(const char *name)
 {
@@ -203,7 +204,7 @@ static int ingest_make_labels(const struct sonde_ingest *f, const struct sonde_i
     return 0;
 }
 
-/* ---- Families --------------------------------------------------------------------------------- */
+/* ---- Families -------------------------------------------------------------------------------- */
 
 /* 1 if some part of the histogram or summary is something else's already. */
 static int group_taken(const struct sonde_model *m, const char *stem, size_t len,
@@ -244,7 +245,7 @@ static struct sonde_model_family *ingest_family_of(struct sonde_model *m,
     }
 }
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void put_hist(struct sonde_model_series *s, const struct sonde_ingest_point *p)
 {
@@ -356,7 +357,7 @@ void sonde_ingest_drop(struct sonde_ingest *f, const struct sonde_ingest_point *
     }
 }
 
-/* ---- Forgetting ------------------------------------------------------------------------------- */
+/* ---- Forgetting ------------------------------------------------------------------------------ */
 
 void sonde_ingest_begin(struct sonde_ingest *f) { f->round = ++f->rounds; }
 
@@ -389,13 +390,13 @@ static int ends_in(const char *name, const char *suffix)
 }
 
 int sonde_ingest_exposition(const struct sonde_exposition_sample *s,
-                           struct sonde_ingest_point *point)
+                            struct sonde_ingest_point *point)
 {
     const size_t stem = strlen(s->family);
     const int own = strcmp(s->name, s->family) == 0;
     *point = (struct sonde_ingest_point){ .name = s->name, .help = s->help, .unit = s->unit,
-                                           .labels = s->labels, .label_count = s->label_count,
-                                           .value = s->value, .type = SONDE_GAUGE };
+                                          .labels = s->labels, .label_count = s->label_count,
+                                          .value = s->value, .type = SONDE_GAUGE };
     switch (s->type) {
     case SONDE_EXPOSITION_COUNTER: point->type = SONDE_COUNTER; break;
     case SONDE_EXPOSITION_HISTOGRAM:

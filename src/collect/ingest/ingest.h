@@ -31,11 +31,12 @@ struct sonde_ingest_options {
     const struct sonde_label *labels; /* added to each series; copied */
     size_t label_count;
     size_t series_max;
-    double stale_s;                   /* forget what was not heard of for so long; 0 = rounds only */
+    double stale_s;                   /* forget what was not heard of for so long; 0 = rounds
+                                       * only */
 };
 
 int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options *o,
-                         struct sonde_ingest **out);
+                        struct sonde_ingest **out);
 /* Its series are forgotten. NULL is fine. */
 void sonde_ingest_destroy(struct sonde_ingest *f);
 
@@ -61,14 +62,15 @@ struct sonde_ingest_point {
     int delta;                        /* is to be added to what there was */
     uint64_t start_ns;                /* unix; when a total began at zero; 0 = not known. A total
                                          whose start is another than before began again */
-    uint64_t time_ns;                 /* unix; when it was so; 0 = now. What is older than the last is
-                                         refused, and a delta of the same time too: it came twice */
+    uint64_t time_ns;                 /* unix; when it was so; 0 = now. What is older than the last
+                                         is refused, and a delta of the same time too: it came
+                                         twice */
     double now_s;                     /* unix */
 };
 
 /* 0; SONDE_EFULL: over series_max or the model's limit; SONDE_EEXIST: the series is somebody
- * else's, or was said already (in this round, or with a later time), or its name is taken; SONDE_EINVAL: labels that
- * cannot be (too many, too long, one twice); SONDE_ENOMEM. */
+ * else's, or was said already (in this round, or with a later time), or its name is taken;
+ * SONDE_EINVAL: labels that cannot be (too many, too long, one twice); SONDE_ENOMEM. */
 int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p);
 
 /* Forget one series: of p its name and labels count. */

@@ -20,7 +20,7 @@ int sonde_otlp_create(struct sonde_model *m, const struct sonde_otlp_options *op
                       struct sonde_otlp **out)
 {
     const struct sonde_ingest_options f = { .series_max = options->series_max,
-                                             .stale_s = options->stale_s };
+                                            .stale_s = options->stale_s };
     struct sonde_otlp *o = sonde__calloc(1, sizeof(*o));
     if (!o) return SONDE_ENOMEM;
     o->model = m;
@@ -39,7 +39,7 @@ void sonde_otlp_destroy(struct sonde_otlp *o)
     sonde__free(o);
 }
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 double otlp_double(uint64_t bits)
 {
@@ -98,7 +98,7 @@ void otlp_value_text(const struct otlp_value *v, struct sonde_buf *out)
     }
 }
 
-/* ---- Labels ----------------------------------------------------------------------------------- */
+/* ---- Labels ---------------------------------------------------------------------------------- */
 
 static void otlp_add_label(struct otlp_labels *l, size_t name_from, size_t value_from)
 {
@@ -178,7 +178,7 @@ void otlp_labels_done(struct otlp_labels *l)
     }
 }
 
-/* ---- Resources and scopes --------------------------------------------------------------------- */
+/* ---- Resources and scopes -------------------------------------------------------------------- */
 
 static const char *otlp_value_of(const struct otlp_labels *l, const char *name)
 {
@@ -206,8 +206,8 @@ static void put_target_info(struct otlp_capture *t, const struct otlp_labels *al
     }
     if (!own || n == own || !t->apply) return;
     const struct sonde_ingest_point p = { .name = "target_info", .help = "Who sends.",
-                                           .source = "otlp", .type = SONDE_GAUGE, .labels = label,
-                                           .label_count = n, .value = 1, .now_s = t->now_s };
+                                          .source = "otlp", .type = SONDE_GAUGE, .labels = label,
+                                          .label_count = n, .value = 1, .now_s = t->now_s };
     sonde_ingest_put(t->o->foreign, &p);
 }
 
@@ -262,7 +262,7 @@ static int take_scope(struct otlp_capture *t, const struct sonde_pb_field *f)
     return rc ? rc : more < 0 ? SONDE_EFORMAT : 0;
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 /* ScopeMetrics or ScopeSpans: 1 is the scope, 2 what it has; the scope may come last. */
 static int take_scoped(struct otlp_capture *t, const struct sonde_pb_field *f, int metrics)
@@ -347,7 +347,8 @@ static void otlp_count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
         .help = "Data points and spans that were sent to the agent.", .kind = SONDE_KIND_COUNTER,
     };
     for (int bad = 0; bad < 2; bad++) {
-        const struct sonde_label l[] = { { "signal", signal == SONDE_OTLP_METRICS ? "metrics" : "traces" },
+        const struct sonde_label l[] = { { "signal",
+                                           signal == SONDE_OTLP_METRICS ? "metrics" : "traces" },
                                          { "outcome", bad ? "rejected" : "accepted" } };
         o->total[signal][bad] += bad ? r->rejected : r->accepted;
         struct sonde_model_series **s = &o->counted[signal][bad];
@@ -356,8 +357,8 @@ static void otlp_count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
     }
 }
 
-int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const void *data, size_t len,
-                    struct sonde_otlp_result *result, struct sonde_err *err)
+int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const void *data,
+                    size_t len, struct sonde_otlp_result *result, struct sonde_err *err)
 {
     assert(o && (data || !len) && result);
     const int metrics = signal == SONDE_OTLP_METRICS;

@@ -1,11 +1,13 @@
-/* otlp.h - what OpenTelemetry's SDKs and collectors send over HTTP: metrics become series of the model
- * (ingest.h), traces become spans.
+/* otlp.h - what OpenTelemetry's SDKs and collectors send over HTTP: metrics become series of the
+ * model (ingest.h), traces become spans.
  *
- * There is one decoder, of protobuf; JSON is made protobuf first (otlp_json.c). A request is looked at
- * twice: once to see that it is well-formed, then into the model, so that garbage changes nothing.
+ * There is one decoder, of protobuf; JSON is made protobuf first (otlp_json.c). A request is looked
+ * at twice: once to see that it is well-formed, then into the model, so that garbage changes
+ * nothing.
  *
- *   metrics   names and units as OpenTelemetry's rules for Prometheus have them: http.server.duration
- *             in s is http_server_duration_seconds, a monotonic sum ends in _total
+ *   metrics   names and units as OpenTelemetry's rules for Prometheus have them:
+ *             http.server.duration in s is http_server_duration_seconds, a monotonic sum ends in
+ *             _total
  *   labels    attributes; job and instance from service.name, .namespace and .instance.id; the
  *             scope's name as otel_scope_name. Other attributes of the resource are in target_info
  *   sums      cumulative or delta; monotonic ones are counters, others gauges
@@ -40,10 +42,10 @@ struct sonde_otlp_result {
 };
 
 /* An Export…ServiceRequest. SONDE_EFORMAT: it is none; nothing was taken. Any thread. */
-int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const void *data, size_t len,
-                    struct sonde_otlp_result *result, struct sonde_err *err);
+int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const void *data,
+                    size_t len, struct sonde_otlp_result *result, struct sonde_err *err);
 
-/* ---- otlp_json.c ---------------------------------------------------------------------------------- */
+/* ---- otlp_json.c ----------------------------------------------------------------------------- */
 
 /* The same in protobuf. SONDE_EFORMAT, SONDE_ENOMEM, SONDE_EFULL (more than out may hold). */
 int sonde_otlp_from_json(enum sonde_otlp_signal signal, const char *text, size_t len,

@@ -1,8 +1,8 @@
 /* otlp_json.c - OTLP in JSON made protobuf, by tables of OpenTelemetry's messages.
  *
- * What is special about OTLP's JSON: names in lowerCamelCase, 64-bit numbers as text (or not), ids in
- * hexadecimal, enums as numbers; unknown names are passed over. Rejected: a second decoder that walks
- * the JSON tree; two that have to agree in everything are twice the work and never do. */
+ * What is special about OTLP's JSON: names in lowerCamelCase, 64-bit numbers as text (or not), ids
+ * in hexadecimal, enums as numbers; unknown names are passed over. Rejected: a second decoder that
+ * walks the JSON tree; two that have to agree in everything are twice the work and never do. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -52,7 +52,7 @@ static const struct field scope_fields[] = {
 };
 MESSAGE_OF(scope);
 
-/* ---- Metrics ---------------------------------------------------------------------------------- */
+/* ---- Metrics --------------------------------------------------------------------------------- */
 
 #define TIMES { "startTimeUnixNano", 2, FIXED64, NULL }, { "timeUnixNano", 3, FIXED64, NULL }
 static const struct field number_fields[] = {
@@ -94,7 +94,8 @@ static const struct field sum_fields[] = {
 };
 MESSAGE_OF(sum);
 static const struct field histogram_fields[] = {
-    { "dataPoints", 1, MESSAGE | LIST, &histogram_point }, { "aggregationTemporality", 2, UINT, NULL },
+    { "dataPoints", 1, MESSAGE | LIST, &histogram_point },
+    { "aggregationTemporality", 2, UINT, NULL },
 };
 MESSAGE_OF(histogram);
 static const struct field exponential_fields[] = {
@@ -102,7 +103,8 @@ static const struct field exponential_fields[] = {
     { "aggregationTemporality", 2, UINT, NULL },
 };
 MESSAGE_OF(exponential);
-static const struct field summary_fields[] = { { "dataPoints", 1, MESSAGE | LIST, &summary_point } };
+static const struct field summary_fields[] = { { "dataPoints", 1, MESSAGE | LIST,
+                                                 &summary_point } };
 MESSAGE_OF(summary);
 static const struct field metric_fields[] = {
     { "name", 1, STRING, NULL }, { "description", 2, STRING, NULL }, { "unit", 3, STRING, NULL },
@@ -124,9 +126,10 @@ static const struct field metrics_request_fields[] = {
 };
 MESSAGE_OF(metrics_request);
 
-/* ---- Traces ----------------------------------------------------------------------------------- */
+/* ---- Traces ---------------------------------------------------------------------------------- */
 
-static const struct field status_fields[] = { { "message", 2, STRING, NULL }, { "code", 3, UINT, NULL } };
+static const struct field status_fields[] = { { "message", 2, STRING, NULL },
+                                              { "code", 3, UINT, NULL } };
 MESSAGE_OF(status);
 static const struct field span_fields[] = {
     { "traceId", 1, HEX, NULL }, { "spanId", 2, HEX, NULL }, { "parentSpanId", 4, HEX, NULL },
@@ -148,7 +151,7 @@ static const struct field traces_request_fields[] = {
 };
 MESSAGE_OF(traces_request);
 
-/* ---- Making it protobuf ----------------------------------------------------------------------- */
+/* ---- Making it protobuf ---------------------------------------------------------------------- */
 
 struct otlp_json_writer {
     struct sonde_err *err;
@@ -227,7 +230,8 @@ static int otlp_json_put_hex(struct otlp_json_writer *w, const struct field *f, 
 }
 
 /* Bytes are passed on as the text that they came as: they are only ever shown. */
-static int put_scalar(struct otlp_json_writer *w, const struct field *f, const json_t *v, struct sonde_buf *out)
+static int put_scalar(struct otlp_json_writer *w, const struct field *f, const json_t *v,
+                      struct sonde_buf *out)
 {
     uint64_t n = 0;
     double d = 0;
@@ -268,8 +272,8 @@ static int put_scalar(struct otlp_json_writer *w, const struct field *f, const j
     }
 }
 
-static int otlp_json_put_message(struct otlp_json_writer *w, const struct message *m, json_t *object,
-                                 int depth, struct sonde_buf *out);
+static int otlp_json_put_message(struct otlp_json_writer *w, const struct message *m,
+                                 json_t *object, int depth, struct sonde_buf *out);
 
 static int put_one(struct otlp_json_writer *w, const struct field *f, json_t *v, int depth,
                    struct sonde_buf *out)
@@ -284,8 +288,8 @@ static int put_one(struct otlp_json_writer *w, const struct field *f, json_t *v,
     return rc;
 }
 
-static int otlp_json_put_message(struct otlp_json_writer *w, const struct message *m, json_t *object,
-                                 int depth, struct sonde_buf *out)
+static int otlp_json_put_message(struct otlp_json_writer *w, const struct message *m,
+                                 json_t *object, int depth, struct sonde_buf *out)
 {
     if (depth > DEPTH_MAX) return sonde_err_set(w->err, SONDE_EFORMAT, "nested too deeply");
     for (size_t i = 0; i < m->count; i++) {

@@ -25,7 +25,7 @@ struct point {
 
 enum shape { NUMBER, HISTOGRAM, EXPONENTIAL, SUMMARY };
 
-/* ---- One series ------------------------------------------------------------------------------- */
+/* ---- One series ------------------------------------------------------------------------------ */
 
 static const char *otlp_metric_reason_of(int rc)
 {
@@ -73,10 +73,10 @@ static int put_with(struct otlp_capture *t, const char *suffix, const char *labe
 static struct sonde_ingest_point base_of(const struct point *d, int delta)
 {
     return (struct sonde_ingest_point){ .delta = delta, .start_ns = d->start_ns,
-                                         .time_ns = d->time_ns };
+                                        .time_ns = d->time_ns };
 }
 
-/* ---- Histograms with bounds, and summaries ---------------------------------------------------- */
+/* ---- Histograms with bounds, and summaries --------------------------------------------------- */
 
 static int otlp_metric_put_part(struct otlp_capture *t, const struct point *d, int delta,
                                 enum sonde_shown shown, const char *suffix, double value)
@@ -100,7 +100,8 @@ static int otlp_metric_put_bucket(struct otlp_capture *t, const struct point *d,
     return put_with(t, "_bucket", "le", bound, &p);
 }
 
-static int put_rest(struct otlp_capture *t, const struct point *d, int delta, enum sonde_shown shown)
+static int put_rest(struct otlp_capture *t, const struct point *d, int delta,
+                    enum sonde_shown shown)
 {
     int rc = otlp_metric_put_part(t, d, delta, shown, "_count", (double)d->count);
     if (!rc && d->has_sum) rc = otlp_metric_put_part(t, d, delta, shown, "_sum", d->sum);
@@ -135,7 +136,8 @@ static int64_t read_fixed(const struct point *d, uint32_t number, uint64_t *out,
 static int put_explicit(struct otlp_capture *t, const struct point *d, int delta)
 {
     uint64_t counts[CLASSIC_MAX + 1], bits[CLASSIC_MAX];
-    const int64_t n = read_fixed(d, 6, counts, CLASSIC_MAX + 1), m = read_fixed(d, 7, bits, CLASSIC_MAX);
+    const int64_t n = read_fixed(d, 6, counts, CLASSIC_MAX + 1),
+                  m = read_fixed(d, 7, bits, CLASSIC_MAX);
     double before = -INFINITY;
     uint64_t sum = 0;
     int rc = 0;
@@ -182,7 +184,7 @@ static int otlp_metric_put_summary(struct otlp_capture *t, const struct point *d
     return rc ? rc : put_rest(t, d, 0, SONDE_SHOWN_SUMMARY);
 }
 
-/* ---- Exponential histograms ------------------------------------------------------------------- */
+/* ---- Exponential histograms ------------------------------------------------------------------ */
 
 struct buckets {
     int64_t offset;
@@ -309,7 +311,7 @@ static int otlp_metric_put_buckets(struct otlp_capture *t, const struct point *d
         return put_coarse(t, d, &x->positive, &x->negative);
     }
     const struct sonde_ingest_hist h = { .zero = d->zero, .sum = d->has_sum ? d->sum : 0,
-                                          .bucket = x->ours, .bucket_count = (size_t)n };
+                                         .bucket = x->ours, .bucket_count = (size_t)n };
     p.hist = &h;
     return otlp_metric_put_series(t, "", &p);
 }
@@ -323,12 +325,13 @@ static int put_exponential(struct otlp_capture *t, const struct point *d, int de
     return rc;
 }
 
-/* ---- Data points ------------------------------------------------------------------------------ */
+/* ---- Data points ----------------------------------------------------------------------------- */
 
 /* Fields 2 to 6 are alike in all; which number the others have depends on the shape. */
 static int read_field(struct point *d, const struct sonde_pb_field *f, enum shape shape)
 {
-    static const uint32_t flags[] = { [NUMBER] = 8, [HISTOGRAM] = 10, [EXPONENTIAL] = 10, [SUMMARY] = 8 };
+    static const uint32_t flags[] = { [NUMBER] = 8, [HISTOGRAM] = 10, [EXPONENTIAL] = 10,
+                                      [SUMMARY] = 8 };
     const uint32_t n = f->number;
     const int fixed = f->wire == SONDE_PB_FIXED64, bytes = f->wire == SONDE_PB_BYTES;
     if (n == 2 && fixed) d->start_ns = f->value;
@@ -393,7 +396,8 @@ static int otlp_metric_put_point(struct otlp_capture *t, const struct metric *m,
     return otlp_metric_put_series(t, "", &p);
 }
 
-static int take_point(struct otlp_capture *t, const struct metric *m, const struct sonde_pb_field *f)
+static int take_point(struct otlp_capture *t, const struct metric *m,
+                      const struct sonde_pb_field *f)
 {
     struct point d;
     int rc = f->wire == SONDE_PB_BYTES ? otlp_metric_read_point(t, f, m->shape, &d) : SONDE_EFORMAT;
@@ -403,7 +407,8 @@ static int take_point(struct otlp_capture *t, const struct metric *m, const stru
         otlp_reject(t, 1, "%s: a data point without a value", t->name);
         return 0;
     }
-    if (!m->gauge && m->shape != SUMMARY && m->temporality != DELTA && m->temporality != CUMULATIVE) {
+    if (!m->gauge && m->shape != SUMMARY && m->temporality != DELTA &&
+        m->temporality != CUMULATIVE) {
         otlp_reject(t, 1, "%s: neither delta nor cumulative", t->name);
         return 0;
     }
@@ -411,8 +416,8 @@ static int take_point(struct otlp_capture *t, const struct metric *m, const stru
     if (rc == SONDE_EFORMAT) {
         otlp_reject(t, 1, "%s: its buckets do not fit its count, or are too many", t->name);
     } else if (rc == SONDE_EVERSION) {
-        otlp_reject(t, 1, "%s: deltas of exponential histograms need a scale of 6 or more and values "
-                    "from 2^-40 to 2^56: send them cumulative, or with bounds", t->name);
+        otlp_reject(t, 1, "%s: deltas of exponential histograms need a scale of 6 or more and "
+                    "values from 2^-40 to 2^56: send them cumulative, or with bounds", t->name);
     } else if (rc) {
         otlp_reject(t, 1, "%s: %s", t->name, otlp_metric_reason_of(rc));
     } else {

@@ -9,7 +9,8 @@
 
 enum { OTLP_LABELS_MAX = SONDE_INGEST_LABELS_MAX, OTLP_NAME_BYTES = 300 };
 
-/* Labels that are being put together; text is one buffer, so that pointers into it are made last. */
+/* Labels that are being put together; text is one buffer, so that pointers into it are made
+ * last. */
 struct otlp_labels {
     struct sonde_buf text;
     size_t offset[OTLP_LABELS_MAX][2];

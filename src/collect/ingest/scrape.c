@@ -71,7 +71,7 @@ struct sonde_scrape {
     int stopping;                 /* atomic */
 };
 
-/* ---- Into the model --------------------------------------------------------------------------- */
+/* ---- Into the model -------------------------------------------------------------------------- */
 
 struct applying {
     struct target *t;
@@ -148,7 +148,7 @@ static void scrape_take(struct target *t, int openmetrics, double took_s, const 
     t->told = reason != NULL;
 }
 
-/* ---- Asking ----------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static size_t on_data(char *data, size_t size, size_t count, void *arg)
 {
@@ -225,8 +225,8 @@ static void scrape_done(struct target *t, CURLcode code)
     curl_easy_getinfo(t->curl, CURLINFO_CONTENT_TYPE, &type);
     const double took_s = sonde_clock_s(CLOCK_MONOTONIC) - t->began_s;
     if (t->body.error == SONDE_EFULL) {
-        snprintf(reason, sizeof(reason), "the answer is larger than %zu bytes (scrape.max_megabytes)",
-                 t->body.max);
+        snprintf(reason, sizeof(reason),
+                 "the answer is larger than %zu bytes (scrape.max_megabytes)", t->body.max);
     } else if (code != CURLE_OK) {
         snprintf(reason, sizeof(reason), "%s",
                  t->body.error ? "out of memory"
@@ -268,7 +268,7 @@ static void *scrape_run(void *arg)
     return NULL;
 }
 
-/* ---- Starting and stopping -------------------------------------------------------------------- */
+/* ---- Starting and stopping ------------------------------------------------------------------- */
 
 static int prepare_target(struct sonde_scrape *s, struct target *t)
 {
@@ -278,7 +278,7 @@ static int prepare_target(struct sonde_scrape *s, struct target *t)
     labels[n++] = (struct sonde_label){ "job", t->t.job };
     for (size_t i = 0; i < t->t.label_count; i++) labels[n++] = t->t.label[i];
     const struct sonde_ingest_options o = { .labels = labels, .label_count = n,
-                                             .series_max = s->o.series_max };
+                                            .series_max = s->o.series_max };
     t->scrape = s;
     sonde_buf_init(&t->body, s->o.body_max);
     t->curl = curl_easy_init();

@@ -27,22 +27,23 @@ struct sonde_scrape_options {
     size_t body_max;              /* bytes of an answer, unpacked */
 };
 
-/* ---- scrape_target.c ------------------------------------------------------------------------------ */
+/* ---- scrape_target.c ------------------------------------------------------------------------- */
 
 struct sonde_scrape_targets {
     struct sonde_scrape_target *at;
     size_t count;
 };
 
-/* JSON: an array of URLs, or of objects {"url", "job", "instance", "labels": {}, "interval_seconds",
- * "timeout_seconds", "bearer_token_file"}. Appends. SONDE_EINVAL says which of them is bad, and why. */
+/* JSON: an array of URLs, or of objects {"url", "job", "instance", "labels": {},
+ * "interval_seconds", "timeout_seconds", "bearer_token_file"}. Appends. SONDE_EINVAL says which of
+ * them is bad, and why. */
 int sonde_scrape_targets_parse(struct sonde_scrape_targets *t, const char *json,
                                const struct sonde_scrape_options *o, struct sonde_err *err);
 int sonde_scrape_targets_add(struct sonde_scrape_targets *t, const char *url,
                              const struct sonde_scrape_options *o, struct sonde_err *err);
 void sonde_scrape_targets_release(struct sonde_scrape_targets *t);
 
-/* ---- scrape.c ------------------------------------------------------------------------------------- */
+/* ---- scrape.c -------------------------------------------------------------------------------- */
 
 struct sonde_scrape;
 

@@ -47,10 +47,11 @@ static int take_url(struct sonde_scrape_target *t, const char *url, size_t nth,
     int rc = 0;
     if (!u) return scrape_target_no_memory(err);
     if (strlen(url) > TEXT_MAX || curl_url_set(u, CURLUPART_URL, url, 0) ||
-        curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) || curl_url_get(u, CURLUPART_HOST, &host, 0) ||
+        curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) ||
+        curl_url_get(u, CURLUPART_HOST, &host, 0) ||
         (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)) {
-        rc = sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: \"%.200s\" is not a URL such as "
-                           "http://127.0.0.1:9100/metrics", nth, url);
+        rc = sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: \"%.200s\" is not a URL such "
+                           "as http://127.0.0.1:9100/metrics", nth, url);
     } else if (curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) ||
                curl_url_get(u, CURLUPART_PATH, &path, 0) ||
                (strcmp(path, "/") == 0 && curl_url_set(u, CURLUPART_PATH, "/metrics", 0)) ||
@@ -72,11 +73,12 @@ static int take_url(struct sonde_scrape_target *t, const char *url, size_t nth,
     return rc;
 }
 
-/* ---- Keys ------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 static int bad_key(size_t nth, const char *key, const char *must, struct sonde_err *err)
 {
-    return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: %.60s must be %s", nth, key, must);
+    return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: %.60s must be %s", nth,
+                         key, must);
 }
 
 static int scrape_target_take_text(char **out, const json_t *v, size_t nth, const char *key,
@@ -113,8 +115,8 @@ static int take_labels(struct sonde_scrape_target *t, json_t *labels, size_t nth
         if (!sonde_ingest_label_ok(name) || strncmp(name, "__", 2) == 0 ||
             strcmp(name, "job") == 0 || strcmp(name, "instance") == 0 || strlen(name) > 200) {
             return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: \"%.60s\" cannot be a "
-                                 "label here: letters, digits and _, not job or instance, which are "
-                                 "keys of their own", nth, name);
+                                 "label here: letters, digits and _, not job or instance, which "
+                                 "are keys of their own", nth, name);
         }
         if (t->label_count == SONDE_SCRAPE_LABELS_MAX) {
             return bad_key(nth, "labels", "16 at the most", err);
@@ -141,12 +143,12 @@ static int scrape_target_take_key(struct sonde_scrape_target *t, const char *key
     if (!strcmp(key, "interval_seconds")) return take_seconds(&t->interval_s, v, nth, key, err);
     if (!strcmp(key, "timeout_seconds")) return take_seconds(&t->timeout_s, v, nth, key, err);
     if (!strcmp(key, "labels")) return take_labels(t, v, nth, err);
-    return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: unknown key \"%.60s\"; there are "
-                         "url, job, instance, labels, interval_seconds, timeout_seconds, "
+    return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: unknown key \"%.60s\"; "
+                         "there are url, job, instance, labels, interval_seconds, timeout_seconds, "
                          "bearer_token_file", nth, key);
 }
 
-/* ---- Targets ---------------------------------------------------------------------------------- */
+/* ---- Targets --------------------------------------------------------------------------------- */
 
 static int scrape_target_same_text(const struct sonde_scrape_target *a,
                                    const struct sonde_scrape_target *b)
@@ -208,8 +210,8 @@ static int scrape_target_parse_one(struct sonde_scrape_targets *t, json_t *v,
     if (json_is_string(v)) return sonde_scrape_targets_add(t, json_string_value(v), o, err);
     const char *url = json_string_value(json_object_get(v, "url")), *key;
     if (!url) {
-        return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape is neither a URL nor an object "
-                             "with the key url", nth);
+        return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape is neither a URL nor an "
+                             "object with the key url", nth);
     }
     struct sonde_scrape_target one = { .interval_s = o->interval_s, .timeout_s = o->timeout_s };
     json_t *value;

@@ -13,13 +13,14 @@
  * get their own. A thread that begins while others are opened may have both: samples carry the id
  * of the event that was opened, and the reader takes those of one owner for each thread only.
  *
- * A thread's first sample comes when it has used a whole period on one CPU: an inherited event begins
- * with a whole one, which cannot be made random. So the last part of a period that a thread uses is
- * never sampled, and of one that ends before its first nothing is. Where many end, and the kernel
- * permits it (root, CAP_PERFMON), clock events of whole CPUs take over ("wide"): they go on from one
- * thread to the next. Samples of others come with them, and are thrown away by the reader. A counter
- * on each thread then tells the CPU time. Rejected: wide from the beginning, which on a large machine
- * copies the stacks of everything that runs there for one program that may have a single thread.
+ * A thread's first sample comes when it has used a whole period on one CPU: an inherited event
+ * begins with a whole one, which cannot be made random. So the last part of a period that a thread
+ * uses is never sampled, and of one that ends before its first nothing is. Where many end, and the
+ * kernel permits it (root, CAP_PERFMON), clock events of whole CPUs take over ("wide"): they go on
+ * from one thread to the next. Samples of others come with them, and are thrown away by the reader.
+ * A counter on each thread then tells the CPU time. Rejected: wide from the beginning, which on a
+ * large machine copies the stacks of everything that runs there for one program that may have a
+ * single thread.
  *
  * How much of the stack is copied cannot be changed in an open event: to have more or less of it,
  * clock and switch events of a new generation are opened beside the old ones, which are then
@@ -120,8 +121,8 @@ const struct sonde_perf_event *sonde_perf_set_find(const struct sonde_perf_set *
 
 void sonde_perf_set_disable(struct sonde_perf_set *s);
 
-/* What the clock events have counted (cycles or ns) and the CPU time they were on, in all. Wide: only
- * the CPU time goes on. */
+/* What the clock events have counted (cycles or ns) and the CPU time they were on, in all. Wide:
+ * only the CPU time goes on. */
 void sonde_perf_set_read(struct sonde_perf_set *s, uint64_t *count, uint64_t *ns);
 
 #endif

@@ -100,7 +100,8 @@ static int parse_map(struct perf_record_words *w, struct sonde_perf_record *out)
     const int has_inode = !(out->misc & PERF_RECORD_MISC_MMAP_BUILD_ID);
     out->u.map = (struct sonde_mapping){
         .start = f[1],
-        .end = f[1] + f[2], /* a range that wraps ends below its start: sonde_aspace_map refuses it */
+        .end = f[1] + f[2], /* a range that wraps ends below its start: sonde_aspace_map refuses
+                             * it */
         .offset = f[3],
         .dev = has_inode ? makedev(major, minor) : 0,
         .inode = has_inode ? f[5] : 0,

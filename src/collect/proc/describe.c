@@ -23,8 +23,9 @@ static size_t describe_read(uint32_t pid, const char *name, char *out, size_t si
 }
 
 /* What the program was started as: redis-server, where the file is another one that this is a link
- * to. The command line may be a script's interpreter, or overwritten by the program; where it agrees
- * with the name that the kernel took from the call of exec it is the one. NULL = the file's. */
+ * to. The command line may be a script's interpreter, or overwritten by the program; where it
+ * agrees with the name that the kernel took from the call of exec it is the one. NULL = the
+ * file's. */
 static const char *describe_started_as(uint32_t pid, const char *file, char *command, char comm[32])
 {
     enum { COMM = 15 }; /* bytes that the kernel keeps */

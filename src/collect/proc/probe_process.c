@@ -127,7 +127,8 @@ struct process_probe {
     size_t count, cap;
 };
 
-static struct sonde_process_reader probe_process_reader(struct process_probe *p, struct sonde_model *m)
+static struct sonde_process_reader probe_process_reader(struct process_probe *p,
+                                                        struct sonde_model *m)
 {
     return (struct sonde_process_reader){ .model = m, .buf = &p->buf, .fds_left = &p->fds_left };
 }
@@ -137,8 +138,8 @@ static size_t probe_process_labels_of(enum process_series i)
     return table[i].label.name ? 1 : 0;
 }
 
-static void probe_process_counter(struct probe_process_entry *e, struct sonde_model *m, enum process_series i,
-                                  uint64_t value)
+static void probe_process_counter(struct probe_process_entry *e, struct sonde_model *m,
+                                  enum process_series i, uint64_t value)
 {
     const int fresh = !e->series[i];
     sonde_probe_counter(m, &table[i].spec, e->process, &table[i].label, probe_process_labels_of(i),
@@ -146,8 +147,8 @@ static void probe_process_counter(struct probe_process_entry *e, struct sonde_mo
     if (fresh && e->series[i]) e->series[i]->from_zero = (uint32_t)e->from_zero;
 }
 
-static void probe_process_gauge(struct probe_process_entry *e, struct sonde_model *m, enum process_series i,
-                                double value)
+static void probe_process_gauge(struct probe_process_entry *e, struct sonde_model *m,
+                                enum process_series i, double value)
 {
     sonde_probe_gauge(m, &table[i].spec, e->process, &table[i].label, probe_process_labels_of(i),
                       &e->series[i], value);
@@ -164,7 +165,8 @@ static void entry_free(struct process_probe *p, struct probe_process_entry *e)
 }
 
 /* The process has ended: what it was up to is over, what it used in all stays. */
-static void probe_process_entry_end(struct process_probe *p, struct sonde_model *m, struct probe_process_entry *e)
+static void probe_process_entry_end(struct process_probe *p, struct sonde_model *m,
+                                    struct probe_process_entry *e)
 {
     const struct sonde_process_reader r = probe_process_reader(p, m);
     if (e->dir_fd < 0) return;
@@ -176,9 +178,8 @@ static void probe_process_entry_end(struct process_probe *p, struct sonde_model 
     e->process->threads = 0;
 }
 
-static struct probe_process_entry *probe_process_entry_find(const struct process_probe *p,
-                                              const struct sonde_model_process *process,
-                                              size_t hint)
+static struct probe_process_entry *probe_process_entry_find(
+    const struct process_probe *p, const struct sonde_model_process *process, size_t hint)
 {
     for (size_t tried = 0; tried < p->count; tried++) {
         struct probe_process_entry *e = p->entry[(hint + tried) % p->count];
@@ -255,7 +256,8 @@ static void read_io(struct process_probe *p, struct probe_process_entry *e, stru
 }
 
 /* Since Linux 6.2 the size of the folder is the number of files; before, it is 0. */
-static int count_fds(const struct process_probe *p, const struct probe_process_entry *e, uint64_t *out)
+static int count_fds(const struct process_probe *p, const struct probe_process_entry *e,
+                     uint64_t *out)
 {
     struct stat st;
     struct sonde_procfs_dir dir;
@@ -270,7 +272,8 @@ static int count_fds(const struct process_probe *p, const struct probe_process_e
     return 1;
 }
 
-static void read_limits(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m)
+static void read_limits(struct process_probe *p, struct probe_process_entry *e,
+                        struct sonde_model *m)
 {
     static const char key[] = "\nMax open files";
     uint64_t soft;
@@ -341,7 +344,8 @@ static void show_threads(struct probe_process_entry *e, struct sonde_model *m)
     }
 }
 
-static void probe_process_entry_read(struct process_probe *p, struct probe_process_entry *e, struct sonde_model *m)
+static void probe_process_entry_read(struct process_probe *p, struct probe_process_entry *e,
+                                     struct sonde_model *m)
 {
     const struct sonde_process_reader r = probe_process_reader(p, m);
     struct sonde_procfs_stat stat;

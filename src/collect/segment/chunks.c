@@ -31,9 +31,9 @@ static uint64_t chunk_copy(const struct segment_chunks *k, uint64_t index, uint6
 }
 
 /* The record at index into words; *type and *chunks. */
-static enum segment_chunks_found segment_chunks_record_copy(const struct segment_chunks *k,
-                                             const struct segment_records *r, uint64_t index,
-                                             uint64_t reserve, uint32_t *type, uint32_t *chunks)
+static enum segment_chunks_found segment_chunks_record_copy(
+    const struct segment_chunks *k, const struct segment_records *r, uint64_t index,
+    uint64_t reserve, uint32_t *type, uint32_t *chunks)
 {
     uint64_t *w = k->words;
     const uint64_t seq = chunk_copy(k, index, w);
@@ -75,7 +75,8 @@ int segment_chunks_drain(struct segment_chunks *k, const struct segment_records 
     }
     while (k->next < reserve) {
         uint32_t type = 0, chunks = 0;
-        const enum segment_chunks_found found = segment_chunks_record_copy(k, r, k->next, reserve, &type, &chunks);
+        const enum segment_chunks_found found =
+            segment_chunks_record_copy(k, r, k->next, reserve, &type, &chunks);
         if (found == FOUND_UNFINISHED && !last && k->waited < WAIT_DRAINS &&
             reserve - k->next < k->chunk_count / 2) {
             k->waited++;

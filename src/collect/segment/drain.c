@@ -146,8 +146,8 @@ int segment_rings_find(struct sonde_segment *s, struct sonde_err *err)
     return 0;
 }
 
-/* Lanes are a megabyte apart, and looking at all of them ten times a second would keep a page of each
- * in memory, for every process. A ring is a block, so there is none that is new unless more
+/* Lanes are a megabyte apart, and looking at all of them ten times a second would keep a page of
+ * each in memory, for every process. A ring is a block, so there is none that is new unless more
  * of the blocks has been handed out; one that was handed out before and linked since is found when
  * values are read (sonde_segment_read). */
 static int rings_drain(struct segment_drain *d, int last, struct sonde_err *err)

@@ -1,9 +1,9 @@
 /* heap_profile.c - the heap profile in a segment; see segment/heap.h.
  *
  * Counts are loaded first, then what they count; all of it only grows, so it must be there. An
- * offset is looked at only when what it leads to lies in the populated block area, and every word is
- * loaded once, checked, and used from the copy: the process may write whatever it likes in between.
- * Sums may wrap around in a damaged file; they are numbers all the same. */
+ * offset is looked at only when what it leads to lies in the populated block area, and every word
+ * is loaded once, checked, and used from the copy: the process may write whatever it likes in
+ * between. Sums may wrap around in a damaged file; they are numbers all the same. */
 #include <assert.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ static uint32_t segment_heap_profile_load32(const uint32_t *p)
 
 /* ---- Finding it ------------------------------------------------------------------------------ */
 
-static int ring_find(struct sonde_segment *s, struct segment_counts *c, const struct sonde__heap *at,
-                     struct sonde_err *err)
+static int ring_find(struct sonde_segment *s, struct segment_counts *c,
+                     const struct sonde__heap *at, struct sonde_err *err)
 {
     const uint32_t chunks = segment_heap_profile_load32(&at->chunk_count);
     const uint64_t ring = segment_load(&at->ring);
@@ -58,8 +58,8 @@ static int heap_find(struct sonde_segment *s, struct segment_counts *c, struct s
     if (rc != 0) return rc;
     if (off == s->heap.off) return 0;
     if (s->heap.off != 0 || !segment_in_blocks(s, c, off, sizeof(struct sonde__heap))) {
-        return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile lies outside the block area "
-                             "or has moved");
+        return sonde_err_set(err, SONDE_EFORMAT,
+                             "damaged: its heap profile lies outside the block area or has moved");
     }
     rc = ring_find(s, c, (const struct sonde__heap *)(const void *)(s->map.base + off), err);
     if (rc == 0) s->heap.off = off;
@@ -123,7 +123,8 @@ static void allocator_copy(const struct sonde__heap *at, char *out, size_t out_s
     out[n] = '\0';
 }
 
-int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *out, struct sonde_err *err)
+int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *out,
+                       struct sonde_err *err)
 {
     struct segment_counts c;
     int rc = heap_find(s, &c, err);
@@ -151,8 +152,8 @@ int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *
         .unmatched = segment_load(&at->unmatched),
         .failed = segment_load(&at->failed),
     };
-    if ((i.mode != SONDE__HEAP_SAMPLED && i.mode != SONDE__HEAP_FULL) || i.count_shift > SHIFT_MAX ||
-        i.mean == 0 || i.mean > MEAN_MAX) {
+    if ((i.mode != SONDE__HEAP_SAMPLED && i.mode != SONDE__HEAP_FULL) ||
+        i.count_shift > SHIFT_MAX || i.mean == 0 || i.mean > MEAN_MAX) {
         return segment_verdict(s, sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile "
                                                 "makes no sense"), err);
     }
@@ -180,7 +181,7 @@ static const void *block_now(const struct sonde_segment *s, uint64_t off, uint64
 }
 
 int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__heap_node *out,
-                           struct sonde_err *err)
+                            struct sonde_err *err)
 {
     if (id == 0 || id >= s->heap.nodes) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile has no node %u", id);
@@ -209,7 +210,7 @@ int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__
 }
 
 int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_mapping *out,
-                             char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err)
+                              char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err)
 {
     if (id == 0 || id >= s->heap.modules) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile has no module %u", id);
@@ -228,7 +229,8 @@ int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde
         p = (const struct sonde__heap_path *)(const void *)(s->map.base + text);
         len = segment_heap_profile_load32(&p->len);
     }
-    if (!p || len > SONDE_HEAP_PATH_MAX || !block_now(s, text - before, before + sizeof(*p) + len)) {
+    if (!p || len > SONDE_HEAP_PATH_MAX ||
+        !block_now(s, text - before, before + sizeof(*p) + len)) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: module %u of its heap profile lies "
                              "outside the block area", id);
     }
@@ -324,14 +326,14 @@ static int rows_sum(struct sonde_segment *s, uint32_t first, uint32_t count,
 }
 
 int sonde_segment_heap_rows(struct sonde_segment *s, uint32_t chunk,
-                           struct sonde__heap_row out[SONDE__HEAP_ROWS], struct sonde_err *err)
+                            struct sonde__heap_row out[SONDE__HEAP_ROWS], struct sonde_err *err)
 {
     const uint32_t first = chunk < SONDE__HEAP_ROW_CHUNKS ? chunk * SONDE__HEAP_ROWS : SITES_MAX;
     return rows_sum(s, first, SONDE__HEAP_ROWS, out, err);
 }
 
 int sonde_segment_heap_row(struct sonde_segment *s, uint32_t site, struct sonde__heap_row *out,
-                          struct sonde_err *err)
+                           struct sonde_err *err)
 {
     assert(out);
     return rows_sum(s, site, 1, out, err);
@@ -405,7 +407,7 @@ static int peak_copy(struct sonde_segment *s, struct segment_counts *c, uint64_t
 }
 
 int sonde_segment_heap_peak(struct sonde_segment *s, struct sonde__heap_peak *out, uint32_t count,
-                           struct sonde_err *err)
+                            struct sonde_err *err)
 {
     struct segment_counts c;
     const struct sonde__heap *at = heap_at(s);
@@ -437,7 +439,8 @@ static void give_event(uint32_t type, const uint64_t *w, void *arg)
 {
     const struct sonde_segment_heap_sink *sink = arg;
     if (type == SONDE__HEAP_THREAD) {
-        struct sonde_segment_heap_thread thread = { .tid = (uint32_t)w[0], .bytes = w[1], .allocs = w[2] };
+        struct sonde_segment_heap_thread thread = { .tid = (uint32_t)w[0], .bytes = w[1],
+                                                    .allocs = w[2] };
         memcpy(thread.name, w + 3, sizeof(thread.name) - 1);
         sink->thread(sink->arg, &thread);
         return;
@@ -457,8 +460,8 @@ static void give_event(uint32_t type, const uint64_t *w, void *arg)
 
 static const struct segment_records records = { "allocations", event_chunks, give_event };
 
-int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink, int last,
-                             uint64_t *lost, struct sonde_err *err)
+int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink,
+                              int last, uint64_t *lost, struct sonde_err *err)
 {
     assert(sink && sink->event && sink->thread && lost);
     struct segment_counts c;

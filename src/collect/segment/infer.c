@@ -189,8 +189,8 @@ static void segment_infer_on_phase(struct segment_drain *d, const uint64_t w[8])
         .id = sonde__phase_id(w[1], w[6], tid, kind),
     };
     struct sonde_model_series *none = NULL;
-    segment_span_deliver(d, &span,
-                         e.phase.kind < SONDE_PHASE_COUNT ? &d->s->phase_duration[e.phase.kind] : &none);
+    segment_span_deliver(d, &span, e.phase.kind < SONDE_PHASE_COUNT
+                                       ? &d->s->phase_duration[e.phase.kind] : &none);
 }
 
 void segment_part_keep(struct sonde_segment *s, const struct segment_part *part)

@@ -12,7 +12,7 @@
 #define PARTS 1024u
 #define TEXTS 16u
 #define TEXT_BYTES 40u
-#define SLACK_NS 50000000u     /* a thread may be kept from running between its clock and its record */
+#define SLACK_NS 50000000u  /* a thread may be kept from running between its clock and its record */
 
 struct segment_llama {
     struct sonde_llama *tracker;

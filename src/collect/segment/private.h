@@ -113,7 +113,8 @@ struct sonde_segment {
     uint64_t parts_pending;
     struct sonde_model_part *told;     /* of the batch at hand, with one for the rest; alike */
     struct segment_llama *llama;       /* llama.c; with the first call */
-    uint64_t llama_told, llama_told_ns;/* how far calls have been told of: last stamp, and unix time */
+    uint64_t llama_told, llama_told_ns;/* how far calls have been told of: last stamp, and unix
+                                        * time */
     int llama_replay;                  /* … by another agent */
     struct sonde_model_series *request_duration[4];            /* by outcome */
     struct sonde_model_series *phase_duration[SONDE_PHASE_COUNT];
@@ -175,7 +176,8 @@ void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec 
 
 /* A record of a call of llama.cpp. */
 void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec *r);
-/* The first of a ring of which earlier ones have not been read. 0 = it does not tell when that was. */
+/* The first of a ring of which earlier ones have not been read. 0 = it does not tell when that
+ * was. */
 int segment_llama_gap(struct segment_drain *d, const struct sonde__span_rec *r);
 /* All rings have been read. last: nothing more will come. */
 void segment_llama_drained(struct segment_drain *d, int last);
@@ -209,7 +211,7 @@ void segment_hist_free(struct segment_hist *h);
 /* Is [off, off + bytes) in the populated block area and off a multiple of 64? Looks again if not,
  * since the block area may have grown. */
 int segment_in_blocks(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
-                    uint64_t bytes);
+                      uint64_t bytes);
 
 /* ---- chunks.c --------------------------------------------------------------------- */
 

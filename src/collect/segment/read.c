@@ -58,7 +58,7 @@ int segment_counts_load(const struct sonde_segment *s, struct segment_counts *ou
 }
 
 int segment_in_blocks(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
-                    uint64_t bytes)
+                      uint64_t bytes)
 {
     if (off < s->h.block_off || off % 64 != 0) return 0;
     for (int again = 0; again < 2; again++) {

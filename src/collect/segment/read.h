@@ -25,7 +25,8 @@ void sonde_segment_close(struct sonde_segment *s);  /* NULL is fine */
 
 /* The checked copy of the header; only its immutable part means anything. */
 const struct sonde__header *sonde_segment_header(const struct sonde_segment *s);
-/* What the process calls itself, valid UTF-8: the header's program, or a name that it gave later. */
+/* What the process calls itself, valid UTF-8: the header's program, or a name that it gave
+ * later. */
 void sonde_segment_program(const struct sonde_segment *s, char out[64]);
 /* 1 if the process said that it came to its normal end. */
 int sonde_segment_closed(const struct sonde_segment *s);
@@ -53,7 +54,7 @@ uint32_t sonde_segment_fullest(const struct sonde_segment *s);
 struct sonde_state;
 void sonde_segment_state(struct sonde_segment *s, struct sonde_state *st);
 
-/* ---- Samples: what libsonde_preload writes ----------------------------------------------------- */
+/* ---- Samples: what libsonde_preload writes --------------------------------------------------- */
 
 struct sonde_sampler_info {
     uint64_t session, period_ns;
@@ -105,28 +106,30 @@ struct sonde_segment_heap_info {
 
 /* How it stands, and how much of its tables the calls below may ask for: nothing of them before
  * this has returned 0. SONDE_ENOENT: the heap is not profiled, or not yet; SONDE_EFORMAT. */
-int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *out, struct sonde_err *err);
+int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *out,
+                       struct sonde_err *err);
 
 /* Node 1 … nodes - 1. Its parent is smaller, its module and its site have been counted (a site that
  * has not reads as 0). Never changes but for the site, which may be given later. */
 int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__heap_node *out,
-                           struct sonde_err *err);
+                            struct sonde_err *err);
 
 #define SONDE_HEAP_PATH_MAX 4096u
 
 /* Module 1 … modules - 1; out->path is path, which may hold anything but NUL. Never changes. */
 int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_mapping *out,
-                             char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err);
+                              char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err);
 
 /* Rows of the sites chunk * SONDE__HEAP_ROWS and following, each summed over all lanes. */
 int sonde_segment_heap_rows(struct sonde_segment *s, uint32_t chunk,
-                           struct sonde__heap_row out[SONDE__HEAP_ROWS], struct sonde_err *err);
+                            struct sonde__heap_row out[SONDE__HEAP_ROWS], struct sonde_err *err);
 
 /* The row of one site, as above. */
 int sonde_segment_heap_row(struct sonde_segment *s, uint32_t site, struct sonde__heap_row *out,
-                          struct sonde_err *err);
+                           struct sonde_err *err);
 
-struct sonde_segment_heap_totals { uint64_t allocs, alloc_bytes, frees, free_bytes; }; /* units of rows */
+/* Units of rows. */
+struct sonde_segment_heap_totals { uint64_t allocs, alloc_bytes, frees, free_bytes; };
 
 /* Of all lanes; what was freed was allocated before. */
 void sonde_segment_heap_totals(struct sonde_segment *s, struct sonde_segment_heap_totals *out);
@@ -135,7 +138,7 @@ void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__
 
 /* Sites 0 … count - 1 at the peak. SONDE_ENOENT: there was none yet. */
 int sonde_segment_heap_peak(struct sonde_segment *s, struct sonde__heap_peak *out, uint32_t count,
-                           struct sonde_err *err);
+                            struct sonde_err *err);
 
 struct sonde_segment_heap_event {              /* one that was sampled */
     int freed;                        /* freed now; else allocated now */
@@ -151,8 +154,8 @@ struct sonde_segment_heap_sink {               /* as struct sonde_segment_sink *
     void *arg;
 };
 
-int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink, int last,
-                             uint64_t *lost, struct sonde_err *err);
+int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink,
+                              int last, uint64_t *lost, struct sonde_err *err);
 
 /* For each pool of the process (sonde_pool): its name, valid UTF-8, and how much is in it. */
 void sonde_segment_pools(struct sonde_segment *s,

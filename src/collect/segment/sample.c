@@ -23,8 +23,8 @@ static int sampler_find(struct sonde_segment *s, struct sonde_err *err)
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0) return rc;
     if (k->off != 0 || !segment_in_blocks(s, &c, off, sizeof(struct sonde__sampler))) {
-        return sonde_err_set(err, SONDE_EFORMAT, "damaged: its sampler lies outside the block area or "
-                             "has moved");
+        return sonde_err_set(err, SONDE_EFORMAT,
+                             "damaged: its sampler lies outside the block area or has moved");
     }
     const struct sonde__sampler *at =
         (const struct sonde__sampler *)(const void *)(s->map.base + off);

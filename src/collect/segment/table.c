@@ -255,7 +255,8 @@ int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
     struct segment_counts c;
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0) return rc;
-    uint32_t sum_cap = s->series_cap; /* sum has one for each series, as long as it grows with them */
+    /* Sum has one for each series, as long as it grows with them. */
+    uint32_t sum_cap = s->series_cap;
     if (SONDE_ARRAY_RESERVE(s->family, s->family_cap, c.families) ||
         SONDE_ARRAY_RESERVE(s->sum, sum_cap, c.series) ||
         SONDE_ARRAY_RESERVE(s->series, s->series_cap, c.series)) {

@@ -73,9 +73,9 @@ int sonde_uprobe_set_init(struct sonde_uprobe_set *s, struct sonde_err *err)
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-/* Every probe that is closed makes the kernel wait until no CPU can be in it any more, 20 to 100 ms,
- * one after the other. So the descriptors are left to a process that has nothing else to do: it holds
- * them until this one has closed its own, and they go with it. */
+/* Every probe that is closed makes the kernel wait until no CPU can be in it any more, 20 to 100
+ * ms, one after the other. So the descriptors are left to a process that has nothing else to do: it
+ * holds them until this one has closed its own, and they go with it. */
 
 static int by_fd(const void *a, const void *b)
 {
@@ -351,8 +351,8 @@ int sonde_uprobe_check(struct sonde_err *note)
     }
     if (exe >= 0) close(exe);
     if (!rc) {
-        sonde_err_set(note, 0, "uprobes work: llama.cpp is watched in programs that run already, and "
-                      "in static ones");
+        sonde_err_set(note, 0, "uprobes work: llama.cpp is watched in programs that run already, "
+                      "and in static ones");
     }
     return rc;
 }

@@ -5,8 +5,8 @@
  * that runs the same file, for a microsecond a hit; hits of others are left out by whoever reads.
  * Opened for a thread they would have to be opened for every thread, and those that begin later
  * would be missed: an event of this kind cannot be inherited. The kernel (6.18) lets one be opened
- * that says so, reads its path again when a thread begins, in that process's memory, and fails: from
- * then on the program can start no threads and no children. */
+ * that says so, reads its path again when a thread begins, in that process's memory, and fails:
+ * from then on the program can start no threads and no children. */
 #ifndef SONDE_COLLECT_UPROBE_EVENT_H
 #define SONDE_COLLECT_UPROBE_EVENT_H
 

@@ -92,8 +92,8 @@ static void probe_file(struct sonde_uprobe_files *u, const char *path, int fd)
     if (rc) return;
     sonde_log(SONDE_LOG_INFO, "%u functions of llama.cpp are probed in %s", probed, path);
     if (symbols.at[SONDE__LLAMA_PROCESS]) {
-        sonde_log(SONDE_LOG_WARN, "%s: requests that it computes by llama_process cannot be followed "
-                  "from outside; `sonde run` follows them", path);
+        sonde_log(SONDE_LOG_WARN, "%s: requests that it computes by llama_process cannot be "
+                  "followed from outside; `sonde run` follows them", path);
     }
 }
 

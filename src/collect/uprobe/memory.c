@@ -351,8 +351,8 @@ struct sonde_uprobe_memory *sonde_uprobe_read_size(struct sonde_uprobe_reader *r
     return m;
 }
 
-/* A context of ggml begins with the size and the address of its memory, which begins with an object;
- * that says first at which offset in the memory its tensor is. */
+/* A context of ggml begins with the size and the address of its memory, which begins with an
+ * object; that says first at which offset in the memory its tensor is. */
 struct sonde_uprobe_memory *sonde_uprobe_read_tensor(struct sonde_uprobe_reader *r,
                                                      const struct sonde_uprobe_symbols *symbols,
                                                      uint64_t context)

@@ -1,5 +1,6 @@
 /* memory.h - what a call of llama.cpp says only in the memory of its process: which sequences
- * are in a batch, the name of a model's file, the size of a buffer. It is read while the call lasts.
+ * are in a batch, the name of a model's file, the size of a buffer. It is read while the call
+ * lasts.
  *
  * Nothing in there can be trusted: another process wrote it, and may write to it while it is read.
  * Lengths are bounded, pointers that lead nowhere are put up with. */

@@ -17,7 +17,8 @@ struct sonde_uprobe_rule {
     uint8_t returns;             /* its return is probed too: its result or its duration counts */
     uint8_t result;              /* enum sonde_uprobe_value: of what kind */
     uint8_t at_entry, at_return; /* memory is read then, so the agent is woken */
-    struct { uint8_t kind, reg; } arg[3]; /* of what segment/llama.h names: enum …_value, argument */
+    struct { uint8_t kind, reg; } arg[3]; /* of what segment/llama.h names: enum …_value,
+                                           * argument */
 };
 enum sonde_uprobe_value {
     SONDE_UPROBE_NONE,

@@ -164,7 +164,8 @@ void sonde_uprobe_returns_wait(struct sonde_uprobe_returns *r, uint64_t time_ns)
 }
 
 /* NULL = it is not among the last KEPT any more. */
-static const struct kept_call *call_before(const struct thread_returns *t, const struct kept_call *c)
+static const struct kept_call *call_before(const struct thread_returns *t,
+                                           const struct kept_call *c)
 {
     return c->before && t->count - c->before < KEPT ? &t->kept[c->before % KEPT] : NULL;
 }

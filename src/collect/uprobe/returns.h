@@ -1,9 +1,9 @@
 /* returns.h - return addresses that the kernel has taken from stacks.
  *
- * To see a function return, the kernel puts an address of its own in place of the return address, in
- * a page that it maps into the process ([uprobes]). A stack that is copied meanwhile ends there for
- * everybody who unwinds it. What was there before is known from the probe at the entry: it is noted
- * here by the thread that reads probes, and put back by the one that unwinds samples.
+ * To see a function return, the kernel puts an address of its own in place of the return address,
+ * in a page that it maps into the process ([uprobes]). A stack that is copied meanwhile ends there
+ * for everybody who unwinds it. What was there before is known from the probe at the entry: it is
+ * noted here by the thread that reads probes, and put back by the one that unwinds samples.
  *
  * Any thread; one table is for one process. */
 #ifndef SONDE_COLLECT_UPROBE_RETURNS_H
@@ -38,11 +38,11 @@ int sonde_uprobe_returns_fd(const struct sonde_uprobe_returns *r);
 /* Wait until everything up to time_ns has been put, 20 ms at most. */
 void sonde_uprobe_returns_wait(struct sonde_uprobe_returns *r, uint64_t time_ns);
 
-/* What a thread's return address at this place was at time_ns: 0, or -1: not known. Where nothing is
- * known of before, as when another's probe hid it, it is that of the first call of the same function
- * since then, whose time tells. hidden: what stands there instead. A function that was jumped to by
- * another one that is probed as well had that already, and the other has the answer. function: its
- * beginning; 0 = only what is known of before. */
+/* What a thread's return address at this place was at time_ns: 0, or -1: not known. Where nothing
+ * is known of before, as when another's probe hid it, it is that of the first call of the same
+ * function since then, whose time tells. hidden: what stands there instead. A function that was
+ * jumped to by another one that is probed as well had that already, and the other has the answer.
+ * function: its beginning; 0 = only what is known of before. */
 int sonde_uprobe_returns_find(struct sonde_uprobe_returns *r, uint32_t tid, uint64_t place,
                               uint64_t hidden, uint64_t function, uint64_t time_ns,
                               struct sonde_uprobe_return *out);

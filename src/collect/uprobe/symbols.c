@@ -32,7 +32,8 @@ struct uprobe_symbols_image {
     uint32_t text_count;
 };
 
-static int uprobe_symbols_copy(const struct uprobe_symbols_image *i, uint64_t at, void *out, size_t len)
+static int uprobe_symbols_copy(const struct uprobe_symbols_image *i, uint64_t at, void *out,
+                               size_t len)
 {
     if (at > i->len || len > i->len - at) return -1;
     memcpy(out, i->bytes + at, len);
@@ -71,15 +72,16 @@ static uint64_t file_offset(const struct uprobe_symbols_image *i, uint64_t addr)
 }
 
 /* The first bytes of a function, at most as many as it has. */
-static size_t code_of(const struct uprobe_symbols_image *i, uint64_t at, uint64_t size, uint8_t out[CODE_MAX])
+static size_t code_of(const struct uprobe_symbols_image *i, uint64_t at, uint64_t size,
+                      uint8_t out[CODE_MAX])
 {
     size_t n = i->len - at < CODE_MAX ? (size_t)(i->len - at) : CODE_MAX;
     if (size && size < n) n = (size_t)size;
     return uprobe_symbols_copy(i, at, out, n) ? 0 : n;
 }
 
-static void uprobe_symbols_found(const struct uprobe_symbols_image *i, const char *name, const Elf64_Sym *sym,
-                                 struct sonde_uprobe_symbols *out)
+static void uprobe_symbols_found(const struct uprobe_symbols_image *i, const char *name,
+                                 const Elf64_Sym *sym, struct sonde_uprobe_symbols *out)
 {
     uint8_t code[CODE_MAX];
     const uint64_t at = file_offset(i, sym->st_value);
@@ -112,8 +114,8 @@ static void uprobe_symbols_look_at(const struct uprobe_symbols_image *i, const E
     uprobe_symbols_found(i, name, sym, out);
 }
 
-static void look_through(const struct uprobe_symbols_image *i, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-                         struct sonde_uprobe_symbols *out)
+static void look_through(const struct uprobe_symbols_image *i, const Elf64_Shdr *table,
+                         const Elf64_Shdr *strings, struct sonde_uprobe_symbols *out)
 {
     const uint64_t count = table->sh_size / sizeof(Elf64_Sym);
     if (table->sh_entsize != sizeof(Elf64_Sym) || count > SYMBOLS_MAX) return;

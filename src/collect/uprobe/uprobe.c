@@ -1,9 +1,9 @@
 /* uprobe.c - see uprobe.h.
  *
- * Two steps. At once, as a hit comes out of its ring: read memory, since the call goes on meanwhile.
- * And later, when nothing earlier can come from another CPU's ring: hits in the order of time become
- * calls. Whether memory was read in time is then known by comparing two times, of the reading and of
- * the return. */
+ * Two steps. At once, as a hit comes out of its ring: read memory, since the call goes on
+ * meanwhile. And later, when nothing earlier can come from another CPU's ring: hits in the order of
+ * time become calls. Whether memory was read in time is then known by comparing two times, of the
+ * reading and of the return. */
 #include "collect/uprobe/uprobe.h"
 
 #include <assert.h>
@@ -108,9 +108,11 @@ static struct sonde_uprobe_memory *read_at_entry(struct sonde_uprobe *u,
     case SONDE__LLAMA_ENCODE: return sonde_uprobe_read_batch(&u->reader, b);
     case SONDE__LLAMA_MODEL_LOAD: return sonde_uprobe_read_path(&u->reader, h->arg[0]);
     case SONDE__LLAMA_SET_USAGE:
-        return sonde_uprobe_read_size(&u->reader, sonde_uprobe_files_symbols(u->files, file), h->arg[0]);
+        return sonde_uprobe_read_size(&u->reader, sonde_uprobe_files_symbols(u->files, file),
+                                      h->arg[0]);
     case SONDE__LLAMA_ALLOC_CTX:
-        return sonde_uprobe_read_tensor(&u->reader, sonde_uprobe_files_symbols(u->files, file), h->arg[0]);
+        return sonde_uprobe_read_tensor(&u->reader, sonde_uprobe_files_symbols(u->files, file),
+                                        h->arg[0]);
     default: return NULL;
     }
 }
@@ -120,7 +122,8 @@ static struct sonde_uprobe_memory *read_at_return(struct sonde_uprobe *u,
 {
     const struct tokenizing *t = tokenizing_of(u, h->tid);
     if (h->fn == SONDE__LLAMA_ALLOC_CTX) {
-        return sonde_uprobe_read_size(&u->reader, sonde_uprobe_files_symbols(u->files, file), h->arg[0]);
+        return sonde_uprobe_read_size(&u->reader, sonde_uprobe_files_symbols(u->files, file),
+                                      h->arg[0]);
     }
     if (h->fn != SONDE__LLAMA_TOKENIZE || t->tid != h->tid) return NULL;
     return sonde_uprobe_read_tail(&u->reader, t->tokens, (int32_t)(uint32_t)h->arg[0]);

@@ -1,5 +1,5 @@
-/* uprobe.h - calls of llama.cpp's functions in a process, seen from outside: nothing is put into it,
- * it need not have been started by us, and the functions may be linked into the program without
+/* uprobe.h - calls of llama.cpp's functions in a process, seen from outside: nothing is put into
+ * it, it need not have been started by us, and the functions may be linked into the program without
  * being exported. The same calls in the same form as the hooks of libsonde_preload give.
  *
  * Probes are put into every file that the process has code of and that has one of the functions

@@ -1,12 +1,13 @@
 /* batch.c - forward passes: who is in them, and when they were done.
  *
  * llama_decode may return while a device still computes; the time until somebody has waited for the
- * results is then part of the pass. So a batch is told when the next call of its context shows that.
+ * results is then part of the pass. So a batch is told when the next call of its context shows
+ * that.
  *
  * Before a server takes requests it computes a token or two to warm up, and clears its memory.
- * Newer ones say so (llama_set_warmup). Of others the first small batches of a context, if no prompt
- * is known that they could be, are kept until it is clear which it was: the memory is cleared, or
- * somebody asks for their logits. */
+ * Newer ones say so (llama_set_warmup). Of others the first small batches of a context, if no
+ * prompt is known that they could be, are kept until it is clear which it was: the memory is
+ * cleared, or somebody asks for their logits. */
 #include <assert.h>
 #include <string.h>
 

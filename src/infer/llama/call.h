@@ -9,8 +9,8 @@
 #include "segment/llama.h"
 
 #define SONDE_LLAMA_SHARED 1u  /* its tokens are also those of an earlier part, and counted there */
-#define SONDE_LLAMA_IMPLIED 2u /* the batch does not say which tokens give logits: the last one does,
-                                  whether anybody wants them or not */
+#define SONDE_LLAMA_IMPLIED 2u /* the batch does not say which tokens give logits: the last one
+                                  does, whether anybody wants them or not */
 
 /* Tokens of one sequence that stand side by side in a batch. */
 struct sonde_llama_part {
@@ -24,19 +24,19 @@ struct sonde_llama_part {
 #define SONDE_LLAMA_PARTS_MAX 256 /* in one batch; the rest is in parts_dropped */
 
 struct sonde_llama_call {
-    uint16_t fn;             /* enum sonde__llama_fn */
+    uint16_t fn;          /* enum sonde__llama_fn */
     uint32_t tid;
     uint64_t begin_ns, end_ns;   /* unix time */
-    uint64_t stamp;          /* when it began, as it was written down: the same for all who read it,
-                                which unix time is not quite. 0 = begin_ns */
-    uint64_t end_stamp;      /* alike, when it ended; 0 = not known */
-    uint64_t object;         /* first argument: context, model, vocabulary, memory, buffer */
-    uint64_t arg[3];         /* what segment/llama.h says of fn; signed ones sign-extended */
-    int64_t result;          /* the register; bits that are not of the function's type do not matter */
+    uint64_t stamp;       /* when it began, as it was written down: the same for all who read it,
+                             which unix time is not quite. 0 = begin_ns */
+    uint64_t end_stamp;   /* alike, when it ended; 0 = not known */
+    uint64_t object;      /* first argument: context, model, vocabulary, memory, buffer */
+    uint64_t arg[3];      /* what segment/llama.h says of fn; signed ones sign-extended */
+    int64_t result;       /* the register; bits that are not of the function's type do not matter */
     uint32_t part_count, parts_dropped; /* DECODE and ENCODE */
     const struct sonde_llama_part *parts; /* borrowed */
-    const char *text;        /* MODEL_LOAD: the file's path or its last part; ALLOC_CTX: name of the
-                                first tensor; "" = none. Borrowed, any bytes */
+    const char *text;     /* MODEL_LOAD: the file's path or its last part; ALLOC_CTX: name of the
+                             first tensor; "" = none. Borrowed, any bytes */
 };
 
 #endif

@@ -69,8 +69,8 @@ static int times_agree(uint64_t theirs, uint64_t ours)
     return (apart < 0 ? -apart : apart) <= SHARE * (double)theirs + SLACK_NS;
 }
 
-/* One in a hundred does not matter, and a batch that was computed while they were asked is in one of
- * the two only. Some versions say 1 where it is 0, so that others can divide by it. */
+/* One in a hundred does not matter, and a batch that was computed while they were asked is in one
+ * of the two only. Some versions say 1 where it is 0, so that others can divide by it. */
 static int tokens_agree(uint64_t theirs, uint64_t ours, uint64_t contexts)
 {
     const uint64_t apart = theirs > ours ? theirs - ours : ours - theirs;
@@ -96,10 +96,9 @@ int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t 
     }
     const int prompt = !times_agree(c->theirs_prompt_ns, c->ours_prompt_ns);
     if (!prompt && times_agree(c->theirs_eval_ns, c->ours_eval_ns)) return 0;
-    snprintf(out, size, "llama.cpp measured %.1f ms of %s, its calls as they were seen %.1f ms: more "
-             "than 1 %% apart",
-             (double)(prompt ? c->theirs_prompt_ns : c->theirs_eval_ns) * 1e-6,
-             prompt ? "prompt evaluation" : "evaluation",
+    snprintf(out, size, "llama.cpp measured %.1f ms of %s, its calls as they were seen %.1f ms: "
+             "more than 1 %% apart", (double)(prompt ? c->theirs_prompt_ns : c->theirs_eval_ns) *
+                                     1e-6, prompt ? "prompt evaluation" : "evaluation",
              (double)(prompt ? c->ours_prompt_ns : c->ours_eval_ns) * 1e-6);
     return 1;
 }

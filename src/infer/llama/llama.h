@@ -5,10 +5,10 @@
  * begins with a batch that starts the sequence anew, and arrived when its prompt was turned into
  * tokens, which is found by the number of tokens and the last of them. Tokens come out where the
  * logits of one of its rows are asked for. It ends with the token that ends generation, when its
- * sequence is used for something else, or with its context. Most end otherwise, without a call: their
- * sequence is in no batch any more. So one that is silent for a moment, while nothing is computed or
- * others are, ended with the last that was heard of it. Should it go on after all, it does so as the
- * same request.
+ * sequence is used for something else, or with its context. Most end otherwise, without a call:
+ * their sequence is in no batch any more. So one that is silent for a moment, while nothing is
+ * computed or others are, ended with the last that was heard of it. Should it go on after all, it
+ * does so as the same request.
  *
  * One tracker is for one process. Calls may come in any order that has those of a thread in theirs:
  * they are worked out by the time they ended, when nothing earlier is to come. Memory is bounded,
@@ -38,20 +38,20 @@ void sonde_llama_destroy(struct sonde_llama *llama); /* NULL is fine; tells noth
 void sonde_llama_track(struct sonde_llama *llama, const struct sonde_llama_call *c);
 
 /* Calls of a thread that ended up to unix time until_ns have been lost, some of them or all: a ring
- * was written over before it was read. What is not known whole is not known: requests under way then
- * are lost, and nothing that was called before is matched with what comes after it. A request whose
- * beginning may be among the lost is told as such (SONDE_INFER_REQUEST, incomplete). Call it before
- * sonde_llama_drained. */
+ * was written over before it was read. What is not known whole is not known: requests under way
+ * then are lost, and nothing that was called before is matched with what comes after it. A request
+ * whose beginning may be among the lost is told as such (SONDE_INFER_REQUEST, incomplete). Call it
+ * before sonde_llama_drained. */
 void sonde_llama_lost(struct sonde_llama *llama, uint64_t until_ns);
 
-/* Another tracker has told of calls up to this end_stamp (sonde_llama_told), and had been told of all
- * that ended before unix time until_ns: they are tracked once more, before the first drained, so that
- * what comes after them is understood, and nothing is told of them again. */
+/* Another tracker has told of calls up to this end_stamp (sonde_llama_told), and had been told of
+ * all that ended before unix time until_ns: they are tracked once more, before the first drained,
+ * so that what comes after them is understood, and nothing is told of them again. */
 void sonde_llama_replay(struct sonde_llama *llama, uint64_t end_stamp, uint64_t until_ns);
 uint64_t sonde_llama_told(const struct sonde_llama *llama);
 
-/* A context, its memory (0 = not known) and its model with the name of its file: told again and again,
- * for those who missed the beginning. memory and name may be of none. */
+/* A context, its memory (0 = not known) and its model with the name of its file: told again and
+ * again, for those who missed the beginning. memory and name may be of none. */
 void sonde_llama_known(struct sonde_llama *llama, uint64_t context, uint64_t memory, uint64_t model,
                        const char *path);
 /* The file of a model, for contexts of which nobody told. */

@@ -1,9 +1,9 @@
 /* object.c - models, contexts and what memory they have.
  *
- * Objects are known by their addresses, which come again: one that is made at the address of another
- * takes its place. A buffer is told before what it was made for (the call that loads a model ends
- * after those that make its buffers), so it waits until a call of the same thread that began before
- * it tells whose it is. */
+ * Objects are known by their addresses, which come again: one that is made at the address of
+ * another takes its place. A buffer is told before what it was made for (the call that loads a
+ * model ends after those that make its buffers), so it waits until a call of the same thread that
+ * began before it tells whose it is. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -222,7 +222,8 @@ static void buffer_add(struct sonde_llama *llama, const struct sonde_llama_call 
     for (uint32_t i = 0; i < LLAMA_BUFFERS_MAX; i++) {
         if (llama->buffer[i].object) continue;
         llama->buffer[i] = (struct llama_buffer){ .object = object, .bytes = c->arg[1],
-                                              .time_ns = c->end_ns, .tid = c->tid, .kind = kind };
+                                                  .time_ns = c->end_ns, .tid = c->tid,
+                                                  .kind = kind };
         llama->buffers_unknown++;
         return;
     }

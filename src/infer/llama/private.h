@@ -18,14 +18,14 @@
 #define LLAMA_ROWS 4096u           /* rows of a batch of which it is known that they were sampled */
 #define LLAMA_TOKENS_MAX (1u << 24) /* of one call */
 
-#define LLAMA_QUIET_NS 750000000ull /* nothing was heard of it for so much longer than it ever paused,
-                                      and nothing is computed: it has ended … */
+#define LLAMA_QUIET_NS 750000000ull /* nothing was heard of it for so much longer than it ever
+                                      paused, and nothing is computed: it has ended … */
 #define LLAMA_QUIET_MAX_NS 30000000000ull /* … or for so long, however it pauses */
-#define LLAMA_ABSENT_QUIET 2u      /* while something is computed: so many batches were without it */
-#define LLAMA_ABSENT 8u            /* … or, however soon, so many */
-#define LLAMA_PASSES_MAX 64u       /* forward passes under way */
+#define LLAMA_ABSENT_QUIET 2u     /* while something is computed: so many batches were without it */
+#define LLAMA_ABSENT 8u           /* … or, however soon, so many */
+#define LLAMA_PASSES_MAX 64u      /* forward passes under way */
 #define LLAMA_PASS_MAX_NS 600000000000ull /* one that takes longer was left without a return */
-#define LLAMA_WARMUP_TOKENS 4u     /* a warm-up batch has no more */
+#define LLAMA_WARMUP_TOKENS 4u    /* a warm-up batch has no more */
 
 struct llama_model {
     uint64_t object;               /* 0 = free */
@@ -54,7 +54,8 @@ enum llama_seq_state { LLAMA_NOTHING, LLAMA_PROMPT, LLAMA_GENERATING };
 /* A sequence of a context and the request that it serves now. */
 struct llama_seq {
     int64_t length;                /* positions that are filled, as far as known */
-    uint64_t reset_ns;             /* it was cut to its length then, since the last batch; 0 = not */
+    uint64_t reset_ns;             /* it was cut to its length then, since the last batch; 0 =
+                                    * not */
 
     uint32_t state;                /* enum llama_seq_state */
     uint32_t absent;               /* batches without it since the last that had it */
@@ -73,7 +74,8 @@ struct llama_seq {
     int sampled;                   /* since its last batch */
 };
 
-/* The batch that was computed last and has not been told yet: its results may still be waited for. */
+/* The batch that was computed last and has not been told yet: its results may still be waited
+ * for. */
 struct llama_batch {
     int waits;
     uint32_t tid, part_count, requests;
@@ -169,8 +171,8 @@ struct sonde_llama {
 
 /* ---- llama.c: telling ---- */
 
-/* A pass of k is under way: 0 = none is, or none that goes on with the request of this sequence; 1 = one
- * does; -1 = perhaps. */
+/* A pass of k is under way: 0 = none is, or none that goes on with the request of this sequence; 1
+ * = one does; -1 = perhaps. */
 int llama_pass_has(const struct sonde_llama *llama, const struct llama_context *k, uint32_t seq,
                    uint64_t now_ns);
 
@@ -240,8 +242,8 @@ void llama_text_add(struct sonde_llama *llama, const struct sonde_llama_call *c)
 void llama_texts_forget(struct sonde_llama *llama);
 /* Nothing was computed from since_ns on, for a while: who had come before that is not waiting. */
 void llama_texts_expire(struct sonde_llama *llama, uint64_t since_ns);
-/* The prompt of so many tokens, whose last are tail; complete 0: there are more to come, -1: perhaps.
- * What it was made of is filled in and, with take, forgotten. 0 = none is known. */
+/* The prompt of so many tokens, whose last are tail; complete 0: there are more to come, -1:
+ * perhaps. What it was made of is filled in and, with take, forgotten. 0 = none is known. */
 int llama_text_find(struct sonde_llama *llama, uint64_t tokens, uint64_t tail, int complete,
                     uint64_t before_ns, int take, struct llama_text *out);
 

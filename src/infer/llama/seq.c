@@ -4,8 +4,9 @@
  * with the request of its sequence if it stands where the sequence ended and is either more of a
  * prompt, or one token after tokens came out, or several that are all to give logits (drafts of
  * speculative decoding). Everything else begins a new one; what is filled before its first position
- * is what it reuses. A sequence that is cut (llama_memory_seq_rm without an upper bound) before each
- * chunk of a prompt, or for drafts that were rejected, still ends where the next part stands. */
+ * is what it reuses. A sequence that is cut (llama_memory_seq_rm without an upper bound) before
+ * each chunk of a prompt, or for drafts that were rejected, still ends where the next part
+ * stands. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +15,8 @@
 #include "infer/llama/private.h"
 #include "profile/infer.h"
 
-#define RESET_NS 10000000000ull    /* a request arrived when its sequence was cut, if not longer ago */
-#define QUEUE_NS 60000000000ull    /* what was lost this long ago may have been a request's arrival */
+#define RESET_NS 10000000000ull /* a request arrived when its sequence was cut, if not longer ago */
+#define QUEUE_NS 60000000000ull /* what was lost this long ago may have been a request's arrival */
 
 struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq)
 {
@@ -25,8 +26,8 @@ struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq)
 
 /* ---- Begin and end --------------------------------------------------------------------------- */
 
-/* It came before what is known, some of it or its arrival: a prompt that nobody was seen to make where
- * all others are, or the middle of one. */
+/* It came before what is known, some of it or its arrival: a prompt that nobody was seen to make
+ * where all others are, or the middle of one. */
 static int began_before(const struct sonde_llama *llama, const struct llama_context *k,
                         const struct llama_seq *s, const struct sonde_llama_call *c, int64_t pos)
 {
@@ -111,7 +112,7 @@ static void request_over(struct sonde_llama *llama, struct llama_context *k, str
                       "");
 }
 
-/* ---- Parts of batches ------------------------------------------------------------------------- */
+/* ---- Parts of batches ------------------------------------------------------------------------ */
 
 static int another_token(const struct llama_seq *s, const struct sonde_llama_part *p)
 {
@@ -226,7 +227,7 @@ void llama_seq_part(struct sonde_llama *llama, struct llama_context *k, struct l
     out->output = output ? p->tokens : 0;
 }
 
-/* ---- All of a context ------------------------------------------------------------------------- */
+/* ---- All of a context ------------------------------------------------------------------------ */
 
 void llama_seqs_lose(struct sonde_llama *llama, struct llama_context *k)
 {
@@ -275,7 +276,7 @@ void llama_seqs_absent(struct sonde_llama *llama, struct llama_context *k)
     }
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------ */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static void llama_seq_cut(struct sonde_llama *llama, struct llama_context *k, struct llama_seq *s,
                           const struct sonde_llama_call *c, int64_t p0, int64_t p1)

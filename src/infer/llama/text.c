@@ -5,7 +5,8 @@
  * two are, oldest first; a long one whose first batch does not hold all of it by being long enough.
  * A prompt may have been made of several texts, one after the other on one thread: then it is their
  * sum. What nobody asks for (a route that only counts tokens, a client that went away) is forgotten
- * when nothing was computed for a second, since it would have been then, and written over in time. */
+ * when nothing was computed for a second, since it would have been then, and written over in
+ * time. */
 #include "infer/llama/private.h"
 
 #define AGE_NS 600000000000ull

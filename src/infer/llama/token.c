@@ -4,8 +4,8 @@
  * logits of a row, apply samplers to a copy (llama_sampler_apply, which knows neither row nor
  * context), and what came out shows when they ask whether it ends generation, or for its text. So a
  * thread that asked for logits is about to sample, and the token is out when the last sampler was
- * applied, or, without any, when the thread goes on. Asking again for the same row of the same batch
- * (a token that a grammar refused) is no other token. */
+ * applied, or, without any, when the thread goes on. Asking again for the same row of the same
+ * batch (a token that a grammar refused) is no other token. */
 #include <string.h>
 
 #include "infer/llama/private.h"

@@ -83,7 +83,7 @@ SLOW void slow_free(void *p)
 static int heap_entry_forget(void *p, struct sonde__heap_block *b)
 {
     return sonde__heap_gate.mode == SONDE__HEAP_FULL ? sonde__heap_full_forget(p, b)
-                                                   : sonde__heap_sampled_forget(p, b);
+                                                     : sonde__heap_sampled_forget(p, b);
 }
 
 static void heap_entry_freed(const struct sonde__heap_block *b)

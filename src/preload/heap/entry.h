@@ -8,8 +8,8 @@
 #define SLOW __attribute__((noinline)) static
 #define LIKELY(x) (__builtin_expect(!!(x), 1) != 0)
 
-/* Is the slow way needed for n more bytes? If not, they are taken off, with one more. Adding ~n does
- * both: the sum is countdown - n - 1, and carries if countdown is more than n. */
+/* Is the slow way needed for n more bytes? If not, they are taken off, with one more. Adding ~n
+ * does both: the sum is countdown - n - 1, and carries if countdown is more than n. */
 static inline int passes(size_t n)
 {
     uint64_t left;

@@ -175,7 +175,7 @@ void sonde__heap_start(void)
     sonde__heap_busy(0);
 }
 
-/* ---- Beginning later -------------------------------------------------------------------------- */
+/* ---- Beginning later ------------------------------------------------------------------------- */
 
 /* A script starts thousands of programs, most of which allocate next to nothing and are gone in a
  * millisecond; a segment for each of them takes longer than they do. So children begin when one of

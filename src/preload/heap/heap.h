@@ -55,8 +55,8 @@ struct sonde__heap_real {
     void *(*mremap)(void *, size_t, size_t, int, ...);
 };
 
-/* For what the fast ways use: a declaration alone does not say that it is in this library, and would
- * be reached by way of the global offset table. */
+/* For what the fast ways use: a declaration alone does not say that it is in this library, and
+ * would be reached by way of the global offset table. */
 #define SONDE__HEAP_HERE __attribute__((visibility("hidden")))
 
 /* Never NULL: until they are found, functions that find them. */
@@ -65,9 +65,9 @@ extern struct sonde__heap_real sonde__heap_real SONDE__HEAP_HERE;
 /* ---- State ----------------------------------------------------------------------------------- */
 
 #define SONDE__HEAP_FILTER_FIRST (1u << 8) /* words; it grows up to … */
-#define SONDE__HEAP_FILTER (1u << 12)    /* … this many */
-#define SONDE__HEAP_OFF (1ull << 63)     /* a countdown that never ends */
-#define SONDE__HEAP_PASSING 2u           /* busy in a function of the allocator's that may call us */
+#define SONDE__HEAP_FILTER (1u << 12)   /* … this many */
+#define SONDE__HEAP_OFF (1ull << 63)    /* a countdown that never ends */
+#define SONDE__HEAP_PASSING 2u          /* busy in a function of the allocator's that may call us */
 
 /* Zero in a child that was forked. */
 struct sonde__heap_gate {
@@ -149,14 +149,14 @@ static inline void sonde__heap_count(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- heap.c: beginning and end ---------------------------------------------------------------- */
+/* ---- heap.c: beginning and end --------------------------------------------------------------- */
 
 void sonde__heap_start(void);
-void sonde__heap_start_later(void);      /* a child: when it has allocated something */
-void sonde__heap_sandboxed(void);        /* system calls are given up: what has not begun does not */
-void sonde__heap_thread_off(void);       /* this thread is not looked at any more, to its end */
-void sonde__heap_forked(int again);      /* in a child */
-void sonde__heap_stop(void);             /* the program ends, as far as we can tell */
+void sonde__heap_start_later(void);     /* a child: when it has allocated something */
+void sonde__heap_sandboxed(void);       /* system calls are given up: what has not begun does not */
+void sonde__heap_thread_off(void);      /* this thread is not looked at any more, to its end */
+void sonde__heap_forked(int again);     /* in a child */
+void sonde__heap_stop(void);            /* the program ends, as far as we can tell */
 
 void sonde__heap_decided(void);          /* whether there will be a start is known */
 int sonde__heap_is_decided(void);
@@ -311,7 +311,8 @@ struct sonde__heap_thread {
     uint32_t coarse, coarse_left, coarse_every; /* its clock, and calls until it is read again */
     uint32_t ticked;            /* the clock has moved */
     uint32_t pool_used;         /* in units of 64 bytes */
-    struct { uint32_t from, at; uint64_t branch; } miss; /* where the next one to remember belongs */
+    struct { uint32_t from, at; uint64_t branch; } miss; /* where the next one to remember
+                                                          * belongs */
     uint64_t event_countdown;
     int64_t live_delta;         /* not yet in the total, where it is added … */
     int64_t live_limit;         /* … when it is more than this, either way */
@@ -332,7 +333,7 @@ struct sonde__heap_thread {
 
 /* Walk from here, and remember. Returns the site; *row: its row in the thread's lane. */
 uint32_t sonde__heap_walk(struct sonde__heap_thread *t, const struct sonde__caller *c,
-                         struct sonde__heap_row **row);
+                          struct sonde__heap_row **row);
 
 /* ---- thread.c ---------------------------------------------------------------------------- */
 

@@ -107,7 +107,8 @@ static int room_make(void)
     SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_MAP));
     if (list_count < list_room) return 0;
     const uint32_t room = list_room ? list_room * 2 : LIST_FIRST;
-    struct heap_map_mapping *larger = room <= LIST_MAX ? sonde__heap_pages(room * sizeof(*larger)) : NULL;
+    struct heap_map_mapping *larger =
+        room <= LIST_MAX ? sonde__heap_pages(room * sizeof(*larger)) : NULL;
     if (!larger) return -1;
     if (list) memcpy(larger, list, list_count * sizeof(*list));
     sonde__heap_pages_give(list, list_room * sizeof(*list));

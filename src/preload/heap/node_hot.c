@@ -65,7 +65,8 @@ static uint32_t module_add(const struct text *t)
     if (id >= MODULES_MAX) return 0;
     uint64_t *chunk = &m->module_chunk[id / SONDE__HEAP_MODULES];
     if (!*chunk) {
-        const uint64_t at = sonde__block_take(SONDE__HEAP_MODULES * sizeof(struct sonde__heap_module));
+        const uint64_t at =
+            sonde__block_take(SONDE__HEAP_MODULES * sizeof(struct sonde__heap_module));
         __atomic_store_n(chunk, at, __ATOMIC_RELEASE);
         if (!at) return 0;
     }

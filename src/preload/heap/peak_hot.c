@@ -3,10 +3,10 @@
  * Threads add to the total by the portion, so that they do not share a line with each allocation:
  * 64 KiB at most, less while there is less in use. Whoever finds it a hundredth above the last
  * peak copies what every site has in use to the other one of two tables. That takes a hundredth of
- * the time at most: copies are paid from a credit that grows with time up to a limit, so that memory
- * which comes all at once, as when a model is loaded, is seen at its highest. (A rest after each
- * copy, a hundred times as long as it took, missed whole programs: one that is not on a CPU for 20 ms
- * in the middle of a copy rested for two seconds.) */
+ * the time at most: copies are paid from a credit that grows with time up to a limit, so that
+ * memory which comes all at once, as when a model is loaded, is seen at its highest. (A rest after
+ * each copy, a hundred times as long as it took, missed whole programs: one that is not on a CPU
+ * for 20 ms in the middle of a copy rested for two seconds.) */
 #include <string.h>
 
 #include "preload/heap/heap.h"
@@ -17,7 +17,8 @@
 #define LIMIT_MIN 512
 #define LIMIT_MAX (64 << 10)
 #define SHARE 100              /* of the time one part in so many, for copies */
-#define CREDIT_MAX INT64_C(0x100000000) /* ticks that can be saved up: a second and a half or four */
+#define CREDIT_MAX INT64_C(0x100000000) /* ticks that can be saved up: a second and a half or
+                                         * four */
 #define ROW_TICKS 512          /* a row takes less; if it took longer, the thread was not running */
 
 static int64_t credit_ticks; /* this and the next with the lock */

@@ -138,8 +138,8 @@ FIRST(pvalloc, (size_t n), n)
 static void *first_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset)
 {
     heap_real_find();
-    return sonde__heap_real.mmap != first_mmap ? sonde__heap_real.mmap(p, n, prot, flags, fd, offset)
-                                              : (void *)-1;
+    return sonde__heap_real.mmap != first_mmap
+               ? sonde__heap_real.mmap(p, n, prot, flags, fd, offset) : (void *)-1;
 }
 
 static int first_munmap(void *p, size_t n)
@@ -156,7 +156,7 @@ static void *first_mremap(void *p, size_t n, size_t size, int flags, ...)
     __builtin_va_end(ap);
     heap_real_find();
     return sonde__heap_real.mremap != first_mremap ? sonde__heap_real.mremap(p, n, size, flags, to)
-                                                  : (void *)-1;
+                                                   : (void *)-1;
 }
 
 struct sonde__heap_real sonde__heap_real = {

@@ -37,7 +37,7 @@ struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site)
     if (!directory) return NULL;
     struct sonde__heap_row *rows =
         (struct sonde__heap_row *)(void *)heap_row_block(&directory[site / SONDE__HEAP_ROWS],
-                                                        ROW_CHUNK_BYTES);
+                                                         ROW_CHUNK_BYTES);
     return rows ? &rows[site % SONDE__HEAP_ROWS] : NULL;
 }
 
@@ -77,7 +77,7 @@ void sonde__heap_tell(uint32_t type, const uint64_t *words, uint32_t count)
     uint64_t w[7] = { 0 };
     memcpy(w, words, count * sizeof(w[0]));
     sonde__chunk_put(sonde__heap_state.ring, m->chunk_count, sonde__chunk_reserve(&m->reserve, 1),
-                    type, w);
+                     type, w);
 }
 
 void sonde__heap_tell_alloc(const struct sonde__heap_block *b)

@@ -12,11 +12,11 @@ static void heap_sampled_add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell,
 
 #define FILTER_ROOM 128u    /* bits for a block, as long as it can grow */
 
-/* Every free looks into it: small, it stays in the first-level cache, which is a hundredth of what a
- * malloc and a free take; but of frees that it does not tell apart one in so many bits of it, for
- * each block in it, goes the slow way. So it doubles as blocks come. Both halves are then what it was:
- * a block that is removed later leaves its count in the half that it is not in, which costs a few slow
- * ways and loses none. */
+/* Every free looks into it: small, it stays in the first-level cache, which is a hundredth of what
+ * a malloc and a free take; but of frees that it does not tell apart one in so many bits of it, for
+ * each block in it, goes the slow way. So it doubles as blocks come. Both halves are then what it
+ * was: a block that is removed later leaves its count in the half that it is not in, which costs a
+ * few slow ways and loses none. */
 static void filter_grow(struct sonde__heap_gate *g)
 {
     SONDE_MUST(SONDE__HEAP_HOLDS(SONDE__HEAP_RANK_FILTER));

@@ -108,7 +108,9 @@ static void heap_scan_roots(struct job *j)
     struct sonde__scan_map m;
     const uint64_t segment = (uint64_t)(uintptr_t)sonde__g.base;
     while (sonde__scan_map(j->r, &m) && in_time(j)) {
-        if (m.device || (m.start >= segment && m.start < segment + sonde__g.h->file_bytes)) continue;
+        if (m.device || (m.start >= segment && m.start < segment + sonde__g.h->file_bytes)) {
+            continue;
+        }
         if (j->sp >= m.start && j->sp < m.end) m.start = j->sp;
         root_without_own(j, m.start, m.end, 0);
     }

@@ -3,10 +3,10 @@
  *
  * Roots are all memory that can be written to, but for the heap: data of modules, stacks (of this
  * thread from where it is, of others all), thread-local storage, mappings that are not known as
- * allocations. From there through blocks to blocks. The heap is where known blocks are: of a mapping
- * with blocks in it, what lies between the first and the last. In sampled mode only sampled blocks
- * are known and the rest of the heap counts as a root as well: what is found lost then is lost, and
- * there may be more.
+ * allocations. From there through blocks to blocks. The heap is where known blocks are: of a
+ * mapping with blocks in it, what lies between the first and the last. In sampled mode only sampled
+ * blocks are known and the rest of the heap counts as a root as well: what is found lost then is
+ * lost, and there may be more.
  *
  * Nothing is read directly, since other threads may go on: the kernel copies, and says when there
  * is nothing. It takes five seconds at most. */
@@ -70,7 +70,8 @@ void sonde__scan_reader_close(struct sonde__scan_reader *r);
 typedef void sonde__scan_words(void *arg, const uint64_t *words, uint64_t count);
 void sonde__scan_read(struct sonde__scan_reader *r, uint64_t start, uint64_t end,
                       sonde__scan_words *call, void *arg);
-/* The same for small pieces: SONDE__SCAN_PIECES of them at most, SONDE__SCAN_BUFFER bytes in all. */
+/* The same for small pieces: SONDE__SCAN_PIECES of them at most, SONDE__SCAN_BUFFER bytes in
+ * all. */
 #define SONDE__SCAN_PIECES 128u
 #define SONDE__SCAN_BUFFER (128u << 10)
 void sonde__scan_read_pieces(struct sonde__scan_reader *r, struct iovec *pieces, uint32_t count,

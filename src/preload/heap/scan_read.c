@@ -108,7 +108,7 @@ static uint64_t heap_scan_read_stretch(struct sonde__scan_reader *r, uint64_t st
     *there = 1;
     if (r->pagemap < 0 || heap_scan_read_at(r->pagemap, r->pages, some * sizeof(r->pages[0]),
                                             start / SONDE__PAGE * sizeof(r->pages[0])) !=
-                              (long)(some * sizeof(r->pages[0]))) {
+                          (long)(some * sizeof(r->pages[0]))) {
         return n;
     }
     *there = (r->pages[0] & PAGEMAP_SOME) != 0;

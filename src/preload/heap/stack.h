@@ -95,7 +95,7 @@ static inline uint32_t sonde__stack_other(struct sonde__heap_thread *t, uint32_t
 
 /* The stack that c is in, if it is remembered; else NULL, and t->miss says where it would be. */
 static inline const struct sonde__heap_stack *sonde__stack_recall(struct sonde__heap_thread *t,
-                                                                 const struct sonde__caller *c)
+                                                                  const struct sonde__caller *c)
 {
     const char *sp = (const char *)(uintptr_t)c->sp;
     uint32_t from = 0, at = 0, i = 0;

@@ -47,7 +47,8 @@ static void load_bp(struct heap_walk_state *k, struct sonde__heap_frame *next, u
     next->flags |= BP_LOADED;
 }
 
-static void load_sp(struct heap_walk_state *k, struct sonde__heap_frame *next, uint64_t slot, int off2)
+static void load_sp(struct heap_walk_state *k, struct sonde__heap_frame *next, uint64_t slot,
+                    int off2)
 {
     const int64_t off = (int64_t)(slot - next->sp);
     if (!heap_walk_fits(off)) k->remember = 0;
@@ -241,7 +242,7 @@ static inline uint32_t node_of(struct sonde__heap_thread *t, uint32_t parent,
     _Static_assert(SONDE__HEAP_NAMED == 1u << (64 - 54), "as many as bits are left");
     if (e->ra == ra && e->parent == parent) return e->node;
     const uint32_t node = sonde__heap_node(parent, sonde__heap_tag(f->flags & EXACT ? f->ra
-                                                                                  : f->ra - 1));
+                                                                                    : f->ra - 1));
     if (node) *e = (struct sonde__heap_named){ ra, parent, node };
     return node;
 }
@@ -353,7 +354,7 @@ static void stack_enter(struct sonde__heap_thread *t, uint32_t index, struct son
 }
 
 static struct sonde__heap_stack *heap_walk_remember(struct sonde__heap_thread *t,
-                                                   const struct sonde__caller *c)
+                                                    const struct sonde__caller *c)
 {
     const uint32_t depth = t->shadow_depth;
     const struct sonde__heap_frame *caller = &t->shadow[depth - 1];
@@ -366,7 +367,7 @@ static struct sonde__heap_stack *heap_walk_remember(struct sonde__heap_thread *t
     struct sonde__heap_stack *s = sonde__stack_at(t, index);
     const uint64_t bp_mask = caller->flags & BP_USED ? ~0ull : 0;
     *s = (struct sonde__heap_stack){ .ra = c->ra, .sp = c->sp, .bp = c->bp, .bp_mask = bp_mask,
-                                    .checks = (uint16_t)checks };
+                                     .checks = (uint16_t)checks };
     uint32_t n = 0;
     for (uint32_t i = depth - 1; i--;) rc |= check_frame(s, &n, &t->shadow[i]);
     if (rc) return NULL;
@@ -377,8 +378,8 @@ static struct sonde__heap_stack *heap_walk_remember(struct sonde__heap_thread *t
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* Whether memory can be read, if it is not the thread's own stack, is remembered as well, for as long
- * as the thread stays there and no mapping is taken away. */
+/* Whether memory can be read, if it is not the thread's own stack, is remembered as well, for as
+ * long as the thread stays there and no mapping is taken away. */
 static void memory_begin(struct heap_walk_state *k, uint64_t sp, uint32_t unmaps)
 {
     const struct sonde__heap_thread *t = k->t;
@@ -434,7 +435,7 @@ static struct sonde__heap_row *row_in_lane(struct sonde__heap_thread *t, uint32_
 }
 
 uint32_t sonde__heap_walk(struct sonde__heap_thread *t, const struct sonde__caller *c,
-                         struct sonde__heap_row **row)
+                          struct sonde__heap_row **row)
 {
     struct heap_walk_state k;
     const int saved = errno;

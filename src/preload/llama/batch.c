@@ -4,9 +4,10 @@
  * sequences and flags may each be missing, and mean then what llama.cpp takes them to mean: the
  * sequence goes on, it is number 0, and the last token is to give logits.
  *
- * Newer libraries have batches that nobody can look into (llama_batch_ext): their tokens are added by
- * calls, which are followed here, part by part as they are told. A batch is one thread's at a time; so
- * many are followed as a server has at one time, and one that there is no room for has no parts. */
+ * Newer libraries have batches that nobody can look into (llama_batch_ext): their tokens are added
+ * by calls, which are followed here, part by part as they are told. A batch is one thread's at a
+ * time; so many are followed as a server has at one time, and one that there is no room for has no
+ * parts. */
 #include "preload/llama/llama.h"
 #include "record/state.h"
 
@@ -61,7 +62,8 @@ static void llama_hook_batch_flush(struct llama_hook_batch_parts *p)
     p->waiting = 0;
 }
 
-static void llama_hook_batch_put(struct llama_hook_batch_parts *p, uint64_t where, uint64_t what, uint64_t tail)
+static void llama_hook_batch_put(struct llama_hook_batch_parts *p, uint64_t where, uint64_t what,
+                                 uint64_t tail)
 {
     if (p->count == PARTS_MAX) {
         p->dropped++;
@@ -81,8 +83,8 @@ static void llama_hook_batch_put(struct llama_hook_batch_parts *p, uint64_t wher
 }
 
 /* Tokens from .. to of the same sequences. */
-static void llama_hook_batch_put_run(struct llama_hook_batch_parts *p, const struct batch *b, int32_t from,
-                                     int32_t to, uint32_t outputs)
+static void llama_hook_batch_put_run(struct llama_hook_batch_parts *p, const struct batch *b,
+                                     int32_t from, int32_t to, uint32_t outputs)
 {
     const uint32_t tokens = (uint32_t)(to - from);
     const int32_t pos = b->pos ? b->pos[from] : -1;
@@ -98,7 +100,10 @@ static void llama_hook_batch_put_run(struct llama_hook_batch_parts *p, const str
     }
 }
 
-int32_t sonde__llama_batch_tokens(const void *batch) { return ((const struct batch *)batch)->n_tokens; }
+int32_t sonde__llama_batch_tokens(const void *batch)
+{
+    return ((const struct batch *)batch)->n_tokens;
+}
 
 uint32_t sonde__llama_parts(const void *batch, uint64_t key, uint32_t *dropped)
 {

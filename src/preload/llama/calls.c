@@ -1,7 +1,7 @@
 /* calls.c - what is kept of each call, and which calls are not worth keeping.
  *
- * A call is one record, written when it returns; the parts of a batch and a text go before it, and a
- * forward pass has another one when it begins. Some
+ * A call is one record, written when it returns; the parts of a batch and a text go before it, and
+ * a forward pass has another one when it begins. Some
  * functions are called far more often than they tell anything: samplers that are made of samplers
  * call llama_sampler_apply for each, of which the outermost is enough; programs ask of every token
  * there is whether it ends generation, or for its text, when they start: of these only so many are
@@ -28,8 +28,8 @@
 #define KNOWN_NAME 80u
 #define KNOWN_EVERY (SONDE__RING_RECS / 2) /* … once in so many records of a ring */
 
-/* What was told when there was nobody to read it yet, or is written over by now. Written when models
- * and contexts are made and freed; whoever finds somebody else writing goes without. */
+/* What was told when there was nobody to read it yet, or is written over by now. Written when
+ * models and contexts are made and freed; whoever finds somebody else writing goes without. */
 static struct {
     uint32_t writing;
     struct { uint64_t object; char name[KNOWN_NAME + 1]; } model[KNOWN_MAX];
@@ -101,9 +101,9 @@ static uint32_t forward_of(const struct sonde__thunk *c)
     return sonde__thunk_int(c, 1) == 0 ? SONDE__LLAMA_ENCODE : SONDE__LLAMA_DECODE;
 }
 
-/* It may take long: the agent would not know why nothing is heard of those in it. Batches that we have
- * followed can be told now. Others are the program's memory, which may be read when the library has
- * found that they make sense. */
+/* It may take long: the agent would not know why nothing is heard of those in it. Batches that we
+ * have followed can be told now. Others are the program's memory, which may be read when the
+ * library has found that they make sense. */
 static void put_pass(struct sonde__thunk *c)
 {
     const uint64_t context = sonde__thunk_arg(c, 0);

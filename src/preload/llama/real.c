@@ -60,8 +60,8 @@ static int llama_real_recall(const struct llama_real_slot *s, uint64_t caller, v
 }
 
 /* The place of one that is void, or of any. If somebody else writes, it is not remembered. */
-static void llama_real_remember(struct llama_real_slot *s, uint64_t low, uint64_t high, uint32_t unloads,
-                                void *real)
+static void llama_real_remember(struct llama_real_slot *s, uint64_t low, uint64_t high,
+                                uint32_t unloads, void *real)
 {
     static uint32_t turn;
     uint32_t free = 0;

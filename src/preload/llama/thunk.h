@@ -54,7 +54,10 @@ void *sonde__thunk_enter(struct sonde__thunk *c);
 void sonde__thunk_leave(struct sonde__thunk *c);
 
 /* The ith argument that is an integer or a pointer, of the first six. */
-static inline uint64_t sonde__thunk_arg(const struct sonde__thunk *c, uint32_t i) { return c->reg[i]; }
+static inline uint64_t sonde__thunk_arg(const struct sonde__thunk *c, uint32_t i)
+{
+    return c->reg[i];
+}
 static inline int32_t sonde__thunk_int(const struct sonde__thunk *c, uint32_t i)
 {
     return (int32_t)c->reg[i];

@@ -107,7 +107,7 @@ void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16])
     if (!timer_ring_reserve(s, 1, &at)) timer_ring_put(s, at, SONDE__CHUNK_THREAD, w);
 }
 
-/* ---- Where code is that samples will be in ---------------------------------------------------- */
+/* ---- Where code is that samples will be in --------------------------------------------------- */
 
 #define ANNOUNCED 256u
 

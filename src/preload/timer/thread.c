@@ -125,14 +125,14 @@ static uint64_t own_cpu_ns(void)
 
 /* CPU time of threads that have ended, since their last samples; less than 0: lent to threads that
  * have not. A thread that ends before its first period is over is not sampled, and the kernel looks
- * at timers at its ticks only, so thousands of short ones were not sampled at all: what one has left
- * the next one begins with. When there is nothing left it is lent a part of a period, which differs
- * from thread to thread: so threads that begin together are not sampled together, and what is
- * expected of a process is its CPU time over the period. With it half a tick: what becomes due after
- * the last tick of a process is never seen, and that is as much in the mean. (Of processes that end
- * within a tick that is too little by up to a half: whether they see one at all is a matter of
- * luck.) The session is in it so that a process that has the same number in each of many recordings,
- * as in containers, does not have the same luck in all. */
+ * at timers at its ticks only, so thousands of short ones were not sampled at all: what one has
+ * left the next one begins with. When there is nothing left it is lent a part of a period, which
+ * differs from thread to thread: so threads that begin together are not sampled together, and what
+ * is expected of a process is its CPU time over the period. With it half a tick: what becomes due
+ * after the last tick of a process is never seen, and that is as much in the mean. (Of processes
+ * that end within a tick that is too little by up to a half: whether they see one at all is a
+ * matter of luck.) The session is in it so that a process that has the same number in each of many
+ * recordings, as in containers, does not have the same luck in all. */
 static int64_t left_ns;
 
 static uint64_t left_take(uint32_t tid, uint64_t period)

@@ -14,7 +14,8 @@
 #define RULES 4096u
 #define CODE_BEFORE 24u
 #define CODE_LEN 56u
-#define CODE_FAR 16384u    /* of code before an address, to find out whether it keeps a frame pointer */
+#define CODE_FAR 16384u    /* of code before an address, to find out whether it keeps a frame
+                            * pointer */
 #define CODE_NEAR (1ull << 27) /* code that is compiled as it runs lies this close together */
 #define HIDES_MAX 4096u    /* bytes of a frame that are searched for another one */
 #define CALL_LEN 7u        /* of the longest call without a prefix */

@@ -94,8 +94,8 @@ void sonde__walks_forked(void)
     sonde__walks.active = sonde__walks.closing = sonde__walks.spare_taken = 0;
 }
 
-/* The kernel copies a signal set in before it finds that it does not know what to do with it: EFAULT
- * or EINVAL. process_vm_readv says the same, but is forbidden in many containers. */
+/* The kernel copies a signal set in before it finds that it does not know what to do with it:
+ * EFAULT or EINVAL. process_vm_readv says the same, but is forbidden in many containers. */
 int sonde__readable(uint64_t addr)
 {
     return syscall(SYS_rt_sigprocmask, -1, addr, NULL, sizeof(uint64_t)) != 0 && errno == EINVAL;

@@ -9,9 +9,10 @@
  * whether they are there, so that any stack will do: of coroutines, of signals, or nonsense. The
  * kernel is not asked where a thread is on the stack it began with, up to where that ends.
  *
- * Most frames need little: sp or bp plus a number, a return address, where bp was saved. Such a rule
- * is a word, and a step by it is in line: a probe of a table and a load or two (sonde__walk_fast).
- * All others take the long way (sonde__walk_next), which also fills the table. */
+ * Most frames need little: sp or bp plus a number, a return address, where bp was saved. Such a
+ * rule is a word, and a step by it is in line: a probe of a table and a load or two
+ * (sonde__walk_fast). All others take the long way (sonde__walk_next), which also fills the
+ * table. */
 #ifndef SONDE_PRELOAD_WALK_WALK_H
 #define SONDE_PRELOAD_WALK_WALK_H
 
@@ -175,8 +176,8 @@ static inline uint64_t sonde__walk_load(uint64_t addr)
 }
 
 /* Go on to the caller of a frame that has called (w->exact is 0), by such a rule; as
- * sonde__walk_next would. FAIL: not this way, nothing has changed. What is saved lies between sp and
- * the CFA, so that is all that has to be there. */
+ * sonde__walk_next would. FAIL: not this way, nothing has changed. What is saved lies between sp
+ * and the CFA, so that is all that has to be there. */
 static inline enum sonde__step sonde__walk_fast(struct sonde__walker *w, uint64_t rule)
 {
     struct sonde__regs *r = &w->regs;
@@ -214,12 +215,12 @@ enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
                                   struct sonde__unwind_row *row);
 
 /* Code that no table describes, of which it is not known that it keeps a frame pointer: if it does
- * not, fp is of a frame further out, and where it returns to lies between sp and there. 1: something
- * there returns behind a call, or nobody can tell. */
+ * not, fp is of a frame further out, and where it returns to lies between sp and there. 1:
+ * something there returns behind a call, or nobody can tell. */
 int sonde__rule_hides_call(struct sonde__memory *m, uint64_t pc, uint64_t sp, uint64_t fp);
 
-/* Such code, where it was interrupted: is the word on top of the stack behind a call that can have led
- * there, so that it has put nothing on the stack? */
+/* Such code, where it was interrupted: is the word on top of the stack behind a call that can have
+ * led there, so that it has put nothing on the stack? */
 int sonde__rule_is_leaf(struct sonde__memory *m, uint64_t pc, uint64_t sp);
 
 /* ---- modules_hot.c -------------------------------------------------------------------------- */
@@ -234,8 +235,8 @@ void sonde__module_texts(const struct dl_find_object *o, sonde__text_fn *call, v
 struct sonde__program { uint64_t start, end; };
 extern struct sonde__program sonde__program;
 
-/* The module that pc is in: 0, or -1. As _dl_find_object says, which of a program whose parts do not
- * lie side by side (node) tells the part alone. */
+/* The module that pc is in: 0, or -1. As _dl_find_object says, which of a program whose parts do
+ * not lie side by side (node) tells the part alone. */
 int sonde__module_find(uint64_t pc, struct dl_find_object *out);
 
 struct sonde__paths {

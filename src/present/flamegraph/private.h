@@ -88,7 +88,8 @@ struct sonde_flame {
  * 0 or SONDE_ENOMEM. Release in any case. */
 int sonde_flame_init(struct sonde_flame *f, const struct sonde_tree *t, double min_width,
                      uint32_t nodes_max);
-/* The same, but only of what is below a node of t, with its callers: each with that callee alone. */
+/* The same, but only of what is below a node of t, with its callers: each with that callee
+ * alone. */
 int sonde_flame_init_under(struct sonde_flame *f, const struct sonde_tree *t, double min_width,
                            uint32_t nodes_max, uint32_t under);
 void sonde_flame_release(struct sonde_flame *f);
@@ -113,8 +114,8 @@ const char *sonde_flame_title(const struct sonde_tree *t,
                               const struct sonde_flamegraph_options *o);
 void sonde_flame_put_xml(struct sonde_buf *b, const char *s);  /* any text, escaped */
 
-/* The data as above. functions: with the table of the functions of this tree, which lives as long as
- * f's; NULL = without one. 0 or SONDE_ENOMEM, besides what may be in out->error. */
+/* The data as above. functions: with the table of the functions of this tree, which lives as long
+ * as f's; NULL = without one. 0 or SONDE_ENOMEM, besides what may be in out->error. */
 int sonde_flame_put_data(struct sonde_flame *f, const struct sonde_flamegraph_options *o,
                          const struct sonde_tree *functions, struct sonde_buf *out);
 

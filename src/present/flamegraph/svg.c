@@ -107,7 +107,9 @@ static void flame_svg_put_summary(const struct picture *p)
     } else {
         flame_svg_put_value(p->out, t, t->nodes[0].total);
         sonde_buf_printf(p->out, " of %s", sonde_sample_kind_title(t->kind));
-        if (samples) sonde_buf_printf(p->out, " in %llu sample%s", samples, samples == 1 ? "" : "s");
+        if (samples) {
+            sonde_buf_printf(p->out, " in %llu sample%s", samples, samples == 1 ? "" : "s");
+        }
     }
     if (t->base_total) {
         sonde_buf_puts(p->out, "; before: ");

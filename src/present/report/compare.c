@@ -22,8 +22,8 @@ enum {
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double value, const char *unit,
-                                int ascii)
+const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double value,
+                                         const char *unit, int ascii)
 {
     char text[SONDE_VALUE_BYTES];
     const enum sonde_unit u = !strncmp(unit, "bytes", 5)     ? SONDE_UNIT_BYTES
@@ -48,8 +48,8 @@ static const char *compare_text_percent(char out[SONDE_MEASURE_BYTES], double re
 /* Bounds beyond this are no news. */
 static int is_bound(double relative) { return !isnan(relative) && relative < 100; }
 
-const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES], const struct sonde_compare_measure *f,
-                                  int ascii)
+const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES],
+                                           const struct sonde_compare_measure *f, int ascii)
 {
     const double low = f->d.relative_low, high = f->d.relative_high;
     char a[SONDE_MEASURE_BYTES], b[SONDE_MEASURE_BYTES];
@@ -62,8 +62,8 @@ const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES], const 
 }
 
 /* "12.1 % ± 3.0 %" */
-static const char *plus_minus(char out[SONDE_MEASURE_BYTES * 2], const struct sonde_compare_measure *f,
-                              int ascii)
+static const char *plus_minus(char out[SONDE_MEASURE_BYTES * 2],
+                              const struct sonde_compare_measure *f, int ascii)
 {
     char a[SONDE_MEASURE_BYTES];
     const double half = (f->d.relative_high - f->d.relative_low) / 2;
@@ -102,8 +102,8 @@ static void compare_text_put_name(const struct sonde_compare_view *v, struct son
 }
 
 /* "request time p50", "time p50 of load", "parse by itself" */
-static void put_figure_name(const struct sonde_compare_view *v, const struct sonde_compare_measure *f,
-                            struct sonde_buf *out)
+static void put_figure_name(const struct sonde_compare_view *v,
+                            const struct sonde_compare_measure *f, struct sonde_buf *out)
 {
     const int function = f->group == SONDE_MEASURE_FUNCTIONS;
     if (function) compare_text_put_name(v, out, f->subject);
@@ -114,17 +114,17 @@ static void put_figure_name(const struct sonde_compare_view *v, const struct son
 }
 
 static void put_function_change(const struct sonde_comparison *c,
-                                const struct sonde_compare_view *v, const struct sonde_compare_measure *f,
-                                struct sonde_buf *out)
+                                const struct sonde_compare_view *v,
+                                const struct sonde_compare_measure *f, struct sonde_buf *out)
 {
     char change[SONDE_MEASURE_BYTES * 2], a[SONDE_MEASURE_BYTES], b[SONDE_MEASURE_BYTES];
     compare_text_put_name(v, out, f->subject);
-    sonde_buf_printf(out, " %s%s (%s %s %s %s)", plus_minus(change, f, v->ascii),
-                     sonde_verdict_name(f->verdict),
-                     sonde_compare_measure_format(a, f->before, f->unit, v->ascii), v->ascii ? "->" : "→",
-                     sonde_compare_measure_format(b, f->after, f->unit, v->ascii),
-                     c->basis == SONDE_BASIS_SHARE
-                         ? sonde_sample_kind_title((enum sonde_sample_kind)c->kind) : basis_words(c));
+    sonde_buf_printf(
+        out, " %s%s (%s %s %s %s)", plus_minus(change, f, v->ascii), sonde_verdict_name(f->verdict),
+        sonde_compare_measure_format(a, f->before, f->unit, v->ascii), v->ascii ? "->" : "→",
+        sonde_compare_measure_format(b, f->after, f->unit, v->ascii),
+        c->basis == SONDE_BASIS_SHARE
+            ? sonde_sample_kind_title((enum sonde_sample_kind)c->kind) : basis_words(c));
 }
 
 static int compare_text_by_change(const void *a, const void *b)
@@ -157,7 +157,8 @@ static void put_contributors(const struct sonde_comparison *c, const struct sond
         if (n > CONTRIBUTORS) n = CONTRIBUTORS;
     }
     if (!n) return;
-    sonde_buf_puts(out, top->group == SONDE_MEASURE_FUNCTIONS ? "also: " : "largest contributors: ");
+    sonde_buf_puts(out,
+                   top->group == SONDE_MEASURE_FUNCTIONS ? "also: " : "largest contributors: ");
     for (size_t i = 0; i < n; i++) {
         if (i) sonde_buf_puts(out, ", ");
         put_function_change(c, v, best[i], out);
@@ -165,7 +166,8 @@ static void put_contributors(const struct sonde_comparison *c, const struct sond
     sonde_buf_putc(out, '\n');
 }
 
-/* How small a change could still have been seen: of the figure that a verdict would have been of. */
+/* How small a change could still have been seen: of the figure that a verdict would have been
+ * of. */
 static void put_sensitivity(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                             struct sonde_buf *out)
 {
@@ -188,8 +190,8 @@ static void put_sensitivity(const struct sonde_comparison *c, const struct sonde
 
 static void put_requests_unknown(const struct sonde_comparison *c, struct sonde_buf *out)
 {
-    sonde_buf_printf(out, "it is not known whether requests are faster or slower: %llu and %llu are "
-                     "too few to tell\n", (unsigned long long)c->requests[0],
+    sonde_buf_printf(out, "it is not known whether requests are faster or slower: %llu and %llu "
+                     "are too few to tell\n", (unsigned long long)c->requests[0],
                      (unsigned long long)c->requests[1]);
 }
 
@@ -290,8 +292,10 @@ static void compare_text_put_figures(const struct sonde_comparison *c,
         }
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%.200s%s%s", f->subject, *f->subject ? ": " : "", f->title);
-        sonde_table_cell(&t, 1, "%s", sonde_compare_measure_format(text, f->before, f->unit, o->ascii));
-        sonde_table_cell(&t, 2, "%s", sonde_compare_measure_format(text, f->after, f->unit, o->ascii));
+        sonde_table_cell(&t, 1, "%s",
+                         sonde_compare_measure_format(text, f->before, f->unit, o->ascii));
+        sonde_table_cell(&t, 2, "%s",
+                         sonde_compare_measure_format(text, f->after, f->unit, o->ascii));
         if (!isnan(f->d.relative)) {
             sonde_table_cell(&t, 3, "%s", compare_text_percent(text, f->d.relative, "%+.1f %%"));
         }
@@ -305,8 +309,8 @@ static void compare_text_put_figures(const struct sonde_comparison *c,
         sonde_table_release(&t);
     }
     if (left_out) {
-        sonde_buf_printf(out, "\n%zu figures of phases and spans that have not changed are left out",
-                         left_out);
+        sonde_buf_printf(
+            out, "\n%zu figures of phases and spans that have not changed are left out", left_out);
         if (v->all_figures) sonde_buf_printf(out, "; %s has all", v->all_figures);
         sonde_buf_putc(out, '\n');
     }
@@ -332,8 +336,8 @@ static void put_unbounded(const struct sonde_comparison *c, const struct sonde_c
     }
     if (!n) return;
     if (n > UNBOUNDED) sonde_buf_printf(out, " and %zu more", n - UNBOUNDED);
-    sonde_buf_printf(out, ". Record longer%s: a p95 takes some 200 values on both sides, a p99 some 1,000\n",
-                     c->by_runs ? ", or more runs" : "");
+    sonde_buf_printf(out, ". Record longer%s: a p95 takes some 200 values on both sides, a p99 "
+                     "some 1,000\n", c->by_runs ? ", or more runs" : "");
 }
 
 int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_compare_view *v,

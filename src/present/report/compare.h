@@ -25,16 +25,17 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
 int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                          struct sonde_buf *out, struct sonde_err *err);
 
-/* An object: verdict, summary, figures[] and functions[], as `sonde diff --json` has them. sonde_compare_report writes this for SONDE_REPORT_JSON; the HTTP answer is the same. */
+/* An object: verdict, summary, figures[] and functions[], as `sonde diff --json` has them.
+ * sonde_compare_report writes this for SONDE_REPORT_JSON; the HTTP answer is the same. */
 void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                         struct sonde_buf *out);
 
 /* A value of a figure as people read it: "12.3 ms", "4.56 MiB/s", "31.2 %". */
 #define SONDE_MEASURE_BYTES 40
-const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double value, const char *unit,
-                                int ascii);
+const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double value,
+                                         const char *unit, int ascii);
 /* "-20.1…-12.3 %", "" where there is no interval. */
-const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES], const struct sonde_compare_measure *f,
-                                  int ascii);
+const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES],
+                                           const struct sonde_compare_measure *f, int ascii);
 
 #endif

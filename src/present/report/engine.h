@@ -11,7 +11,8 @@
 void sonde_engine_report(const struct sonde_engine *e, const struct sonde_report_options *o,
                          size_t limit, struct sonde_buf *out);
 
-/* Members "devices", "pools" and "tokenizers" of an open object: those of which there is something. */
+/* Members "devices", "pools" and "tokenizers" of an open object: those of which there is
+ * something. */
 void sonde_engine_json(const struct sonde_engine *e, struct sonde_buf *out);
 
 /* What GET /api/engine answers: all three, null = nothing. e may be NULL. */

@@ -21,10 +21,13 @@ static void value_cell(const struct engine_text *x, struct sonde_table *t, size_
                        enum sonde_unit unit)
 {
     char text[SONDE_VALUE_BYTES];
-    if (!isnan(v)) sonde_table_cell(t, column, "%s", sonde_value_format(text, v, unit, x->o->ascii));
+    if (!isnan(v)) {
+        sonde_table_cell(t, column, "%s", sonde_value_format(text, v, unit, x->o->ascii));
+    }
 }
 
-static void seconds_cell(const struct engine_text *x, struct sonde_table *t, size_t column, double v)
+static void seconds_cell(const struct engine_text *x, struct sonde_table *t, size_t column,
+                         double v)
 {
     value_cell(x, t, column, v, SONDE_UNIT_SECONDS);
 }
@@ -109,7 +112,8 @@ static void device_operations(const struct engine_text *x)
         { .title = "DEVICE", .min = 6 }, { .title = "OPERATION", .min = 8 },
         { .title = "COUNT", .align = SONDE_RIGHT }, { .title = "TIME", .align = SONDE_RIGHT },
         { .title = "%", .align = SONDE_RIGHT }, { .title = "MEAN", .align = SONDE_RIGHT },
-        { .title = "P99", .align = SONDE_RIGHT }, { .title = "MAX", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "P99", .align = SONDE_RIGHT },
+        { .title = "MAX", .align = SONDE_RIGHT, .drop = 1 },
     };
     struct sonde_table t;
     size_t count = 0, shown = 0;
@@ -242,7 +246,8 @@ static void tokenizer_facts(const struct engine_text *x, const struct sonde_engi
     if (t->slowest >= 0) {
         const struct sonde_engine_length *l = &t->lengths[t->slowest];
         report_put_fact(o, x->out, "slowest", "%s, for an input of %s bytes",
-                        sonde_value_format(a, l->time.max_s, SONDE_UNIT_SECONDS, o->ascii), l->label);
+                        sonde_value_format(a, l->time.max_s, SONDE_UNIT_SECONDS, o->ascii),
+                        l->label);
     }
     for (uint32_t i = 0; i < t->advice_count; i++) {
         report_put_fact(o, x->out, "advice", "%s", t->advice[i].text);

@@ -32,7 +32,8 @@ static double seconds_of(const struct sonde_profile *p)
     return p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) / 1e9 : 0;
 }
 
-/* Of the time that was watched: all that was allocated, less what the process had allocated before. */
+/* Of the time that was watched: all that was allocated, less what the process had allocated
+ * before. */
 static void set_rates(struct heap_report *r)
 {
     const struct sonde_heap *h = r->h;

@@ -29,8 +29,9 @@ static const char *heap_report_text_seconds(char out[SONDE_VALUE_BYTES], double 
     return sonde_value_format(out, v, SONDE_UNIT_SECONDS, ascii);
 }
 
-/* "12.3 MiB", with "(11.5 MiB … 13.1 MiB)" where it is estimated. An estimate from a handful of samples
- * has no lower bound to speak of: then only "(at most 40 MiB)". There are whole allocations only. */
+/* "12.3 MiB", with "(11.5 MiB … 13.1 MiB)" where it is estimated. An estimate from a handful of
+ * samples has no lower bound to speak of: then only "(at most 40 MiB)". There are whole allocations
+ * only. */
 static const char *amount_text(char out[AMOUNT_BYTES], const struct sonde_heap_amount *a,
                                enum sonde_unit unit, int ascii)
 {

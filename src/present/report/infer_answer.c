@@ -1,5 +1,5 @@
-/* infer_answer.c - see infer_answer.h. Figures are exact: all values are at hand, and percentiles are
- * of the nearest rank. */
+/* infer_answer.c - see infer_answer.h. Figures are exact: all values are at hand, and percentiles
+ * are of the nearest rank. */
 #include "present/report/infer_answer.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ static double infer_answer_rank_of(const double *sorted, size_t n, double share)
     return sorted[at ? at - 1 : 0];
 }
 
-/* ---- Measures of a request; NaN = it has none --------------------------------------------------- */
+/* ---- Measures of a request; NaN = it has none ------------------------------------------------ */
 
 static double ended_well(const struct sonde_infer_request *r, double value)
 {
@@ -64,9 +64,9 @@ static double phase_of(const struct sonde_infer_request *r, int phase)
 }
 
 /* Values of a group, sorted, in run->values; *sum of them. */
-static size_t infer_answer_collect(const struct infer_answer_run *run, const struct sonde_infer_request *g,
-                                   double (*of)(const struct sonde_infer_request *, int), int phase,
-                                   double *sum)
+static size_t infer_answer_collect(
+    const struct infer_answer_run *run, const struct sonde_infer_request *g,
+    double (*of)(const struct sonde_infer_request *, int), int phase, double *sum)
 {
     size_t n = 0;
     *sum = 0;
@@ -81,9 +81,9 @@ static size_t infer_answer_collect(const struct infer_answer_run *run, const str
     return n;
 }
 
-static void put_dist(const struct infer_answer_run *run, const struct sonde_infer_request *g, const char *key,
-                     double (*of)(const struct sonde_infer_request *, int), int phase,
-                     struct sonde_buf *out)
+static void put_dist(const struct infer_answer_run *run, const struct sonde_infer_request *g,
+                     const char *key, double (*of)(const struct sonde_infer_request *, int),
+                     int phase, struct sonde_buf *out)
 {
     double sum;
     const size_t n = infer_answer_collect(run, g, of, phase, &sum);
@@ -102,8 +102,8 @@ static void put_dist(const struct infer_answer_run *run, const struct sonde_infe
     sonde_json_close(out, '}');
 }
 
-static void infer_answer_put_user_rate(const struct infer_answer_run *run, const struct sonde_infer_request *g,
-                                       struct sonde_buf *out)
+static void infer_answer_put_user_rate(const struct infer_answer_run *run,
+                                       const struct sonde_infer_request *g, struct sonde_buf *out)
 {
     double sum;
     const size_t n = infer_answer_collect(run, g, infer_answer_rate_of, 0, &sum);
@@ -115,7 +115,7 @@ static void infer_answer_put_user_rate(const struct infer_answer_run *run, const
     sonde_json_close(out, '}');
 }
 
-/* ---- Sums ----------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 struct sums {
     uint64_t requests[SONDE_INFER_OUTCOMES], count;
@@ -188,8 +188,8 @@ static void infer_answer_put_totals(const struct infer_answer_run *run, struct s
 
 static double infer_answer_ratio(double a, double b) { return b > 0 ? a / b : NAN; }
 
-static void infer_answer_put_model(const struct infer_answer_run *run, const struct sonde_infer_model *m,
-                                   struct sonde_buf *out)
+static void infer_answer_put_model(const struct infer_answer_run *run,
+                                   const struct sonde_infer_model *m, struct sonde_buf *out)
 {
     uint64_t in = 0, reused = 0, tokens = 0;
     for (size_t i = 0; i < run->of->request_count; i++) {
@@ -219,8 +219,8 @@ static void infer_answer_put_model(const struct infer_answer_run *run, const str
     sonde_json_close(out, '}');
 }
 
-static void infer_answer_put_group(const struct infer_answer_run *run, const struct sonde_infer_request *g,
-                                   struct sonde_buf *out)
+static void infer_answer_put_group(const struct infer_answer_run *run,
+                                   const struct sonde_infer_request *g, struct sonde_buf *out)
 {
     const struct sums s = sums_of(run, g);
     sonde_json_open(out, '{');

@@ -258,7 +258,8 @@ static void put_models(const struct infer_report *r, struct sonde_buf *out)
         { .title = "KV PEAK", .align = SONDE_RIGHT, .drop = 2 },
         { .title = "LOAD", .align = SONDE_RIGHT, .drop = 4 },
         { .title = "BATCH", .align = SONDE_RIGHT, .drop = 3 },
-        { .title = "PREFILL/s", .align = SONDE_RIGHT }, { .title = "DECODE/s", .align = SONDE_RIGHT },
+        { .title = "PREFILL/s", .align = SONDE_RIGHT },
+        { .title = "DECODE/s", .align = SONDE_RIGHT },
     };
     struct sonde_table t;
     if (!r->run->model_count) return;

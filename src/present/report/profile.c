@@ -21,21 +21,20 @@ static const char *report_module_advice(uint32_t flags)
     if (flags & SONDE_MODULE_VDSO) return "";
     if (flags & SONDE_MODULE_JIT) {
         return flags & SONDE_MODULE_STRIPPED
-                   ? "code made while it ran, without a map of names (/tmp/perf-PID.map): start node "
-                     "with --perf-basic-prof, Java with -XX:+DumpPerfMapAtExit, Python with -X perf"
-                   : "";
+                   ? "code made while it ran, without a map of names (/tmp/perf-PID.map): start "
+                     "node with --perf-basic-prof, Java with -XX:+DumpPerfMapAtExit, Python with "
+                     "-X perf" : "";
     }
     if (flags & SONDE_MODULE_KERNEL) {
-        return flags & SONDE_MODULE_STRIPPED
-                   ? "addresses are hidden: set the sysctl kernel.kptr_restrict to 0 or record as root"
-                   : "";
+        return flags & SONDE_MODULE_STRIPPED ? "addresses are hidden: set the sysctl "
+                                               "kernel.kptr_restrict to 0 or record as root" : "";
     }
     if (flags & SONDE_MODULE_DELETED && flags & (SONDE_MODULE_STRIPPED | SONDE_MODULE_NO_LINES)) {
         return "the file was deleted or replaced while it ran: record again";
     }
     if (flags & SONDE_MODULE_STRIPPED) {
-        return "no symbols: install its debug symbols, set DEBUGINFOD_URLS, or build it with -g and "
-               "do not strip it";
+        return "no symbols: install its debug symbols, set DEBUGINFOD_URLS, or build it with -g "
+               "and do not strip it";
     }
     if (flags & SONDE_MODULE_NO_LINES) {
         return "no debug information, so no lines and inlined frames: install its debug symbols, "
@@ -237,7 +236,9 @@ static int engine_init(struct report *r)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
     const struct sonde_engine_run *run = r->p->engine_run;
-    if (!run || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) return 0;
+    if (!run || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) {
+        return 0;
+    }
     return sonde_engine_build(run->series, run->count, &r->inside);
 }
 
@@ -273,7 +274,8 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     const struct sonde_tree_options plain = { .by_module = 1 };
     int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
     const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
-    /* Who asks for memory in use gets what is known of it; of another kind there is nothing to say. */
+    /* Who asks for memory in use gets what is known of it; of another kind there is nothing to
+     * say. */
     const int in_use = o->filter.kind < 0 || o->filter.kind == SONDE_SAMPLE_LIVE;
     const int built = engine_init(&r);
     if (!built && rc == SONDE_ENOENT &&

@@ -28,8 +28,8 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
 /* The first `limit` functions by their own weight, a line each: " 61.0 %  burn  src/burn.c:12". */
 void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out);
 
-/* The heap in a few lines: how much is in use, the peak, what was allocated, then each leak, at most
- * `leaks` of them. Nothing without heap facts. */
+/* The heap in a few lines: how much is in use, the peak, what was allocated, then each leak, at
+ * most `leaks` of them. Nothing without heap facts. */
 void sonde_heap_summary(const struct sonde_profile *p, size_t leaks, int ascii,
                         struct sonde_buf *out);
 

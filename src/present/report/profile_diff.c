@@ -62,7 +62,8 @@ static int profile_diff_in_bytes(const struct sonde_comparison *c)
 static struct change *changes_create(const struct sonde_comparison *compared)
 {
     const int bytes = profile_diff_in_bytes(compared);
-    const uint64_t before = bytes ? 1 : compared->weights[0], after = bytes ? 1 : compared->weights[1];
+    const uint64_t before = bytes ? 1 : compared->weights[0],
+                   after = bytes ? 1 : compared->weights[1];
     const size_t count = compared->function_count;
     struct change *c = sonde__calloc(count ? count : 1, sizeof(*c));
     for (size_t i = 0; c && i < count; i++) {
@@ -138,7 +139,8 @@ static void judged_cells(struct sonde_table *t, size_t column, const struct chan
     }
 }
 
-static void write_bytes(const struct sonde_comparison *compared, const struct sonde_report_options *o,
+static void write_bytes(const struct sonde_comparison *compared,
+                        const struct sonde_report_options *o,
                         const struct change *c, size_t count, struct sonde_buf *out)
 {
     struct sonde_column columns[COLUMNS_MAX] = {
@@ -153,8 +155,8 @@ static void write_bytes(const struct sonde_comparison *compared, const struct so
     sonde_buf_printf(out, "%s: %s before, %s after, %s\n\n", sonde_sample_kind_title(kind),
                      sonde_weight_format(before, compared->weights[0], kind, o->ascii),
                      sonde_weight_format(after, compared->weights[1], kind, o->ascii),
-                     signed_bytes(change, (double)compared->weights[1] - (double)compared->weights[0],
-                                  o->ascii));
+                     signed_bytes(change, (double)compared->weights[1] -
+                                          (double)compared->weights[0], o->ascii));
     const size_t name = judged_columns(columns, 6, c, count);
     columns[name + 1] = (struct sonde_column){ .title = "WHERE", .min = 12, .drop = 4 };
     struct sonde_table table;
@@ -175,11 +177,13 @@ static void write_bytes(const struct sonde_comparison *compared, const struct so
     report_put_rows(o, &table, out);
 }
 
-static void write_text(const struct sonde_comparison *compared, const struct sonde_report_options *o,
+static void write_text(const struct sonde_comparison *compared,
+                       const struct sonde_report_options *o,
                        const struct change *c, size_t count, struct sonde_buf *out)
 {
     struct sonde_column columns[COLUMNS_MAX] = {
-        { .title = "SELF % BEFORE", .align = SONDE_RIGHT }, { .title = "AFTER", .align = SONDE_RIGHT },
+        { .title = "SELF % BEFORE", .align = SONDE_RIGHT },
+        { .title = "AFTER", .align = SONDE_RIGHT },
         { .title = "CHANGE", .align = SONDE_RIGHT },
         { .title = "TOTAL % BEFORE", .align = SONDE_RIGHT, .drop = 3 },
         { .title = "AFTER", .align = SONDE_RIGHT, .drop = 2 },

@@ -97,9 +97,9 @@ void report_write_json(const struct report *r, struct sonde_buf *out);
 void report_facts_json(const struct report *r, struct sonde_buf *out);
 
 /* The functions of a comparison as a table: those that have changed for sure, then those whose own
- * share of the total did most, then the largest. Shares are of each side's own total, so that a longer
- * recording is not a slower program; of memory, bytes are compared. As JSON they are members of an
- * object that is open. Nothing where a side has no samples. SONDE_ENOMEM. */
+ * share of the total did most, then the largest. Shares are of each side's own total, so that a
+ * longer recording is not a slower program; of memory, bytes are compared. As JSON they are members
+ * of an object that is open. Nothing where a side has no samples. SONDE_ENOMEM. */
 int report_put_functions(const struct sonde_comparison *compared,
                          const struct sonde_report_options *o, struct sonde_buf *out);
 

@@ -28,14 +28,16 @@ static void put_when(const struct report *r, struct sonde_buf *out)
     struct tm tm;
     /* Imported times may count from when a machine or a program started: those are no dates. */
     enum { SECONDS_1980 = 315532800 };
-    if (start >= SECONDS_1980 && localtime_r(&start, &tm)) strftime(when, sizeof(when), "%F %T %z", &tm);
+    if (start >= SECONDS_1980 && localtime_r(&start, &tm)) {
+        strftime(when, sizeof(when), "%F %T %z", &tm);
+    }
     if (p->end_ns > p->start_ns) {
         sonde_value_format(length, (double)(p->end_ns - p->start_ns) * 1e-9, SONDE_UNIT_SECONDS,
                            r->o->ascii);
     }
     if (when[0] || length[0] || *host) {
         report_put_fact(r->o, out, "recorded", "%s%s%s%s%s", when, when[0] && length[0] ? ", " : "",
-                 length, *host ? " on " : "", host);
+                        length, *host ? " on " : "", host);
     }
 }
 
@@ -47,8 +49,8 @@ static void put_loss(const struct report *r, struct sonde_buf *out)
         return;
     }
     report_put_fact(r->o, out, "lost",
-             "%llu records by the kernel or the ring, %llu samples for lack of memory",
-             (unsigned long long)p->lost_records, (unsigned long long)p->dropped_samples);
+                    "%llu records by the kernel or the ring, %llu samples for lack of memory",
+                    (unsigned long long)p->lost_records, (unsigned long long)p->dropped_samples);
 }
 
 /* What was done to have stacks whole, and why some are not. */
@@ -61,7 +63,9 @@ static void put_stacks(const struct report *r, struct sonde_buf *out)
                         (double)sums->mended / (double)sums->stacks * 100);
     }
     for (int i = 0; i < SONDE_CUT_COUNT; i++) {
-        if (!sums->cuts[i] || (i == SONDE_CUT_UNKNOWN && sums->cuts[i] == sums->truncated)) continue;
+        if (!sums->cuts[i] || (i == SONDE_CUT_UNKNOWN && sums->cuts[i] == sums->truncated)) {
+            continue;
+        }
         report_put_fact(r->o, out, "truncated", "%.2f %% of the stacks, %s",
                         ceil((double)sums->cuts[i] / (double)sums->stacks * 1e4) / 100,
                         sonde_sample_cut_title((enum sonde_sample_cut)i));
@@ -86,17 +90,17 @@ static void profile_report_text_put_head(const struct report *r, struct sonde_bu
     sonde_weight_format(weight, r->weight, r->kind, r->o->ascii);
     const int counted = !strcmp(sonde_sample_kind_unit(r->kind), "count");
     report_put_fact(r->o, out, "samples", "%llu%s%s", (unsigned long long)r->samples,
-             counted ? "" : ", ", counted ? "" : weight);
+                    counted ? "" : ", ", counted ? "" : weight);
     if (r->kind == SONDE_SAMPLE_CPU && p->rate_hz > 0) {
-        report_put_fact(r->o, out, "rate", "%.5g Hz asked for, %.5g Hz reached, engine %s", p->rate_hz,
-                 p->achieved_hz, engine);
+        report_put_fact(r->o, out, "rate", "%.5g Hz asked for, %.5g Hz reached, engine %s",
+                        p->rate_hz, p->achieved_hz, engine);
     } else if (*engine) {
         report_put_fact(r->o, out, "engine", "%s", engine);
     }
     /* Rounded down: 99.99 % must not be shown as all. */
     const double whole = r->samples ? 1 - (double)r->truncated / (double)r->samples : 0;
     report_put_fact(r->o, out, "complete", "%.2f %% of the stacks reach the thread's start",
-             floor(whole * 1e4) / 100);
+                    floor(whole * 1e4) / 100);
     put_stacks(r, out);
     put_loss(r, out);
 }
@@ -177,8 +181,8 @@ static uint32_t profile_report_text_again(const struct profile_report_text_walk 
 }
 
 /* A recursion is one line, however deep: returns the innermost of its nodes. */
-static uint32_t put_node(const struct report *r, const struct profile_report_text_walk *w, struct profile_report_text_row row,
-                         struct sonde_buf *out)
+static uint32_t put_node(const struct report *r, const struct profile_report_text_walk *w,
+                         struct profile_report_text_row row, struct sonde_buf *out)
 {
     const struct sonde_tree_node *n = &w->tree->nodes[row.node];
     uint64_t self = n->self;
@@ -229,7 +233,7 @@ static void profile_report_text_put_tree(const struct report *r, struct sonde_bu
     sonde__free(w.todo);
 }
 
-/* ---- Processes, threads, spans, modules ------------------------------------------------------------------ */
+/* ---- Processes, threads, spans, modules ------------------------------------------------------ */
 
 /* Of one alone the head says all there is. */
 static void profile_report_text_put_processes(const struct report *r, struct sonde_buf *out)

@@ -119,7 +119,8 @@ int sonde_request_passes(const struct sonde_requests_query *q,
     if (q->pid && r->pid != q->pid) return 0;
     if (r->total_s < q->min_s) return 0;
     if (!is_in_time(q, r) || !is_in_bounds(q, r)) return 0;
-    if ((q->trace_hi || q->trace_lo) && (r->trace_hi != q->trace_hi || r->trace_lo != q->trace_lo)) {
+    if ((q->trace_hi || q->trace_lo) &&
+        (r->trace_hi != q->trace_hi || r->trace_lo != q->trace_lo)) {
         return 0;
     }
     if (q->process && fnmatch(q->process, r->program, 0) != 0) return 0;

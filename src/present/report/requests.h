@@ -85,8 +85,8 @@ size_t sonde_requests_select(const struct sonde_requests_query *q,
                              const struct sonde_infer_request **list, size_t count,
                              size_t *total);
 
-/* text is the engine's own id of it, its number as 16 hexadecimal digits, or the id of its trace, of
- * which there may be several (base/trace_id.h). */
+/* text is the engine's own id of it, its number as 16 hexadecimal digits, or the id of its trace,
+ * of which there may be several (base/trace_id.h). */
 int sonde_request_is(const struct sonde_infer_request *r, const char *text);
 
 /* What to call it: the engine's own id, else its number. */

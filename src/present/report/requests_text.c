@@ -128,8 +128,8 @@ static void print_grid(const struct sonde_grid *g, int colour, struct sonde_buf 
 }
 
 /* What the cells of bars that are shown mean; of a list, only those that there are. */
-static void draw_legend(const struct sonde_infer_request **items, size_t count, struct sonde_grid *g,
-                        int y)
+static void draw_legend(const struct sonde_infer_request **items, size_t count,
+                        struct sonde_grid *g, int y)
 {
     int used[SONDE_BAR_KINDS] = { 0 }, x = 0;
     for (size_t i = 0; i < count; i++) {

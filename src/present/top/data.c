@@ -177,12 +177,13 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
         const json_t *o = json_array_get(array, i);
         struct sonde_top_series *s = &d->series[d->series_count++];
         *s = (struct sonde_top_series){
-            .name = top_string(o, "name"), .type = top_string(o, "type"), .unit = top_string(o, "unit"),
+            .name = top_string(o, "name"),
+            .type = top_string(o, "type"), .unit = top_string(o, "unit"),
             .process = top_string(o, "process"), .trend = top_string(o, "trend"),
             .labels = top_data_label_text(json_object_get(o, "labels")),
             .pid = top_id(o, "pid"),
-            .value = top_number(o, "value"), .rate = top_number(o, "rate"), .avg = top_number(o, "avg"),
-            .min = top_number(o, "min"), .max = top_number(o, "max"),
+            .value = top_number(o, "value"), .rate = top_number(o, "rate"),
+            .avg = top_number(o, "avg"), .min = top_number(o, "min"), .max = top_number(o, "max"),
             .p50 = top_number(o, "p50"), .p95 = top_number(o, "p95"), .p99 = top_number(o, "p99"),
         };
         if (!s->labels || read_history(json_object_get(o, "history"), &s->history,

@@ -154,7 +154,7 @@ int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
 int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
 int sonde_top_read_infer(struct sonde_top_data *d, const char *text, size_t len,
-                             struct sonde_err *err);
+                         struct sonde_err *err);
 int sonde_top_read_engine(struct sonde_top_data *d, const char *text, size_t len,
                           struct sonde_err *err);
 int sonde_top_read_requests(struct sonde_top_data *d, const char *text, size_t len,

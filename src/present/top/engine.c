@@ -52,7 +52,8 @@ int sonde_top_read_engine(struct sonde_top_data *d, const char *text, size_t len
     if (d->json_count == SONDE_COUNT(d->json)) return SONDE_EINVAL;
     json_t *root = json_loadb(text, len, 0, &why);
     if (!root) {
-        return sonde_err_set(err, SONDE_EFORMAT, "the answer about engines is not JSON: %s (line %d)",
+        return sonde_err_set(err,
+                             SONDE_EFORMAT, "the answer about engines is not JSON: %s (line %d)",
                              why.text, why.line);
     }
     d->json[d->json_count++] = root;

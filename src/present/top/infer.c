@@ -58,7 +58,7 @@ static void read_route(const json_t *o, struct sonde_top_route *r)
 }
 
 int sonde_top_read_infer(struct sonde_top_data *d, const char *text, size_t len,
-                             struct sonde_err *err)
+                         struct sonde_err *err)
 {
     struct sonde_top_inference *out = &d->inference;
     json_t *groups;

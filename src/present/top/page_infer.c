@@ -12,8 +12,10 @@
 
 enum { MODEL_LINES = 4, LIST_ROWS_MIN = 5, PHASE_BAR = 24, ONCE_REQUESTS = 20 };
 
-enum { R_NAME, R_RATE, R_TTFT50, R_TTFT95, R_TTFT99, R_ITL50, R_ITL95, R_ITL99, R_TOTAL50, R_TOTAL95,
-       R_TOTAL99, R_FAILED, R_COLUMNS };
+enum {
+    R_NAME, R_RATE, R_TTFT50, R_TTFT95, R_TTFT99, R_ITL50, R_ITL95, R_ITL99, R_TOTAL50, R_TOTAL95,
+    R_TOTAL99, R_FAILED, R_COLUMNS
+};
 #define FIGURE_COLUMN(text, number) \
     { .title = text, .align = SONDE_RIGHT, .want = 7, .drop = number }
 static const struct sonde_column route_columns[R_COLUMNS] = {
@@ -40,7 +42,10 @@ struct top_page_infer_view {
     int y, end;
 };
 
-static int of_view(const struct top_page_infer_view *v, uint32_t pid) { return !v->s->pid || v->s->pid == pid; }
+static int of_view(const struct top_page_infer_view *v, uint32_t pid)
+{
+    return !v->s->pid || v->s->pid == pid;
+}
 
 static double top_page_infer_plus(double sum, double v) { return isnan(v) ? sum : sum + v; }
 
@@ -357,14 +362,15 @@ static void draw_sort_line(struct top_page_infer_view *v)
 }
 
 int sonde_top_page_infer(struct sonde_top_state *s, const struct sonde_top_data *d,
-                             struct sonde_grid *g, struct sonde_top_area area)
+                         struct sonde_grid *g, struct sonde_top_area area)
 {
     static const char *const nothing[] = {
         "No inference has been seen.",
         "Start an engine:        sonde run -- llama-server -m model.gguf",
         "Or be a server's front: sonde serve --upstream http://127.0.0.1:8000",
         "Or use sonde/inference.h in your engine.", NULL };
-    struct top_page_infer_view v = { s, &d->inference, &d->engine, g, area.y, area.y + area.height };
+    struct top_page_infer_view v = { s, &d->inference, &d->engine, g, area.y,
+                                     area.y + area.height };
     if (!v.x->model_count && !v.x->route_count && !v.x->requests.count && !v.e->device_count &&
         !v.e->tokenizer_count) {
         sonde_top_message(g, area, nothing);

@@ -48,19 +48,21 @@ struct top_page_memory_row {
 
 /* ---- Series into rows ------------------------------------------------------------------------ */
 
-static struct top_page_memory_row *top_page_memory_row_of(struct top_page_memory_row *rows, size_t *count,
-                                          const struct sonde_top_series *s)
+static struct top_page_memory_row *top_page_memory_row_of(
+    struct top_page_memory_row *rows, size_t *count, const struct sonde_top_series *s)
 {
     for (size_t i = 0; i < *count; i++) {
         if (rows[i].pid == s->pid) return &rows[i];
     }
-    rows[*count] = (struct top_page_memory_row){ .pid = s->pid, .program = s->process, .live = NAN, .peak = NAN,
-                                 .rate = NAN, .calls = NAN, .count = NAN, .rss = NAN, .free = NAN,
-                                 .trend = "" };
+    rows[*count] = (struct top_page_memory_row){ .pid = s->pid, .program = s->process, .live = NAN,
+                                                 .peak = NAN, .rate = NAN, .calls = NAN,
+                                                 .count = NAN, .rss = NAN, .free = NAN,
+                                                 .trend = "" };
     return &rows[(*count)++];
 }
 
-static void top_page_memory_add_series(struct top_page_memory_row *r, const struct sonde_top_series *s)
+static void top_page_memory_add_series(struct top_page_memory_row *r,
+                                       const struct sonde_top_series *s)
 {
     if (!strcmp(s->name, "sonde_heap_live_bytes")) {
         r->live = s->value;
@@ -184,8 +186,8 @@ static void top_page_memory_pool_name(const char *labels, char *out, size_t out_
     snprintf(out, out_size, "%.*s", end ? (int)(end - from) : (int)strlen(from), from);
 }
 
-/* What the process's own allocators tell of their pools is between the two; where there is nothing of
- * the kind, they are left out. */
+/* What the process's own allocators tell of their pools is between the two; where there is nothing
+ * of the kind, they are left out. */
 static const struct sonde_column pool_columns[] = {
     { .title = "POOL", .min = 8, .want = 22 },
     { .title = "BYTES", .align = SONDE_RIGHT, .want = SONDE_VALUE_CELLS },
@@ -280,7 +282,8 @@ static struct pools pools_of(const struct sonde_top_data *d, uint32_t pid)
 
 /* ---- The page -------------------------------------------------------------------------------- */
 
-static int draw_rows(struct sonde_top_state *s, const struct sonde_top_data *d, struct top_page_memory_row *rows,
+static int draw_rows(struct sonde_top_state *s, const struct sonde_top_data *d,
+                     struct top_page_memory_row *rows,
                      size_t count, struct sonde_grid *g, struct sonde_top_area area)
 {
     uint64_t *ids = sonde__calloc(count, sizeof(*ids));

@@ -171,8 +171,9 @@ int sonde_top_page_overview(struct sonde_top_state *s, const struct sonde_top_da
     int rc = order && ids ? 0 : SONDE_ENOMEM;
     if (!rc) {
         for (size_t i = 0; i < d->process_count; i++) {
-            order[i] = (struct top_page_overview_order){ .p = &d->processes[i], .sort = s->sort[s->page],
-                                       .reverse = s->reverse[s->page] };
+            order[i] = (struct top_page_overview_order){ .p = &d->processes[i],
+                                                         .sort = s->sort[s->page],
+                                                         .reverse = s->reverse[s->page] };
         }
         qsort(order, d->process_count, sizeof(*order), top_page_overview_by_choice);
         for (size_t i = 0; i < d->process_count; i++) {

@@ -179,7 +179,7 @@ static int draw_series(struct sonde_top_state *s, const struct sonde_top_data *d
     if (!rc) {
         for (size_t i = 0; i < n; i++) {
             order[i] = (struct top_page_series_order){ .s = &d->series[i], .sort = s->sort[s->page],
-                                       .reverse = s->reverse[s->page] };
+                                                       .reverse = s->reverse[s->page] };
         }
         qsort(order, n, sizeof(*order), top_page_series_by_choice);
         for (size_t i = 0; i < n; i++) {

@@ -18,7 +18,7 @@ int sonde_top_page_spans(struct sonde_top_state *s, const struct sonde_top_data 
 int sonde_top_page_memory(struct sonde_top_state *s, const struct sonde_top_data *d,
                           struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_infer(struct sonde_top_state *s, const struct sonde_top_data *d,
-                             struct sonde_grid *g, struct sonde_top_area area);
+                         struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
 
@@ -53,8 +53,8 @@ struct sonde_top_list {
 /* Resolve the cursor to a row of count; keeps it on its row, and in sight of `shown` rows. */
 void sonde_top_place(struct sonde_top_cursor *c, const uint64_t *ids, size_t count, size_t shown);
 
-/* Returns the rows of the grid used. Leaves row_count and rows_shown in s if there is a cursor; s may
- * be NULL if there is none. */
+/* Returns the rows of the grid used. Leaves row_count and rows_shown in s if there is a cursor; s
+ * may be NULL if there is none. */
 int sonde_top_draw_list(struct sonde_top_state *s, const struct sonde_top_list *list,
                         struct sonde_grid *g, struct sonde_top_area area);
 

@@ -12,7 +12,8 @@ enum sonde_top_page {
     SONDE_TOP_PAGES
 };
 
-/* The lists of the span page. TRACE is one level below LATEST and SLOWEST, and the inference page. */
+/* The lists of the span page. TRACE is one level below LATEST and SLOWEST, and the inference
+ * page. */
 enum sonde_top_spans_view {
     SONDE_TOP_NAMES, SONDE_TOP_LATEST, SONDE_TOP_SLOWEST, SONDE_TOP_PAIRS, SONDE_TOP_TRACE
 };

@@ -55,7 +55,7 @@ struct callgrind_reader {
 
 #define DAMAGED(r, text) sonde_err_set((r)->err, SONDE_EFORMAT, "line %zu: " text, (r)->number)
 
-/* ---- Names ------------------------------------------------------------------------------------ */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int grow_names(struct callgrind_reader *r, struct names *n, uint32_t number)
 {
@@ -97,7 +97,8 @@ static int callgrind_read_name(struct callgrind_reader *r, int kind, const char 
 }
 
 /* The function of that name in the given file and object, as a row of the graph. */
-static int find_function(struct callgrind_reader *r, uint32_t name, uint32_t file, uint32_t object, uint32_t *out)
+static int find_function(struct callgrind_reader *r, uint32_t name, uint32_t file, uint32_t object,
+                         uint32_t *out)
 {
     struct sonde_profile_module m = { .path = object };
     if (!strcmp(sonde_profile_str(r->p, object), "???")) m.path = 0;
@@ -111,7 +112,7 @@ static int find_function(struct callgrind_reader *r, uint32_t name, uint32_t fil
     return rc ? sonde_import_no_room(r->p, r->err) : 0;
 }
 
-/* ---- Costs ------------------------------------------------------------------------------------ */
+/* ---- Costs ----------------------------------------------------------------------------------- */
 
 /* Past the positions of a line of costs; NULL = it is none. */
 static const char *skip_positions(const struct callgrind_reader *r, const char *s)
@@ -164,7 +165,7 @@ static int read_costs(struct callgrind_reader *r, const char *s)
     return rc ? sonde_import_no_room(r->p, r->err) : 0;
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------ */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static int callgrind_read_events(struct callgrind_reader *r, const char *s)
 {
@@ -242,7 +243,9 @@ static int callgrind_read_line(struct callgrind_reader *r)
     if (!*s || *s == '#') return 0;
     if (isdigit((unsigned char)*s) || strchr("+-*", *s)) return read_costs(r, s);
     if ((value = callgrind_value_of(s, "calls="))) {
-        if (r->called == UINT32_MAX) return DAMAGED(r, "calls= without a function before it (cfn=)");
+        if (r->called == UINT32_MAX) {
+            return DAMAGED(r, "calls= without a function before it (cfn=)");
+        }
         r->after_calls = 1;
         return 0;
     }
@@ -291,8 +294,8 @@ static int callgrind_read(const char *data, size_t len, struct sonde_import *how
 {
     struct callgrind_reader *r = sonde__calloc(1, sizeof(*r));
     if (!r) return sonde_import_no_room(p, err);
-    *r = (struct callgrind_reader){ .p = p, .how = how, .err = err, .columns = 1, .function = UINT32_MAX,
-                          .called = UINT32_MAX };
+    *r = (struct callgrind_reader){ .p = p, .how = how, .err = err, .columns = 1,
+                                    .function = UINT32_MAX, .called = UINT32_MAX };
     sonde_callgrind_init(&r->g, p->bytes_max);
     int rc = callgrind_read_lines(r, data, len);
     if (!rc) rc = sonde_callgrind_stacks(&r->g, p, how, err);
@@ -308,7 +311,8 @@ static int callgrind_probe(const char *data, size_t len)
     enum { HEAD = 1 << 14 };
     if (len > HEAD) len = HEAD;
     const int named = memmem(data, len, "# callgrind format", 18) != NULL;
-    const int events = memmem(data, len, "\nevents:", 8) || (len > 7 && !memcmp(data, "events:", 7));
+    const int events = memmem(data, len, "\nevents:", 8) ||
+                       (len > 7 && !memcmp(data, "events:", 7));
     const int places = memmem(data, len, "\nfn=", 4) || memmem(data, len, "\nfl=", 4);
     return events && (named || places);
 }

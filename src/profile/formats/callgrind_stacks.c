@@ -1,16 +1,17 @@
 /* callgrind_stacks.c - stacks from a call graph. The graph knows what a function cost in itself and
- * what each of its callers' calls cost, but not what a callee cost on behalf of whose caller. As gprof
- * does, a cost is taken to be shared alike: of a function that is reached with the cost W, every part
- * (itself, each call) gets its share of W. Where each function has one caller that is exact.
+ * what each of its callers' calls cost, but not what a callee cost on behalf of whose caller. As
+ * gprof does, a cost is taken to be shared alike: of a function that is reached with the cost W,
+ * every part (itself, each call) gets its share of W. Where each function has one caller that is
+ * exact.
  *
  * Recursion is folded: a call of a function that is on the way already has no share. Where what is
- * left is less than a hundred-thousandth of all, the walk ends, and so it does in a graph with too many
- * paths: memory and time are bounded whatever the graph is.
+ * left is less than a hundred-thousandth of all, the walk ends, and so it does in a graph with too
+ * many paths: memory and time are bounded whatever the graph is.
  *
- * Both would move costs from one function to another. What a function cost in itself is known, though,
- * so the walk only decides how that is divided among the function's stacks; one that the walk did not
- * get to is put below a caller that has a stack. So every function's own cost is exactly callgrind's,
- * and so is the sum. */
+ * Both would move costs from one function to another. What a function cost in itself is known,
+ * though, so the walk only decides how that is divided among the function's stacks; one that the
+ * walk did not get to is put below a caller that has a stack. So every function's own cost is
+ * exactly callgrind's, and so is the sum. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,15 +85,17 @@ int sonde_callgrind_call(struct sonde_callgrind *g, uint32_t from, uint32_t to, 
     if (!grown || sonde_intern_reserve(&g->by_ends, &b)) return SONDE_ENOMEM;
     g->edges = grown;
     g->edges[g->edge_count++] =
-        (struct sonde_callgrind_edge){ .cost = cost, .from = from, .to = to, .next = n->first_call };
+        (struct sonde_callgrind_edge){ .cost = cost, .from = from, .to = to,
+                                       .next = n->first_call };
     n->first_call = g->edge_count;
     sonde_map_put(&g->by_ends, hash, g->edge_count);
     return 0;
 }
 
-/* ---- Walking the graph ------------------------------------------------------------------------ */
+/* ---- Walking the graph ----------------------------------------------------------------------- */
 
-/* A function on the way. Shares are dealt out from `dealt`, so that they add up whatever is rounded. */
+/* A function on the way. Shares are dealt out from `dealt`, so that they add up whatever is
+ * rounded. */
 struct callgrind_stacks_step {
     uint64_t weight, given;       /* that it was reached with, and passed on */
     unsigned __int128 dealt, all; /* of the costs of its parts, so far and in all */
@@ -120,7 +123,8 @@ struct callgrind_stacks_walk {
     int shared;                   /* some function has several callers */
 };
 
-static int callgrind_stacks_give(struct callgrind_stacks_walk *w, uint32_t node, uint32_t stack, uint64_t weight)
+static int callgrind_stacks_give(struct callgrind_stacks_walk *w, uint32_t node, uint32_t stack,
+                                 uint64_t weight)
 {
     void *table = w->shares;
     const int rc = sonde_import_grow(w->p, &w->bytes, &table, w->share_count, &w->share_cap,
@@ -152,7 +156,8 @@ static uint64_t callgrind_stacks_deal(struct callgrind_stacks_step *s, uint64_t 
     return share;
 }
 
-static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node, uint32_t above, uint64_t weight)
+static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node, uint32_t above,
+                                  uint64_t weight)
 {
     assert(w->depth <= DEPTH_MAX && node < w->g->node_count);
     struct sonde_callgrind_node *n = &w->g->nodes[node];
@@ -169,8 +174,8 @@ static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node
         return n->self ? callgrind_stacks_give(w, node, stack, own ? own : 1) : 0;
     }
     struct callgrind_stacks_step *s = &w->path[w->depth++];
-    *s = (struct callgrind_stacks_step){ .weight = weight, .all = n->self, .node = node, .stack = stack,
-                        .edge = n->first_call };
+    *s = (struct callgrind_stacks_step){ .weight = weight, .all = n->self, .node = node,
+                                         .stack = stack, .edge = n->first_call };
     n->on_path = 1;
     for (uint32_t e = n->first_call; e; e = w->g->edges[e - 1].next) {
         if (!w->g->nodes[w->g->edges[e - 1].to].on_path) s->all += w->g->edges[e - 1].cost;
@@ -179,7 +184,8 @@ static int callgrind_stacks_enter(struct callgrind_stacks_walk *w, uint32_t node
     return own ? callgrind_stacks_give(w, node, stack, own) : 0;
 }
 
-static int callgrind_stacks_walk_from(struct callgrind_stacks_walk *w, uint32_t root, uint64_t weight)
+static int callgrind_stacks_walk_from(struct callgrind_stacks_walk *w, uint32_t root,
+                                      uint64_t weight)
 {
     assert(!w->depth);
     int rc = callgrind_stacks_enter(w, root, 0, weight);
@@ -235,8 +241,8 @@ static int place_rest(struct callgrind_stacks_walk *w)
     return rc;
 }
 
-/* The program starts at what nobody calls. A graph that is all cycles has no such function; then, and
- * for what is reached from none of them, the most expensive one stands in. */
+/* The program starts at what nobody calls. A graph that is all cycles has no such function; then,
+ * and for what is reached from none of them, the most expensive one stands in. */
 static int walk_all(struct callgrind_stacks_walk *w, uint32_t *order)
 {
     struct sonde_callgrind *g = w->g;
@@ -255,7 +261,7 @@ static int walk_all(struct callgrind_stacks_walk *w, uint32_t *order)
     return rc;
 }
 
-/* ---- Samples ---------------------------------------------------------------------------------- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
 /* Every function's own cost, divided among its stacks as the walk did. */
 static int make_samples(struct callgrind_stacks_walk *w)
@@ -296,8 +302,8 @@ int sonde_callgrind_stacks(struct sonde_callgrind *g, struct sonde_profile *p,
         rc = walk_all(w, callers); /* which is not needed any more */
         if (!rc) rc = make_samples(w);
         if (!rc && w->shared) {
-            sonde_import_note(how, "callgrind knows callers and callees, not stacks: costs of functions "
-                              "with several callers are shared out in proportion");
+            sonde_import_note(how, "callgrind knows callers and callees, not stacks: costs of "
+                              "functions with several callers are shared out in proportion");
         }
     }
     sonde__free(callers);

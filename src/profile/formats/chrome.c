@@ -68,8 +68,8 @@ static void chrome_put_string(struct chrome_writer *w, const char *before, const
 }
 
 /* {"ph":"X","name":…,"pid":…,"tid":… and the time; the caller goes on and closes it. */
-static void chrome_begin_event(struct chrome_writer *w, char phase, const char *name, uint32_t thread,
-                               int samples, uint64_t time_ns)
+static void chrome_begin_event(struct chrome_writer *w, char phase, const char *name,
+                               uint32_t thread, int samples, uint64_t time_ns)
 {
     const struct sonde_profile_thread *t = &w->p->threads[thread];
     sonde_buf_printf(w->out, "%s{\"ph\":\"%c\"", w->events++ ? ",\n" : "\n", phase);
@@ -193,7 +193,8 @@ static void close_slices(struct chrome_writer *w, uint32_t thread, uint32_t keep
 }
 
 /* The open slices are those of the sample's stack from start_ns on. */
-static void switch_stack(struct chrome_writer *w, const struct sonde_profile_sample *s, uint64_t start_ns)
+static void switch_stack(struct chrome_writer *w, const struct sonde_profile_sample *s,
+                         uint64_t start_ns)
 {
     uint32_t same = 0;
     if (sonde_frame_path_set(&w->path, &w->frames, w->p, s)) w->out->error = SONDE_ENOMEM;
@@ -348,7 +349,8 @@ static int chrome_write(const struct sonde_profile *p, const struct sonde_profil
 extern const struct sonde_format_ops sonde_format_chrome;
 const struct sonde_format_ops sonde_format_chrome = {
     .name = "chrome",
-    .summary = "trace events as JSON, for Perfetto and chrome://tracing: spans, requests and samples",
+    .summary =
+        "trace events as JSON, for Perfetto and chrome://tracing: spans, requests and samples",
     .content_type = "application/json",
     .suffix = ".trace.json",
     .write = chrome_write,

@@ -1,11 +1,12 @@
-/* chrome_read.c - the Trace Event Format is read: what has a beginning and an end (B and E, X) becomes
- * stacks, as it lies inside of each other on a thread; the weight is the time that is in no inner one.
+/* chrome_read.c - the Trace Event Format is read: what has a beginning and an end (B and E, X)
+ * becomes stacks, as it lies inside of each other on a thread; the weight is the time that is in no
+ * inner one.
  *
  * Events come in any order. They are taken down, sorted by thread and time, B and E are paired, and
- * the slices that result are sorted again, outer ones first. A slice that outlasts the one it began in
- * is cut at its end. Asynchronous, counter and other events have no stack and are left out. Chrome's
- * own CPU samples (Profile and ProfileChunk) are read as those of a .cpuprofile: CPU time, beside the
- * time from begin to end of the events. */
+ * the slices that result are sorted again, outer ones first. A slice that outlasts the one it began
+ * in is cut at its end. Asynchronous, counter and other events have no stack and are left out.
+ * Chrome's own CPU samples (Profile and ProfileChunk) are read as those of a .cpuprofile: CPU time,
+ * beside the time from begin to end of the events. */
 #include "profile/formats/chrome_read.h"
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static int chrome_read_grow(struct chrome_reader *s, void **table, uint32_t coun
     return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
-/* ---- Events ----------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 /* Numbers are numbers, mostly: some writers put them into quotes, or use a thread's name. */
 static void read_id(struct chrome_reader *s, uint64_t *out)
@@ -161,8 +162,8 @@ static uint32_t event_thread(struct chrome_reader *s, const struct chrome_event 
                e->thread_name.len < sizeof(name) ? e->thread_name.len : sizeof(name) - 1);
     }
     /* A tid of 0 would be told apart by name only. */
-    return sonde_profile_thread(s->p, (uint32_t)e->pid, (uint32_t)e->tid ? (uint32_t)e->tid : UINT32_MAX,
-                                name);
+    return sonde_profile_thread(s->p, (uint32_t)e->pid,
+                                (uint32_t)e->tid ? (uint32_t)e->tid : UINT32_MAX, name);
 }
 
 static int chrome_read_chunk(struct chrome_reader *s, const struct chrome_event *e)
@@ -195,21 +196,26 @@ static int chrome_read_event(struct chrome_reader *s)
         return 0;
     }
     if (!(e.ts >= 0 && e.ts < 1e15 && e.dur >= 0 && e.dur < 1e15)) {
-        return sonde_json_fail(&s->r, "an event without a time \"ts\", or one that is negative or too "
-                               "large");
+        return sonde_json_fail(&s->r, "an event without a time \"ts\", or one that is negative or "
+                               "too large");
     }
     const int rc = chrome_read_grow(s, (void **)&s->slices, s->count, &s->cap, sizeof(*s->slices));
     if (rc) return rc;
     struct slice slice = { .start_ns = (uint64_t)(e.ts * 1e3 + 0.5),
                            .end_ns = (uint64_t)((e.ts + e.dur) * 1e3 + 0.5),
                            .thread = event_thread(s, &e), .seq = s->count, .phase = e.phase };
-    if (e.phase != 'E') slice.location = sonde_import_frame(s->p, e.name, (struct sonde_json_text){ "", 0 }, 0);
-    if (!slice.thread || (e.phase != 'E' && !slice.location)) return sonde_import_no_room(s->p, s->err);
+    if (e.phase != 'E') {
+        slice.location = sonde_import_frame(s->p, e.name, (struct sonde_json_text){ "", 0 }, 0);
+    }
+    if (!slice.thread || (e.phase != 'E' && !slice.location)) {
+        return sonde_import_no_room(s->p, s->err);
+    }
     s->slices[s->count++] = slice;
     return 0;
 }
 
-/* The bracket at the end of an array may be missing, so that programs can write events as they come. */
+/* The bracket at the end of an array may be missing, so that programs can write events as they
+ * come. */
 static int ends_here(const struct chrome_reader *s)
 {
     struct sonde_json_reader ahead = s->r;
@@ -244,7 +250,7 @@ static int chrome_read_file(struct chrome_reader *s)
     return rc;
 }
 
-/* ---- Slices ----------------------------------------------------------------------------------- */
+/* ---- Slices ---------------------------------------------------------------------------------- */
 
 #define ORDER(x, y) if ((x) != (y)) return (x) < (y) ? -1 : 1
 
@@ -283,10 +289,13 @@ static int pair_events(struct chrome_reader *s)
     for (uint32_t i = 0, next; !rc && i < s->count; i = next) {
         uint64_t last_ns = 0;
         s->open_count = 0;
-        for (next = i; !rc && next < s->count && s->slices[next].thread == s->slices[i].thread; next++) {
+        for (next = i;
+             !rc && next < s->count && s->slices[next].thread == s->slices[i].thread; next++) {
             struct slice *e = &s->slices[next];
             if (e->end_ns > last_ns) last_ns = e->end_ns;
-            if (e->phase == 'B') rc = chrome_read_push_open(s, (struct chrome_read_open){ .slice = next });
+            if (e->phase == 'B') {
+                rc = chrome_read_push_open(s, (struct chrome_read_open){ .slice = next });
+            }
             if (e->phase != 'E') continue;
             if (s->open_count) s->slices[s->open[--s->open_count].slice].end_ns = e->start_ns;
             else s->mended++;
@@ -323,8 +332,9 @@ static int open_slice(struct chrome_reader *s, uint32_t i)
     if (above) above->self_ns -= ns;
     const uint32_t stack = sonde_profile_stack(s->p, above ? above->stack : 0, slice->location);
     if (!stack) return sonde_import_no_room(s->p, s->err);
-    return chrome_read_push_open(
-        s, (struct chrome_read_open){ .end_ns = slice->end_ns, .self_ns = ns, .stack = stack, .slice = i });
+    return chrome_read_push_open(s,
+                                 (struct chrome_read_open){ .end_ns = slice->end_ns, .self_ns = ns,
+                                                            .stack = stack, .slice = i });
 }
 
 static int make_stacks(struct chrome_reader *s)
@@ -352,7 +362,7 @@ static int use_slices(struct chrome_reader *s)
     return make_stacks(s);
 }
 
-/* ---- CPU samples ------------------------------------------------------------------------------ */
+/* ---- CPU samples ----------------------------------------------------------------------------- */
 
 static int by_profile(const void *a, const void *b)
 {
@@ -394,15 +404,16 @@ int sonde_chrome_read(const char *data, size_t len, struct sonde_import *how,
     if (!rc) rc = use_slices(&s);
     if (!rc) rc = use_chunks(&s);
     if (!rc && !p->samples_count) {
-        rc = sonde_err_set(err, SONDE_EFORMAT, "no events in it that have a length (B and E, or X), and "
-                           "no CPU samples (ProfileChunk)");
+        rc = sonde_err_set(err, SONDE_EFORMAT, "no events in it that have a length (B and E, or "
+                           "X), and no CPU samples (ProfileChunk)");
     }
     if (!rc && s.left_out) {
         sonde_import_note(how, "%llu events without a length are left out",
                           (unsigned long long)s.left_out);
     }
     if (!rc && s.mended) {
-        sonde_import_note(how, "%llu events have no beginning or no end, or outlast what they began in",
+        sonde_import_note(how,
+                          "%llu events have no beginning or no end, or outlast what they began in",
                           (unsigned long long)s.mended);
     }
     p->engine = sonde_profile_cstring(p, "import");

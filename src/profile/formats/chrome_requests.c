@@ -8,8 +8,8 @@
  *     {"ph":"e",…}
  *
  * Events of one track must nest. Parts of a timeline that were joined, and phases that run at once,
- * may cross; those get a track of their own beside it. Of a request whose timeline was not kept, the
- * first token is all there is inside. */
+ * may cross; those get a track of their own beside it. Of a request whose timeline was not kept,
+ * the first token is all there is inside. */
 #include "profile/formats/chrome_requests.h"
 
 #include <assert.h>
@@ -102,8 +102,8 @@ struct chrome_requests_writer {
 };
 
 /* The caller goes on and closes it. track 0 is the request's own. */
-static void chrome_requests_begin_event(struct chrome_requests_writer *w, char phase, const char *name,
-                                        uint64_t time_ns, uint32_t track)
+static void chrome_requests_begin_event(struct chrome_requests_writer *w, char phase,
+                                        const char *name, uint64_t time_ns, uint32_t track)
 {
     const uint64_t ns = time_ns > w->base_ns ? time_ns - w->base_ns : 0;
     sonde_buf_printf(w->out, "%s{\"ph\":\"%c\",\"name\":", (*w->events)++ ? ",\n" : "\n", phase);
@@ -114,8 +114,8 @@ static void chrome_requests_begin_event(struct chrome_requests_writer *w, char p
     sonde_buf_printf(w->out, "\",\"ts\":%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }
 
-static void chrome_requests_end_event(struct chrome_requests_writer *w, const char *name, uint64_t time_ns,
-                                      uint32_t track)
+static void chrome_requests_end_event(struct chrome_requests_writer *w, const char *name,
+                                      uint64_t time_ns, uint32_t track)
 {
     chrome_requests_begin_event(w, 'e', name, time_ns, track);
     sonde_buf_putc(w->out, '}');
@@ -165,7 +165,8 @@ static void close_until(struct chrome_requests_writer *w, uint64_t time_ns)
     }
 }
 
-static void put_item(struct chrome_requests_writer *w, const struct sonde_infer_item *item, uint32_t number)
+static void put_item(struct chrome_requests_writer *w, const struct sonde_infer_item *item,
+                     uint32_t number)
 {
     close_until(w, item->start_ns);
     if (item->kind == SONDE_PHASE_NONE) {
@@ -233,7 +234,8 @@ void sonde_chrome_requests_put(const struct sonde_chrome_requests *r, const char
                                uint64_t base_ns, uint32_t pids, uint64_t *events,
                                struct sonde_buf *out)
 {
-    struct chrome_requests_writer w = { .out = out, .events = events, .base_ns = base_ns, .pids = pids };
+    struct chrome_requests_writer w = { .out = out, .events = events, .base_ns = base_ns,
+                                        .pids = pids };
     for (size_t i = 0; i < r->count && !out->error; i++) {
         w.r = r->list[i];
         if (!i || r->list[i - 1]->pid != w.r->pid) chrome_requests_put_process(&w, program);

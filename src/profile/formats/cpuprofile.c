@@ -1,16 +1,16 @@
-/* cpuprofile.c - V8's .cpuprofile, as `node --cpu-prof` and browsers' developer tools write it, read:
- * a tree of nodes, and for each moment that was sampled the number of a node.
+/* cpuprofile.c - V8's .cpuprofile, as `node --cpu-prof` and browsers' developer tools write it,
+ * read: a tree of nodes, and for each moment that was sampled the number of a node.
  *
  *   {"nodes":[{"id":1,"callFrame":{"functionName":…,"url":…,"lineNumber":…},"hitCount":…,
  *              "children":[2,…]},…],
  *    "startTime":…,"endTime":…,"samples":[2,…],"timeDeltas":[…]}      times in microseconds
  *
- * A sample lasts until the next one. Those of "(idle)" are time blocked, the others CPU time. Without
- * samples the hits of each node are counted.
+ * A sample lasts until the next one. Those of "(idle)" are time blocked, the others CPU time.
+ * Without samples the hits of each node are counted.
  *
  * In traces of Chrome the same comes in pieces: {"data":{"startTime":…}}, then any number of
- * {"data":{"cpuProfile":{"nodes":[…],"samples":[…]},"timeDeltas":[…]}}, whose nodes have the "parent"
- * instead of children. */
+ * {"data":{"cpuProfile":{"nodes":[…],"samples":[…]},"timeDeltas":[…]}}, whose nodes have the
+ * "parent" instead of children. */
 #include "profile/formats/cpuprofile.h"
 
 #include <assert.h>
@@ -65,7 +65,7 @@ static int cpuprofile_grow(struct cpuprofile_reader *s, void **table, uint32_t c
     return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------ */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static int read_call_frame(struct cpuprofile_reader *s, struct node *n)
 {
@@ -154,8 +154,8 @@ static int join_nodes(struct cpuprofile_reader *s)
     for (uint32_t i = 0; i < s->child_count; i++) {
         const uint32_t node = find_node(s, s->children[i].id);
         if (node == NO_PARENT || s->nodes[node].parent != NO_PARENT) {
-            return sonde_err_set(s->err, SONDE_EFORMAT, "the child %llu of node %llu is missing, or has "
-                                 "two parents", (unsigned long long)s->children[i].id,
+            return sonde_err_set(s->err, SONDE_EFORMAT, "the child %llu of node %llu is missing, "
+                                 "or has two parents", (unsigned long long)s->children[i].id,
                                  (unsigned long long)s->nodes[s->children[i].parent].id);
         }
         s->nodes[node].parent = s->children[i].parent;
@@ -200,9 +200,10 @@ static int cpuprofile_make_stack(struct cpuprofile_reader *s, uint32_t node)
     return 0;
 }
 
-/* ---- Samples ---------------------------------------------------------------------------------- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
-static int cpuprofile_add_sample(struct cpuprofile_reader *s, uint32_t node, double at_us, double until_us)
+static int cpuprofile_add_sample(struct cpuprofile_reader *s, uint32_t node, double at_us,
+                                 double until_us)
 {
     const int rc = s->nodes[node].stack ? 0 : cpuprofile_make_stack(s, node);
     if (rc) return rc;
@@ -278,7 +279,7 @@ static int count_hits(struct cpuprofile_reader *s)
     return rc;
 }
 
-/* ---- The file --------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void cpuprofile_note_place(struct cpuprofile_reader *s, struct sonde_json_reader *place)
 {
@@ -336,7 +337,8 @@ static int cpuprofile_read_file(struct cpuprofile_reader *s)
 }
 
 /* All nodes first: a chunk may have samples of nodes of an earlier one. */
-static int read_chunks(struct cpuprofile_reader *s, const struct sonde_json_reader *args, uint32_t count)
+static int read_chunks(struct cpuprofile_reader *s, const struct sonde_json_reader *args,
+                       uint32_t count)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < count && !s->r.error; i++) {
@@ -397,7 +399,8 @@ static int cpuprofile_read(const char *data, size_t len, struct sonde_import *ho
 static int cpuprofile_probe(const char *data, size_t len)
 {
     static const char *const words[] = { "\"nodes\"", "\"callFrame\"", "\"functionName\"", NULL };
-    static const char *const trace[] = { "\"traceEvents\"", NULL }, *const event[] = { "\"ph\"", NULL };
+    static const char *const trace[] = { "\"traceEvents\"", NULL },
+                             *const event[] = { "\"ph\"", NULL };
     return sonde_import_json_has(data, len, words) && !sonde_import_json_has(data, len, trace) &&
            !sonde_import_json_has(data, len, event);
 }

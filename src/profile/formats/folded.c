@@ -7,8 +7,8 @@
 #include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
-/* Append one frame. The format has no escapes: what separates frames and lines is replaced, and what a
- * terminal would obey. */
+/* Append one frame. The format has no escapes: what separates frames and lines is replaced, and
+ * what a terminal would obey. */
 static void put_frame(struct sonde_buf *line, const char *name)
 {
     const size_t begin = line->len;

@@ -1,7 +1,7 @@
 /* folded_read.c - folded stacks are read. Made for files of 100 MB and more: one thread takes the
- * text apart (folded_scan.h), the other one puts the stacks into the profile, each about half of the
- * work. Batches are handed over in a ring, so the result does not depend on who is faster. Small
- * files are read in turns, without a thread.
+ * text apart (folded_scan.h), the other one puts the stacks into the profile, each about half of
+ * the work. Batches are handed over in a ring, so the result does not depend on who is faster.
+ * Small files are read in turns, without a thread.
  *
  * Rejected: each thread reading one half. Adding the second profile to the first takes half as long
  * as reading it, and memory twice. */
@@ -192,15 +192,16 @@ static int folded_read_all(struct folded_reader *r, size_t len)
     return rc;
 }
 
-/* A few lines that are no stack are passed over; with as many as there are stacks, it is another kind
- * of file. */
+/* A few lines that are no stack are passed over; with as many as there are stacks, it is another
+ * kind of file. */
 static int folded_read_judge(const struct sonde_folded_scan *s, struct sonde_import *how,
                              struct sonde_err *err)
 {
     if (!s->good && !s->bad) return sonde_err_set(err, SONDE_EFORMAT, "no stacks in the file");
     if (s->bad >= s->good) return sonde_err_set(err, SONDE_EFORMAT, "%s", s->first_bad.text);
     if (s->bad) {
-        sonde_import_note(how, "%zu of %zu lines are no stacks and were passed over, the first is %s",
+        sonde_import_note(how,
+                          "%zu of %zu lines are no stacks and were passed over, the first is %s",
                           s->bad, s->good + s->bad, s->first_bad.text);
     }
     return 0;
@@ -209,7 +210,8 @@ static int folded_read_judge(const struct sonde_folded_scan *s, struct sonde_imp
 int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
                       struct sonde_profile *p, struct sonde_err *err)
 {
-    struct folded_reader r = { .p = p, .err = err, .lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_FOLDED_READER) };
+    struct folded_reader r = { .p = p, .err = err,
+                               .lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_FOLDED_READER) };
     sonde_cond_init(&r.moved);
     sonde_folded_scan_init(&r.scan, data, len, p->bytes_max);
     int rc = 0;

@@ -1,8 +1,8 @@
 /* folded_scan.c - see folded_scan.h. Lines are compared with the line before, and what they share,
  * which in a sorted file is most, is not looked at again. Names are looked up in a table of their
  * own, which is smaller than the profile's: with 8,000 names it stays in the cache. Their texts are
- * copied to be close together: where they stand in a file of 100 MB, each is on a page of its own, and
- * comparing them took as long as hashing.
+ * copied to be close together: where they stand in a file of 100 MB, each is on a page of its own,
+ * and comparing them took as long as hashing.
  *
  * Rejected: guessing a name from the one before it, to compare instead of hash. Where lines are not
  * sorted, guesses are wrong too often, and a wrong guess costs as much as the hash. */
@@ -114,8 +114,8 @@ static size_t common_prefix(const char *a, const char *b, size_t max)
 
 static int folded_scan_is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* A number at the end of a line, and where it begins; fraction: how many digits it has behind a point.
- * 0 if there is none, or nothing before it. */
+/* A number at the end of a line, and where it begins; fraction: how many digits it has behind a
+ * point. 0 if there is none, or nothing before it. */
 static int find_number(const char *line, size_t len, size_t *begin, size_t *end, size_t *fraction)
 {
     while (len && folded_scan_is_space(line[len - 1])) len--;

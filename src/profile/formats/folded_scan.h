@@ -5,11 +5,12 @@
  *
  *   LINE | n         a line, whose first n frames are those of the line before
  *   word, word, …    its other frames: EMPTY for one without a name, TRUNCATED for the mark of a
- *                    cut stack, else the number of a name in the order in which they were first seen
+ *                    cut stack, else the number of a name in the order in which they were first
+ *                    seen
  *   END, low, high   the line ends, with this weight
  *
- * Names live as long as the scan. Lines that are no stack (a shell's message in the middle, a line cut
- * short) are passed over and counted, and what is wrong with the first one is kept. */
+ * Names live as long as the scan. Lines that are no stack (a shell's message in the middle, a line
+ * cut short) are passed over and counted, and what is wrong with the first one is kept. */
 #ifndef SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
 #define SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
 
@@ -66,8 +67,8 @@ void sonde_folded_scan_init(struct sonde_folded_scan *s, const char *data, size_
                             size_t bytes_max);
 void sonde_folded_scan_release(struct sonde_folded_scan *s);
 
-/* Look at the ends of all lines, before the first is read: sets the scale. 1 if (nearly) all end in two
- * numbers, as difffolded.pl writes them. */
+/* Look at the ends of all lines, before the first is read: sets the scale. 1 if (nearly) all end in
+ * two numbers, as difffolded.pl writes them. */
 int sonde_folded_scan_survey(struct sonde_folded_scan *s);
 
 /* Fill b. After the last one it must not be called again. */

@@ -1,5 +1,5 @@
-/* gperftools.c - CPU profiles of gperftools (CPUPROFILE), read: words of 4 or 8 bytes in the order of
- * bytes of the machine that wrote them, then its /proc/self/maps.
+/* gperftools.c - CPU profiles of gperftools (CPUPROFILE), read: words of 4 or 8 bytes in the order
+ * of bytes of the machine that wrote them, then its /proc/self/maps.
  *
  *   0, 3, 0, period (µs), 0          header: how many words of header follow, version, …
  *   count, n, pc 1 … pc n            a stack, innermost first
@@ -37,10 +37,12 @@ static int next_word(struct gperftools_words *w, uint64_t *out)
 }
 
 /* Which size and order of words makes the header right; 0 = none. */
-static int find_words(const char *data, size_t len, struct gperftools_words *out, uint64_t *period_us)
+static int find_words(const char *data, size_t len, struct gperftools_words *out,
+                      uint64_t *period_us)
 {
     for (int form = 0; form < 4; form++) {
-        struct gperftools_words w = { .data = data, .len = len, .size = form & 1 ? 4 : 8, .swap = form & 2 };
+        struct gperftools_words w = { .data = data, .len = len, .size = form & 1 ? 4 : 8,
+                                      .swap = form & 2 };
         uint64_t v[HEADER_WORDS], skipped;
         int got = 0;
         while (got < HEADER_WORDS && next_word(&w, &v[got])) got++;
@@ -86,8 +88,8 @@ static int find_end(const struct gperftools_reader *r, size_t *out)
         }
         w.at += (count || depth != 1 ? depth : 0) * w.size;
     }
-    return sonde_err_set(r->err, SONDE_EFORMAT, "byte %zu: a stack that is longer than the file, or the "
-                         "file was cut short", w.at);
+    return sonde_err_set(r->err, SONDE_EFORMAT, "byte %zu: a stack that is longer than the file, "
+                         "or the file was cut short", w.at);
 }
 
 static int gperftools_read_stack(struct gperftools_reader *r, uint64_t count, uint64_t depth)

@@ -1,4 +1,5 @@
-/* heap_text.c - heap profiles as text: gperftools (HEAPPROFILE), jemalloc (prof:true) and Go (debug=1).
+/* heap_text.c - heap profiles as text: gperftools (HEAPPROFILE), jemalloc (prof:true) and Go
+ * (debug=1).
  *
  *   heap profile:    2:   96 [     5:    240] @ heap_v2/524288      or heapprofile, heap/1048576, …
  *        1:       64 [     3:      192] @ 0x401136 0x401200
@@ -12,10 +13,10 @@
  *
  *   MAPPED_LIBRARIES:                                               as in /proc/PID/maps
  *
- * Before the brackets is what is in use, in them what was ever allocated: count and bytes. With a rate
- * they are a sample, in which an object of n bytes is with the probability 1 - e^(-n/rate): counts and
- * bytes are divided by that, as pprof and jeprof do. Go writes twice its rate. Addresses are where
- * calls return to. */
+ * Before the brackets is what is in use, in them what was ever allocated: count and bytes. With a
+ * rate they are a sample, in which an object of n bytes is with the probability 1 - e^(-n/rate):
+ * counts and bytes are divided by that, as pprof and jeprof do. Go writes twice its rate. Addresses
+ * are where calls return to. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ struct heap_text_reader {
 
 #define DAMAGED(r, text) sonde_err_set((r)->err, SONDE_EFORMAT, "line %zu: " text, (r)->number)
 
-/* ---- Lines ------------------------------------------------------------------------------------ */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* "1: 64 [3: 192]", and what follows it in *rest; 0 = it is something else. */
 static int parse_numbers(const char *s, struct numbers *n, const char **rest)
@@ -106,9 +107,10 @@ static int heap_text_parse_name(struct heap_text_reader *r, char *s)
     return 0;
 }
 
-/* ---- Samples ---------------------------------------------------------------------------------- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
-static int add_kind(struct heap_text_reader *r, int kind, uint32_t stack, uint64_t count, uint64_t bytes)
+static int add_kind(struct heap_text_reader *r, int kind, uint32_t stack, uint64_t count,
+                    uint64_t bytes)
 {
     if (!count || !bytes) return 0;
     double scale = 1;
@@ -140,7 +142,7 @@ static int heap_text_end_sample(struct heap_text_reader *r)
     return rc;
 }
 
-/* ---- The file --------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* "heap_v2/524288" and the like. */
 static void parse_type(struct heap_text_reader *r, const char *s)
@@ -161,7 +163,8 @@ static int heap_text_read_header(struct heap_text_reader *r)
     struct numbers all;
     if (!strncmp(r->line, start, sizeof(start) - 1)) {
         if (!parse_numbers(r->line + sizeof(start) - 1, &all, &rest)) {
-            return DAMAGED(r, "a heap profile's first line has counts: '1: 64 [3: 192] @ heap_v2/N'");
+            return DAMAGED(r,
+                           "a heap profile's first line has counts: '1: 64 [3: 192] @ heap_v2/N'");
         }
         const char *at = strchr(rest, '@');
         if (at) parse_type(r, at + 1);
@@ -194,7 +197,8 @@ static int heap_text_read_line(struct heap_text_reader *r)
     if (*s == '#') return r->has_sample ? heap_text_parse_name(r, r->line + (s - r->line)) : 0;
     if (r->jemalloc) {
         const int rc = read_jemalloc(r, s);
-        return rc == 1 ? DAMAGED(r, "neither '@ address …' nor 't*: count: bytes [count: bytes]'") : rc;
+        return rc == 1
+                   ? DAMAGED(r, "neither '@ address …' nor 't*: count: bytes [count: bytes]'") : rc;
     }
     const int rc = heap_text_end_sample(r);
     if (rc) return rc;

@@ -47,7 +47,8 @@ uint32_t sonde_import_frame(struct sonde_profile *p, struct sonde_json_text name
     const struct sonde_profile_function f = { .name = sonde_profile_string(p, name.s, name.len),
                                               .file = sonde_profile_string(p, file.s, file.len),
                                               .start_line = line };
-    const struct sonde_profile_line at = { .function = sonde_profile_function(p, &f), .line = line };
+    const struct sonde_profile_line at = { .function = sonde_profile_function(p, &f),
+                                           .line = line };
     return f.name && at.function ? sonde_profile_lines_location(p, 0, 0, &at, 1) : 0;
 }
 
@@ -106,7 +107,7 @@ int sonde_import_sample(struct sonde_profile *p, const struct sonde_profile_samp
     return rc ? sonde_import_no_room(p, err) : 0;
 }
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static int import_by_start(const void *a, const void *b)
 {

@@ -18,8 +18,8 @@ int sonde_import_json_has(const char *data, size_t len, const char *const *words
 uint32_t sonde_import_frame(struct sonde_profile *p, struct sonde_json_text name,
                             struct sonde_json_text file, uint32_t line);
 
-/* A frame as the formats in JSON have them: an object with a name, a file and a line, under these keys.
- * What else is in it is passed over. */
+/* A frame as the formats in JSON have them: an object with a name, a file and a line, under these
+ * keys. What else is in it is passed over. */
 struct sonde_import_frame_keys { const char *name, *file, *line; };
 struct sonde_import_frame_text {
     struct sonde_json_text name, file;  /* in the input, or in one of the buffers */
@@ -30,8 +30,8 @@ int sonde_import_frame_read(struct sonde_json_reader *r, const struct sonde_impo
                             struct sonde_buf *name, struct sonde_buf *file,
                             struct sonde_import_frame_text *out);
 
-/* Room for one more row in a table of a reader's own; *bytes: what its tables have, beside which p may
- * not be larger than it may. 0, or SONDE_ENOMEM with err. */
+/* Room for one more row in a table of a reader's own; *bytes: what its tables have, beside which p
+ * may not be larger than it may. 0, or SONDE_ENOMEM with err. */
 int sonde_import_grow(const struct sonde_profile *p, size_t *bytes, void **table, uint32_t count,
                       uint32_t *cap, size_t size, struct sonde_err *err);
 
@@ -42,7 +42,7 @@ double sonde_import_unit_ns(struct sonde_json_text unit);
 int sonde_import_sample(struct sonde_profile *p, const struct sonde_profile_sample *s,
                         struct sonde_err *err);
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 /* Where code was mapped, as in /proc/PID/maps. */
 struct sonde_import_maps {

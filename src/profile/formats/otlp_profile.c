@@ -166,7 +166,8 @@ static void put_locations(struct otlp_profile_writer *w)
     otlp_profile_put_row(w, TABLE_LOCATION);
 }
 
-static void put_attribute(struct otlp_profile_writer *w, uint32_t key, const char *text, uint64_t number)
+static void put_attribute(struct otlp_profile_writer *w, uint32_t key, const char *text,
+                          uint64_t number)
 {
     sonde_pb_uint(&w->message, ATTRIBUTE_KEY, otlp_profile_word(w, key));
     if (text) sonde_pb_str(&w->inner, ANY_STRING, text, strlen(text));
@@ -215,7 +216,8 @@ static int otlp_profile_by_key(const void *a, const void *b)
 }
 
 /* Those that pass, sorted, of the same key added up. */
-static int otlp_profile_collect_rows(struct otlp_profile_writer *w, const struct sonde_profile_match *m)
+static int otlp_profile_collect_rows(struct otlp_profile_writer *w,
+                                     const struct sonde_profile_match *m)
 {
     uint32_t *span_of;
     size_t n = 0, kept = 0;
@@ -225,7 +227,7 @@ static int otlp_profile_collect_rows(struct otlp_profile_writer *w, const struct
         const struct sonde_profile_sample *s = &w->p->samples[i];
         if (!sonde_profile_matches(m, i)) continue;
         w->rows[n++] = (struct otlp_profile_row){ s->stack, s->thread, span_of[i],
-                                     s->flags & SONDE_SAMPLE_TRUNCATED, s->weight };
+                                                  s->flags & SONDE_SAMPLE_TRUNCATED, s->weight };
     }
     sonde__free(span_of);
     qsort(w->rows, n, sizeof(*w->rows), otlp_profile_by_key);
@@ -267,8 +269,8 @@ static void put_link(struct otlp_profile_writer *w, const struct sonde_profile_s
     otlp_profile_put_row(w, TABLE_LINK);
 }
 
-static void otlp_profile_put_sample(struct otlp_profile_writer *w, const struct otlp_profile_row *r, uint32_t stack,
-                                    uint32_t link)
+static void otlp_profile_put_sample(struct otlp_profile_writer *w, const struct otlp_profile_row *r,
+                                    uint32_t stack, uint32_t link)
 {
     const struct sonde_profile_thread *t = &w->p->threads[r->thread];
     const uint64_t first = w->attribute_of[r->thread], both[2] = { first, first + 1 };
@@ -366,7 +368,8 @@ static int otlp_profile_put_request(struct otlp_profile_writer *w, const struct 
     return out->error;
 }
 
-static int otlp_profile_write_all(struct otlp_profile_writer *w, const struct sonde_profile_match *m,
+static int otlp_profile_write_all(struct otlp_profile_writer *w,
+                                  const struct sonde_profile_match *m,
                                   const struct sonde_buf *resource, struct sonde_buf *out)
 {
     struct sonde_buf *const bufs[] = { &w->dictionary, &w->profile, &w->message, &w->inner };
@@ -390,7 +393,8 @@ int sonde_otlp_profile_write(const struct sonde_profile *p, const struct sonde_p
     struct sonde_profile_match *m;
     int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    struct otlp_profile_writer w = { .p = p, .kind = (enum sonde_sample_kind)sonde_profile_match_kind(m) };
+    struct otlp_profile_writer w = { .p = p,
+                                     .kind = (enum sonde_sample_kind)sonde_profile_match_kind(m) };
     rc = otlp_profile_write_all(&w, m, resource, out);
     sonde_profile_match_destroy(m);
     return rc ? sonde_err_set(err, rc, "no memory for the OTLP profile") : 0;

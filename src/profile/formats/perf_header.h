@@ -1,4 +1,5 @@
-/* perf_header.h - the lines of `perf script` that begin a sample, and text as its reader cuts it. */
+/* perf_header.h - the lines of `perf script` that begin a sample, and text as its reader cuts
+ * it. */
 #ifndef SONDE_PROFILE_FORMATS_PERF_HEADER_H
 #define SONDE_PROFILE_FORMATS_PERF_HEADER_H
 
@@ -23,15 +24,16 @@ struct sonde_perf_header {
 
 /* The parsers return 1 if a line, trimmed unless it says otherwise, is such a header. */
 
-/* "comm pid/tid [cpu] flags time: period event: …", of which [cpu], flags and period may be missing. */
+/* "comm pid/tid [cpu] flags time: period event: …", of which [cpu], flags and period may be
+ * missing. */
 int sonde_perf_header_timed(struct sonde_perf_text line, struct sonde_perf_header *h);
 /* The same without a time: "comm pid/tid [cpu] period event:", and nothing after the event. */
 int sonde_perf_header_untimed(struct sonde_perf_text line, struct sonde_perf_header *h);
 /* Any of these fields: what -F may choose. The line as it is in the file: perf's columns tell the
  * numbers apart. Nearly every line passes, so whoever calls knows that frames follow. */
 int sonde_perf_header_sparse(struct sonde_perf_text line, struct sonde_perf_header *h);
-/* A sparse header with its only frame on the same line, which is how perf prints samples without call
- * chains. The line as it is in the file; the frame is in rest. */
+/* A sparse header with its only frame on the same line, which is how perf prints samples without
+ * call chains. The line as it is in the file; the frame is in rest. */
 int sonde_perf_header_single(struct sonde_perf_text line, struct sonde_perf_header *h);
 
 /* ---- Text ------------------------------------------------------------------------------------ */

@@ -6,18 +6,18 @@
  *           7f12deadbeef [unknown] (/usr/lib/libx.so.1)
  *
  * Frames come innermost first; inlined ones belong to the address of the next that is not. Clocks
- * (cpu-clock, task-clock) count nanoseconds and become CPU time; of other events samples are counted,
- * or their periods if that is asked for. Times are perf's own, since boot: good for lengths and order,
- * not for the date.
+ * (cpu-clock, task-clock) count nanoseconds and become CPU time; of other events samples are
+ * counted, or their periods if that is asked for. Times are perf's own, since boot: good for
+ * lengths and order, not for the date.
  *
  * What is printed depends on the version and on -F: there may be no time, no period, no process id,
  * no module, no address, lines of source code between frames (srcline), and editors and mail take
  * indentation away. A line is tried as a header with a time, which is hardly anything else, then as
- * a frame, then as a header without a time, and at last, if no sample is at hand and a frame follows,
- * as a header of whatever fields there are. With -F ip,sym there is none: frames after a blank line
- * are a sample. Of several events in one file one is read: samples of cycles and of page faults have
- * no sum. Lines that are nothing of all this are passed over, unless there are more of them than
- * others. */
+ * a frame, then as a header without a time, and at last, if no sample is at hand and a frame
+ * follows, as a header of whatever fields there are. With -F ip,sym there is none: frames after a
+ * blank line are a sample. Of several events in one file one is read: samples of cycles and of page
+ * faults have no sum. Lines that are nothing of all this are passed over, unless there are more of
+ * them than others. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,7 +152,8 @@ static uint32_t frame_module(struct perf_script_reader *r, struct sonde_perf_tex
 }
 
 /* A line of the frame's location: inlined functions wait for it in r->lines. */
-static int perf_script_add_line(struct perf_script_reader *r, struct sonde_perf_text symbol, uint32_t module)
+static int perf_script_add_line(struct perf_script_reader *r, struct sonde_perf_text symbol,
+                                uint32_t module)
 {
     if (!symbol.len || sonde_perf_text_is(symbol, "[unknown]")) return 0;
     if (r->inlined == INLINED_MAX) {
@@ -215,7 +216,8 @@ static int parse_frame(struct sonde_perf_text line, int anything_goes, uint64_t 
 }
 
 /* 1: read; 0: not a frame; negative: an error. */
-static int perf_script_read_frame(struct perf_script_reader *r, struct sonde_perf_text line, int anything_goes)
+static int perf_script_read_frame(struct perf_script_reader *r, struct sonde_perf_text line,
+                                  int anything_goes)
 {
     struct sonde_perf_text symbol, path;
     uint64_t address;
@@ -263,8 +265,8 @@ static int perf_script_same_text(struct sonde_perf_text a, struct sonde_perf_tex
     return a.len == b.len && !memcmp(a.s, b.s, a.len);
 }
 
-/* 1 if this is the event that is read: the one that was asked for, with or without modifiers (":u"),
- * else the first in the file. */
+/* 1 if this is the event that is read: the one that was asked for, with or without modifiers
+ * (":u"), else the first in the file. */
 static int perf_script_is_wanted(struct perf_script_reader *r, struct sonde_perf_text event)
 {
     if (r->how && r->how->event) {
@@ -312,7 +314,8 @@ static int begin_sample(struct perf_script_reader *r, const struct sonde_perf_he
     return rc < 0 ? rc : 0;
 }
 
-static int perf_script_read_header(struct perf_script_reader *r, const struct sonde_perf_header *h, int single)
+static int perf_script_read_header(struct perf_script_reader *r, const struct sonde_perf_header *h,
+                                   int single)
 {
     const int rc = perf_script_end_sample(r);
     r->good++;
@@ -429,15 +432,15 @@ static int perf_script_judge(struct perf_script_reader *r)
                              "no samples in it; was it printed by perf script?");
     }
     if (r->others && !(r->how && r->how->event)) {
-        sonde_import_note(r->how, "the event is '%.*s'; %llu samples of '%.*s' and others are left out "
-                          "(--event chooses)", (int)(r->event.len < 100 ? r->event.len : 100),
+        sonde_import_note(r->how, "the event is '%.*s'; %llu samples of '%.*s' and others are left "
+                          "out (--event chooses)", (int)(r->event.len < 100 ? r->event.len : 100),
                           r->event.s, (unsigned long long)r->others,
                           (int)(r->other[0].len < 100 ? r->other[0].len : 100),
                           r->other[0].len ? r->other[0].s : "");
     }
     if (r->cuts) {
-        sonde_import_note(r->how, "%llu stacks have more than %d frames, of which the outer ones are "
-                          "left out", (unsigned long long)r->cuts, DEPTH_MAX);
+        sonde_import_note(r->how, "%llu stacks have more than %d frames, of which the outer ones "
+                          "are left out", (unsigned long long)r->cuts, DEPTH_MAX);
     }
     if (r->bad) {
         sonde_import_note(r->how, "%zu lines were passed over, the first is %s", r->bad,

@@ -1,7 +1,8 @@
 /* pprof.c - gzipped profile.proto, as `go tool pprof` and others read and write it.
  *
  * A profile is written as one kind of samples, or as all kinds of memory samples in one
- * (pprof-heap), summed by stack, thread and innermost span, which become labels. Times of single samples and the spans themselves are not in the format. */
+ * (pprof-heap), summed by stack, thread and innermost span, which become labels. Times of single
+ * samples and the spans themselves are not in the format. */
 #include "profile/formats/pprof.h"
 
 #include "base/gz.h"

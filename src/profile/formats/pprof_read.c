@@ -169,7 +169,7 @@ static int read_top(struct pprof_reader *r)
     }
     if (more < 0) {
         return PPROF_DAMAGED(r, "not a pprof file, or damaged, at byte %zu of %zu of the protobuf",
-                       (size_t)(file.at - (const unsigned char *)r->data), r->len);
+                             (size_t)(file.at - (const unsigned char *)r->data), r->len);
     }
     if (!r->strings_count) return PPROF_DAMAGED(r, "no strings in it: this is not a pprof file");
     if (r->strings[0].len) return PPROF_DAMAGED(r, "its first string is not empty");
@@ -245,7 +245,7 @@ static int pprof_read_line(struct pprof_reader *r, const struct sonde_pb_field *
     const uint32_t function = pprof_find_id(&r->functions, v[PPROF_LINE_FUNCTION]);
     if (!function) {
         return PPROF_DAMAGED(r, "location %" PRIu64 ": there is no function %" PRIu64, r->row,
-                       v[PPROF_LINE_FUNCTION]);
+                             v[PPROF_LINE_FUNCTION]);
     }
     const uint64_t line = v[PPROF_LINE_LINE];
     r->lines[count] = (struct sonde_profile_line){ function,
@@ -272,7 +272,7 @@ static int pprof_read_location(struct pprof_reader *r, struct sonde_pb_reader me
         module = pprof_find_id(&r->mappings, v[PPROF_LOCATION_MAPPING]);
         if (!module) {
             return PPROF_DAMAGED(r, "location %" PRIu64 ": there is no mapping %" PRIu64, r->row,
-                           v[PPROF_LOCATION_MAPPING]);
+                                 v[PPROF_LOCATION_MAPPING]);
         }
     }
     return add_id(r, &r->locations, "location", v[PPROF_LOCATION_ID],

@@ -49,7 +49,7 @@ static void add_column(struct pprof_reader *r, int kind, const char *weight_name
     }
     r->columns[r->columns_count++] =
         (struct pprof_column){ .kind = kind, .weight = (uint32_t)weight, .scale = scale,
-                         .count = (uint32_t)(count < 0 ? weight : count) };
+                               .count = (uint32_t)(count < 0 ? weight : count) };
 }
 
 int pprof_choose_columns(struct pprof_reader *r)
@@ -80,15 +80,16 @@ struct pprof_read_sample_state {
     uint64_t pid, tid;
 };
 
-static int pprof_read_sample_add_value(struct pprof_reader *r, struct pprof_read_sample_state *s, uint64_t v)
+static int pprof_read_sample_add_value(struct pprof_reader *r, struct pprof_read_sample_state *s,
+                                       uint64_t v)
 {
     if (s->values == r->types_count) {
         return PPROF_DAMAGED(r, "sample %" PRIu64 " has more values than there are sample types",
-                       r->row);
+                             r->row);
     }
     if (v > INT64_MAX) {
         return PPROF_DAMAGED(r, "sample %" PRIu64 " has a negative value: differences of profiles "
-                       "cannot be read, read both and use sonde diff", r->row);
+                                "cannot be read, read both and use sonde diff", r->row);
     }
     s->value[s->values++] = v;
     return 0;
@@ -131,8 +132,9 @@ static int pprof_read_sample_read_label(struct pprof_reader *r, struct pprof_rea
 }
 
 /* Numbers come packed, or one a field. */
-static int read_numbers(struct pprof_reader *r, struct pprof_read_sample_state *s, const struct sonde_pb_field *f,
-                        int (*add)(struct pprof_reader *, struct pprof_read_sample_state *, uint64_t))
+static int read_numbers(
+    struct pprof_reader *r, struct pprof_read_sample_state *s, const struct sonde_pb_field *f,
+    int (*add)(struct pprof_reader *, struct pprof_read_sample_state *, uint64_t))
 {
     if (f->wire == SONDE_PB_VARINT) return add(r, s, f->value);
     if (f->wire != SONDE_PB_BYTES) return pprof_damaged_row(r, "sample");
@@ -152,7 +154,8 @@ static int pprof_read_sample_is_truncated(const struct pprof_reader *r, uint64_t
                    SONDE_TRUNCATED_NAME);
 }
 
-static int pprof_read_sample_make_stack(struct pprof_reader *r, const struct pprof_read_sample_state *s,
+static int pprof_read_sample_make_stack(struct pprof_reader *r,
+                                        const struct pprof_read_sample_state *s,
                                         struct sonde_profile_sample *out)
 {
     uint32_t depth = s->depth;

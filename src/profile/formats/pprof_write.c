@@ -196,8 +196,8 @@ static int pprof_write_add_row(struct pprof_writer *w, const struct sonde_profil
                                uint32_t span, uint32_t column)
 {
     const struct pprof_write_row key = { .stack = s->stack, .thread = s->thread, .span = span,
-                             .truncated = s->flags & SONDE_SAMPLE_TRUNCATED,
-                             .column = (uint16_t)column };
+                                         .truncated = s->flags & SONDE_SAMPLE_TRUNCATED,
+                                         .column = (uint16_t)column };
     const uint32_t hash = sonde_hash_end(
         sonde_hash_mix((uint64_t)key.stack << 32 | key.thread,
                        (uint64_t)key.span << 32 | column << 16 | key.truncated));
@@ -214,7 +214,8 @@ static int pprof_write_add_row(struct pprof_writer *w, const struct sonde_profil
     }
     const struct sonde_budget b = pprof_write_budget(w);
     if (sonde_intern_reserve(&w->row_index, &b)) return SONDE_ENOMEM;
-    struct pprof_write_row *rows = sonde_table_grow(w->rows, w->row_count, &w->row_cap, sizeof(*rows), &b);
+    struct pprof_write_row *rows =
+        sonde_table_grow(w->rows, w->row_count, &w->row_cap, sizeof(*rows), &b);
     if (!rows) return SONDE_ENOMEM;
     w->rows = rows;
     w->rows[w->row_count] = key;
@@ -296,7 +297,8 @@ static void pprof_write_put_rows(struct pprof_writer *w)
 
 /* ---- The profile ----------------------------------------------------------------------------- */
 
-static void put_value_type(struct pprof_writer *w, uint32_t field, const char *type, const char *unit)
+static void put_value_type(struct pprof_writer *w, uint32_t field, const char *type,
+                           const char *unit)
 {
     sonde_pb_uint(&w->message, PPROF_TYPE_TYPE, pprof_write_string(w, type));
     sonde_pb_uint(&w->message, PPROF_TYPE_UNIT, pprof_write_string(w, unit));
@@ -427,7 +429,7 @@ int sonde_pprof_write(const struct sonde_profile *p, const struct sonde_profile_
     int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
     struct pprof_writer w = { .p = p, .kind_count = 1,
-                        .kinds = { (enum sonde_sample_kind)sonde_profile_match_kind(m) } };
+                              .kinds = { (enum sonde_sample_kind)sonde_profile_match_kind(m) } };
     rc = writer_init(&w, out->max);
     if (!rc) rc = pprof_write_collect_rows(&w, m, 0);
     sonde_profile_match_destroy(m);

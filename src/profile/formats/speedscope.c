@@ -76,7 +76,8 @@ static uint32_t run_end(const struct speedscope_writer *w, uint32_t i, uint64_t 
     return i;
 }
 
-static uint32_t speedscope_thread_end(const struct speedscope_writer *w, uint32_t i, uint64_t *weight)
+static uint32_t speedscope_thread_end(const struct speedscope_writer *w, uint32_t i,
+                                      uint64_t *weight)
 {
     const uint32_t thread = sample_at(w, i)->thread;
     *weight = 0;
@@ -145,7 +146,8 @@ static void speedscope_put_file(struct speedscope_writer *w)
     sonde_buf_puts(w->out, "]}\n");
 }
 
-static int speedscope_write_matching(struct speedscope_writer *w, const struct sonde_profile_match *m)
+static int speedscope_write_matching(struct speedscope_writer *w,
+                                     const struct sonde_profile_match *m)
 {
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
     w->kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);

@@ -1,9 +1,9 @@
 /* speedscope_read.c - speedscope's JSON is read: profiles that are "sampled" (a stack and a weight
  * each) and "evented" (frames that open and close at a time), each as a thread.
  *
- * Members of an object come in any order, and frames may stand behind the profiles that use them. So
- * an object is gone through twice: first to take down where its members are, then to read them in the
- * order that is needed. */
+ * Members of an object come in any order, and frames may stand behind the profiles that use them.
+ * So an object is gone through twice: first to take down where its members are, then to read them
+ * in the order that is needed. */
 #include "profile/formats/speedscope_read.h"
 
 #include <string.h>
@@ -43,13 +43,13 @@ static void speedscope_read_note_place(struct speedscope_reader *s, struct sonde
     sonde_json_skip(&s->r);
 }
 
-static int speedscope_read_grow(struct speedscope_reader *s, void **table, uint32_t count, uint32_t *cap,
-                                size_t size)
+static int speedscope_read_grow(struct speedscope_reader *s, void **table, uint32_t count,
+                                uint32_t *cap, size_t size)
 {
     return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
-/* ---- Frames ----------------------------------------------------------------------------------- */
+/* ---- Frames ---------------------------------------------------------------------------------- */
 
 static int speedscope_read_frame(struct speedscope_reader *s)
 {
@@ -89,7 +89,7 @@ static uint32_t frame_at(struct speedscope_reader *s, struct sonde_json_reader *
     return 0;
 }
 
-/* ---- Sampled ---------------------------------------------------------------------------------- */
+/* ---- Sampled --------------------------------------------------------------------------------- */
 
 static uint64_t speedscope_read_scaled(double v, double scale)
 {
@@ -134,7 +134,7 @@ static int read_sampled(struct speedscope_reader *s, struct speedscope_read_part
     return rc;
 }
 
-/* ---- Evented ---------------------------------------------------------------------------------- */
+/* ---- Evented --------------------------------------------------------------------------------- */
 
 struct speedscope_read_event {
     char type;
@@ -142,7 +142,8 @@ struct speedscope_read_event {
     double at;
 };
 
-static int speedscope_read_event(struct speedscope_reader *s, struct sonde_json_reader *r, struct speedscope_read_event *out)
+static int speedscope_read_event(struct speedscope_reader *s, struct sonde_json_reader *r,
+                                 struct speedscope_read_event *out)
 {
     struct sonde_json_text key, type = { "", 0 };
     int has = 0;
@@ -162,7 +163,8 @@ static int speedscope_read_event(struct speedscope_reader *s, struct sonde_json_
 }
 
 /* What is open spent the time since the last event. */
-static int speedscope_read_spend(struct speedscope_reader *s, const struct speedscope_read_part *part, uint64_t from_ns,
+static int speedscope_read_spend(struct speedscope_reader *s,
+                                 const struct speedscope_read_part *part, uint64_t from_ns,
                                  uint64_t to_ns)
 {
     if (!s->open_count || to_ns <= from_ns) return 0;
@@ -174,7 +176,8 @@ static int speedscope_read_spend(struct speedscope_reader *s, const struct speed
     return sonde_import_sample(s->p, &sample, s->err);
 }
 
-static int apply_event(struct speedscope_reader *s, struct sonde_json_reader *r, const struct speedscope_read_event *e)
+static int apply_event(struct speedscope_reader *s, struct sonde_json_reader *r,
+                       const struct speedscope_read_event *e)
 {
     const uint32_t location = frame_at(s, r, e->frame);
     if (r->error) return 0;
@@ -189,7 +192,8 @@ static int apply_event(struct speedscope_reader *s, struct sonde_json_reader *r,
         speedscope_read_grow(s, (void **)&s->open, s->open_count, &s->open_cap, sizeof(*s->open));
     if (rc) return rc;
     const uint32_t above = s->open_count ? s->open[s->open_count - 1].stack : 0;
-    const struct speedscope_read_open o = { (uint32_t)e->frame, sonde_profile_stack(s->p, above, location) };
+    const struct speedscope_read_open o = { (uint32_t)e->frame,
+                                            sonde_profile_stack(s->p, above, location) };
     if (!o.stack) return sonde_import_no_room(s->p, s->err);
     s->open[s->open_count++] = o;
     return 0;
@@ -224,7 +228,7 @@ static int read_evented(struct speedscope_reader *s, struct speedscope_read_part
     return rc;
 }
 
-/* ---- Profiles --------------------------------------------------------------------------------- */
+/* ---- Profiles -------------------------------------------------------------------------------- */
 
 static int speedscope_read_head(struct speedscope_reader *s, struct speedscope_read_part *part)
 {

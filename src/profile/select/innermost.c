@@ -33,7 +33,8 @@ static size_t innermost_collect(const struct sonde_profile *p, struct innermost_
     for (uint32_t i = 0; i < p->spans_count; i++) {
         const struct sonde_profile_span *s = &p->spans[i];
         if (!s->thread || s->end_ns <= s->start_ns) continue;
-        events[n++] = (struct innermost_event){ s->start_ns, s->end_ns - s->start_ns, s->thread, 0, i };
+        events[n++] = (struct innermost_event){ s->start_ns, s->end_ns - s->start_ns,
+                                                s->thread, 0, i };
     }
     for (uint32_t i = 0; i < p->samples_count; i++) {
         const struct sonde_profile_sample *s = &p->samples[i];
@@ -43,8 +44,8 @@ static size_t innermost_collect(const struct sonde_profile *p, struct innermost_
     return n;
 }
 
-static void innermost_sweep(const struct sonde_profile *p, const struct innermost_event *events, size_t count,
-                            uint32_t *open, uint32_t *of_sample, uint32_t *of_span)
+static void innermost_sweep(const struct sonde_profile *p, const struct innermost_event *events,
+                            size_t count, uint32_t *open, uint32_t *of_sample, uint32_t *of_span)
 {
     size_t depth = 0;
     for (size_t i = 0; i < count; i++) {

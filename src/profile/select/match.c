@@ -264,8 +264,8 @@ int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_p
     }
     if (in_spans(f) && !spans) {
         if (!p->spans_count) {
-            return sonde_err_set(err, SONDE_ENOENT,
-                                 "the profile has no spans: the program recorded none with libsonde");
+            return sonde_err_set(err, SONDE_ENOENT, "the profile has no spans: the program "
+                                 "recorded none with libsonde");
         }
         if (!f->span) return sonde_err_set(err, SONDE_ENOENT, "no span is of that trace");
         return sonde_err_set(err, SONDE_ENOENT, "no span%s is named '%s'",

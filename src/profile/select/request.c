@@ -46,7 +46,10 @@ static uint64_t end_ns(const struct sonde_infer_request *r)
     return r->arrived_ns + (uint64_t)(r->total_s * 1e9);
 }
 
-static int has_trace(const struct sonde_infer_request *r) { return (r->trace_hi | r->trace_lo) != 0; }
+static int has_trace(const struct sonde_infer_request *r)
+{
+    return (r->trace_hi | r->trace_lo) != 0;
+}
 
 static int compare_trace(const struct sonde_infer_request *r, uint64_t hi, uint64_t lo)
 {
@@ -111,7 +114,8 @@ int select_trace_chosen(const struct select_work *w, const struct sonde_profile_
 {
     int known = -1;
     if (!(span->trace_hi | span->trace_lo)) return -1;
-    for (uint32_t i = first_of_trace(w, span->trace_hi, span->trace_lo); i < w->request_count; i++) {
+    for (uint32_t i = first_of_trace(w, span->trace_hi, span->trace_lo);
+         i < w->request_count; i++) {
         const struct sonde_infer_request *r = select_request_at(w, w->by_trace[i]);
         if (compare_trace(r, span->trace_hi, span->trace_lo)) break;
         known = 0;
@@ -123,7 +127,7 @@ int select_trace_chosen(const struct select_work *w, const struct sonde_profile_
     return known;
 }
 
-/* ---- Choosing ---------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 static int is_twin(const struct sonde_infer_request *a, const struct sonde_infer_request *b)
 {
@@ -162,7 +166,8 @@ static void choose_slowest(struct select_work *w, uint32_t *order)
                                    select_request_at(w, w->by_trace[i + 1]));
     }
     const double all = count > twins ? count - twins : count;
-    uint64_t left = w->s->slowest ? w->s->slowest : (uint64_t)ceil(all * w->s->slowest_share - 1e-9);
+    uint64_t left = w->s->slowest ? w->s->slowest
+                                  : (uint64_t)ceil(all * w->s->slowest_share - 1e-9);
     for (uint32_t i = 0; i < count && left; i++) {
         if (w->chosen[order[i]]) continue;
         select_request_choose(w, order[i]);
@@ -194,7 +199,7 @@ static void choose_traces(struct select_work *w)
     }
 }
 
-/* ---- By id ------------------------------------------------------------------------------------- */
+/* ---- By id ----------------------------------------------------------------------------------- */
 
 static int select_request_matches(const struct sonde_infer_request *r, const char *text, int whole)
 {
@@ -288,7 +293,7 @@ static int choose_by_id(struct select_work *w)
     return 0;
 }
 
-/* ---- All --------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------- */
 
 static int sort_requests(struct select_work *w)
 {

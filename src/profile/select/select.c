@@ -57,7 +57,7 @@ static void select_count_requests(const struct select_work *w, struct sonde_sele
     }
 }
 
-/* ---- What stays -------------------------------------------------------------------------------- */
+/* ---- What stays ------------------------------------------------------------------------------ */
 
 static void keep_samples(struct select_work *w)
 {
@@ -108,7 +108,7 @@ static void keep_requests(struct select_work *w)
     run->request_count = kept;
 }
 
-/* ---- The call ---------------------------------------------------------------------------------- */
+/* ---- The call -------------------------------------------------------------------------------- */
 
 static int select_nothing(struct select_work *w, const struct sonde_selected *found)
 {

@@ -9,8 +9,8 @@
  *            span's trace at that time.
  *
  * A batch is of several requests, and may be of prefill and decode at once: a sample in it counts
- * for each by its tokens of the batch's tokens, as the figures of requests do (infer.h). Weights and
- * counts stay whole numbers and add up: what one sample loses in rounding the next one gets.
+ * for each by its tokens of the batch's tokens, as the figures of requests do (infer.h). Weights
+ * and counts stay whole numbers and add up: what one sample loses in rounding the next one gets.
  *
  * Threads of a pool compute for a phase without a span of their own. Their samples are not part of
  * it unless asked for; then those are taken that were sampled while all phases that ran in the
@@ -27,7 +27,8 @@
 
 struct sonde_select_trace { uint64_t hi, lo; };
 
-/* Phase and requests can be combined; of request, slowest, traces and given only one. All zero: all. */
+/* Phase and requests can be combined; of request, slowest, traces and given only one. All zero:
+ * all. */
 struct sonde_select {
     const char *phase;     /* its name; NULL = any */
     const char *request;   /* the engine's own id, or trace id or request id in hexadecimal digits;
@@ -52,12 +53,12 @@ enum sonde_select_hint {
 
 /* What was found, by kind of sample, in its unit. */
 struct sonde_selected {
-    uint64_t requests, requests_all;               /* chosen, and of how many; 0 0 = not asked for */
-    uint64_t own[SONDE_SAMPLE_KIND_COUNT];         /* in spans */
-    uint64_t workers[SONDE_SAMPLE_KIND_COUNT];     /* on threads outside; in p only if asked for */
-    uint64_t ambiguous[SONDE_SAMPLE_KIND_COUNT];   /* there too, but others ran as well: left out */
-    uint64_t untimed[SONDE_SAMPLE_KIND_COUNT];     /* without a time or thread: left out */
-    enum sonde_select_hint hint;                   /* with SONDE_ENOENT, and then only this */
+    uint64_t requests, requests_all;              /* chosen, and of how many; 0 0 = not asked for */
+    uint64_t own[SONDE_SAMPLE_KIND_COUNT];        /* in spans */
+    uint64_t workers[SONDE_SAMPLE_KIND_COUNT];    /* on threads outside; in p only if asked for */
+    uint64_t ambiguous[SONDE_SAMPLE_KIND_COUNT];  /* there too, but others ran as well: left out */
+    uint64_t untimed[SONDE_SAMPLE_KIND_COUNT];    /* without a time or thread: left out */
+    enum sonde_select_hint hint;                  /* with SONDE_ENOENT, and then only this */
 };
 
 /* "5" or "1%" into s. SONDE_EINVAL: it is neither, or nothing. */
@@ -69,8 +70,8 @@ int sonde_select_asks(const struct sonde_select *s);
 /* p becomes what s asks for: samples as above; no spans and requests (p->infer, which has to hold
  * those that are asked for) that are of others; no facts of a heap, which are of all. *out may be
  * NULL. SONDE_EINVAL: s contradicts itself, or its request is several. SONDE_ENOENT: there is no
- * such phase or request, or no sample is in it; err names what is near, and out->hint what else there
- * is. SONDE_ENOMEM. After an error p is as it was. */
+ * such phase or request, or no sample is in it; err names what is near, and out->hint what else
+ * there is. SONDE_ENOMEM. After an error p is as it was. */
 int sonde_profile_select(struct sonde_profile *p, const struct sonde_select *s,
                          struct sonde_selected *out, struct sonde_err *err);
 

@@ -47,7 +47,7 @@ int select_is_phase(const struct select_work *w, uint32_t span)
            select_request_find(w, select_span_pid_of(w, s), s->parent) >= 0;
 }
 
-/* ---- Upwards ---------------------------------------------------------------------------------- */
+/* ---- Upwards --------------------------------------------------------------------------------- */
 
 static int select_span_by_id(const void *a, const void *b)
 {
@@ -87,7 +87,7 @@ static uint32_t select_span_above(const struct select_work *w, uint32_t span)
     return w->p->threads[w->p->spans[span].thread].tid ? w->of_span[span] : 0;
 }
 
-/* ---- Shares ----------------------------------------------------------------------------------- */
+/* ---- Shares ---------------------------------------------------------------------------------- */
 
 /* Of a batch's tokens those that are of the phase, and of requests that are chosen; either only
  * where it is still to be found out. */
@@ -124,7 +124,9 @@ static float select_span_share_of(const struct select_work *w, uint32_t span)
         }
         const int64_t r = request < 0 ? request_of(w, s) : -1;
         if (r >= 0) request = w->chosen[r];
-        if (phase < 0 && select_is_phase(w, at - 1)) phase = (w->names[s->name] & SELECT_ASKED) != 0;
+        if (phase < 0 && select_is_phase(w, at - 1)) {
+            phase = (w->names[s->name] & SELECT_ASKED) != 0;
+        }
         at = select_span_above(w, at - 1);
     }
     if (request < 0) request = select_trace_chosen(w, &w->p->spans[span]);
@@ -132,7 +134,7 @@ static float select_span_share_of(const struct select_work *w, uint32_t span)
     return phase > 0 && request > 0 ? (float)(phase * request) : 0;
 }
 
-/* ---- Names ------------------------------------------------------------------------------------ */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int name_phases(struct select_work *w)
 {

@@ -39,7 +39,8 @@ static int select_worker_computes(const struct select_work *w, uint32_t span)
            !(w->names[s->name] & SELECT_WAITS) && select_is_phase(w, span);
 }
 
-static uint32_t select_worker_collect(const struct select_work *w, struct select_worker_event *events)
+static uint32_t select_worker_collect(const struct select_work *w,
+                                      struct select_worker_event *events)
 {
     const struct sonde_profile *p = w->p;
     uint32_t n = 0;
@@ -54,14 +55,15 @@ static uint32_t select_worker_collect(const struct select_work *w, struct select
     for (uint32_t i = 0; n && i < p->samples_count; i++) {
         const struct sonde_profile_sample *s = &p->samples[i];
         if (w->of_sample[i] || !s->thread || !s->time_ns) continue;
-        events[n++] = (struct select_worker_event){ s->time_ns, 0, p->threads[s->thread].pid, SAMPLED, i };
+        events[n++] = (struct select_worker_event){ s->time_ns, 0, p->threads[s->thread].pid,
+                                                    SAMPLED, i };
     }
     return n;
 }
 
 /* by: 1 or -1 of the span, given as index + 1; 0 = there is none. */
-static void select_worker_count(const struct select_work *w, struct select_worker_running *r, uint32_t span,
-                                int by)
+static void select_worker_count(const struct select_work *w, struct select_worker_running *r,
+                                uint32_t span, int by)
 {
     if (!span) return;
     const float share = w->span_share[span - 1];
@@ -88,8 +90,8 @@ static uint32_t select_worker_outer(const struct select_work *w, uint32_t span, 
     return at;
 }
 
-static void select_worker_sweep(struct select_work *w, const struct select_worker_event *events, uint32_t n,
-                                uint32_t *top)
+static void select_worker_sweep(struct select_work *w, const struct select_worker_event *events,
+                                uint32_t n, uint32_t *top)
 {
     struct select_worker_running r = { 0 };
     for (uint32_t i = 0; i < n; i++) {

@@ -40,7 +40,7 @@ static uint32_t symbol_cache_clean(struct sonde_profile *p, const char *s)
 }
 
 int sonde_symbol_set(struct sonde_profile *p, uint32_t location, uint32_t module,
-                      const struct sonde_symbol_frame *frames, uint32_t count)
+                     const struct sonde_symbol_frame *frames, uint32_t count)
 {
     struct sonde_profile_line lines[SONDE_SYMBOL_FRAMES_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -64,8 +64,8 @@ static int symbol_cache_copy(const struct sonde_profile *known, uint32_t from,
         const struct sonde_profile_line *line = &known->lines[l->line + i];
         const struct sonde_profile_function *f = &known->functions[line->function];
         frames[i] = (struct sonde_symbol_frame){ sonde_profile_str(known, f->name),
-                                                  sonde_profile_str(known, f->file), line->line,
-                                                  f->start_line };
+                                                 sonde_profile_str(known, f->file), line->line,
+                                                 f->start_line };
     }
     return sonde_symbol_set(p, to, p->locations[to].module, frames, l->line_count);
 }
@@ -91,8 +91,8 @@ int sonde_symbol_cache_use(struct sonde_symbol_cache *c, struct sonde_profile *p
 }
 
 void sonde_symbol_cache_put(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
-                             size_t index, const struct sonde_symbol_frame *frames,
-                             uint32_t count)
+                            size_t index, const struct sonde_symbol_frame *frames,
+                            uint32_t count)
 {
     const char *key = symbol_cache_key_of(job->kind, job->build_id);
     if (!key || (!c->known && sonde_profile_create(CACHE_BYTES, &c->known) != 0)) return;
@@ -105,7 +105,7 @@ void sonde_symbol_cache_put(struct sonde_symbol_cache *c, const struct sonde_sym
 }
 
 void sonde_symbol_cache_flags(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
-                               uint32_t flags)
+                              uint32_t flags)
 {
     const char *key = symbol_cache_key_of(job->kind, job->build_id);
     const uint32_t module = key && c->known ? module_of(c->known, job->kind, key) : 0;

@@ -13,17 +13,17 @@ struct sonde_symbol_cache {
 /* Put frames as the lines of a location. Texts become valid UTF-8 without control characters.
  * 0 or SONDE_ENOMEM. */
 int sonde_symbol_set(struct sonde_profile *p, uint32_t location, uint32_t module,
-                      const struct sonde_symbol_frame *frames, uint32_t count);
+                     const struct sonde_symbol_frame *frames, uint32_t count);
 
 /* Name all locations of p that are known. 0 or SONDE_ENOMEM. */
 int sonde_symbol_cache_use(struct sonde_symbol_cache *c, struct sonde_profile *p);
 
 /* Remember. Full or out of memory: all of it is forgotten. */
 void sonde_symbol_cache_put(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
-                             size_t index, const struct sonde_symbol_frame *frames,
-                             uint32_t count);
+                            size_t index, const struct sonde_symbol_frame *frames,
+                            uint32_t count);
 void sonde_symbol_cache_flags(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
-                               uint32_t flags);
+                              uint32_t flags);
 void sonde_symbol_cache_release(struct sonde_symbol_cache *c);
 
 #endif

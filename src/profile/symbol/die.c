@@ -197,7 +197,7 @@ void sonde_symbol_die_release(struct sonde_symbol_die_walk *w)
     *w = (struct sonde_symbol_die_walk){ 0 };
 }
 
-/* ---- What a function is called, once per function ------------------------------------------------ */
+/* ---- What a function is called, once per function -------------------------------------------- */
 
 static const char *string_attr(Dwarf_Die *die, unsigned int name)
 {
@@ -328,10 +328,10 @@ void sonde_symbol_die_names_release(struct sonde_symbol_die_names *n)
     *n = (struct sonde_symbol_die_names){ 0 };
 }
 
-/* ---- Files --------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Source files as whole paths: debug information often names them relative to the folder the compiler
- * ran in, and a unit's few files are named by thousands of frames. */
+/* Source files as whole paths: debug information often names them relative to the folder the
+ * compiler ran in, and a unit's few files are named by thousands of frames. */
 const char *sonde_symbol_path_whole(struct sonde_symbol_paths *p, const char *folder,
                                     const char *file)
 {

@@ -240,8 +240,8 @@ static int do_units(struct context *c, Dwarf *dwarf, const struct task *tasks, u
 }
 
 int sonde_symbol_dwarf(struct sonde_symbol_elf *e, Dwarf *dwarf, uint64_t bias,
-                        const struct sonde_symbol_addr *addrs, size_t count,
-                        unsigned char *done, sonde_symbol_emit *emit, void *arg)
+                       const struct sonde_symbol_addr *addrs, size_t count,
+                       unsigned char *done, sonde_symbol_emit *emit, void *arg)
 {
     struct context c = { .elf = e, .bias = bias, .addrs = addrs, .done = done, .emit = emit,
                          .arg = arg };

@@ -123,9 +123,9 @@ static int has_section(Elf *elf, GElf_Word type, const char *name)
     return 0;
 }
 
-/* A name holds to the end of its function. A symbol without a size ends with its function's entry in
- * the tables of exceptions, or where the next one begins. In code that has neither (assembly), in a
- * file whose other names were stripped, what comes after a while is somebody else's. */
+/* A name holds to the end of its function. A symbol without a size ends with its function's entry
+ * in the tables of exceptions, or where the next one begins. In code that has neither (assembly),
+ * in a file whose other names were stripped, what comes after a while is somebody else's. */
 static uint64_t unsized_limit(void *arg, uint64_t start)
 {
     struct sonde_symbol_elf *e = arg;
@@ -156,8 +156,8 @@ static int read_symbols(struct sonde_symbol_elf *e)
 /* ---- Opening ------------------------------------------------------------------------------- */
 
 int sonde_symbol_elf_open(const struct sonde_symbol_job *job, int fd, const char *name,
-                           const char *path, struct sonde_symbol_demangler *demangler,
-                           struct sonde_symbol_elf *e)
+                          const char *path, struct sonde_symbol_demangler *demangler,
+                          struct sonde_symbol_elf *e)
 {
     void **userdata;
     GElf_Ehdr header;

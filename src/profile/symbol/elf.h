@@ -38,8 +38,8 @@ struct sonde_symbol_elf {
 
 /* Takes fd over. SONDE_EFORMAT: not an ELF file that can be read; SONDE_ENOMEM. */
 int sonde_symbol_elf_open(const struct sonde_symbol_job *job, int fd, const char *name,
-                           const char *path, struct sonde_symbol_demangler *demangler,
-                           struct sonde_symbol_elf *out);
+                          const char *path, struct sonde_symbol_demangler *demangler,
+                          struct sonde_symbol_elf *out);
 void sonde_symbol_elf_close(struct sonde_symbol_elf *e);
 
 /* The address as linked of an offset in the file: 1, or 0 if nothing of the file is loaded
@@ -53,8 +53,8 @@ const char *sonde_symbol_elf_find(const struct sonde_symbol_elf *e, uint64_t vad
 const char *sonde_symbol_plt_find(struct sonde_symbol_elf *e, uint64_t vaddr);
 void sonde_symbol_plt_release(struct sonde_symbol_plt *p);
 
-/* "burn+0x1a30" for an address in the function that starts there, or, where no function is known, in
- * all that lies between two that are. NULL: it is not in the file. Lives as above. */
+/* "burn+0x1a30" for an address in the function that starts there, or, where no function is known,
+ * in all that lies between two that are. NULL: it is not in the file. Lives as above. */
 const char *sonde_symbol_fde_find(struct sonde_symbol_elf *e, uint64_t vaddr);
 
 /* Where the function at start ends at the latest, as tables of exceptions tell: the end of its own,
@@ -68,7 +68,7 @@ struct sonde_symbol_addr {
     size_t index;                   /* in the job's at[] */
 };
 int sonde_symbol_dwarf(struct sonde_symbol_elf *e, Dwarf *dwarf, uint64_t bias,
-                        const struct sonde_symbol_addr *addrs, size_t count,
-                        unsigned char *done, sonde_symbol_emit *emit, void *arg);
+                       const struct sonde_symbol_addr *addrs, size_t count,
+                       unsigned char *done, sonde_symbol_emit *emit, void *arg);
 
 #endif

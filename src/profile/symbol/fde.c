@@ -62,7 +62,7 @@ static int symbol_fde_add_function(struct sonde_symbol_elf *e, uint64_t start, u
     return sonde_symbol_table_add(&e->nameless.functions, &r);
 }
 
-/* ---- .eh_frame, entry by entry ----------------------------------------------------------------- */
+/* ---- .eh_frame, entry by entry --------------------------------------------------------------- */
 
 static size_t skip_leb(const uint8_t *p, size_t at, size_t end)
 {
@@ -81,7 +81,8 @@ static size_t pointer_bytes(uint8_t encoding)
     }
 }
 
-/* How a CIE (at its version, up to end) says that its FDEs write pointers; 0xff = not understood. */
+/* How a CIE (at its version, up to end) says that its FDEs write pointers; 0xff = not
+ * understood. */
 static uint8_t cie_encoding(const uint8_t *p, size_t at, size_t end)
 {
     uint8_t encoding = 0;
@@ -151,7 +152,7 @@ static int read_frames(struct sonde_symbol_elf *e, const struct symbol_fde_part 
     return 0;
 }
 
-/* ---- All of them ------------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static int read_table(struct sonde_symbol_elf *e)
 {

@@ -171,7 +171,7 @@ static int try_place(const struct sonde_symbol_job *job, const struct sonde_modu
 }
 
 int sonde_symbol_open(const struct sonde_symbol_job *job, struct sonde_symbol_file *out,
-                       uint32_t *flags)
+                      uint32_t *flags)
 {
     int other = 0, found = 0;
     for (size_t i = 0; !found && i < job->place_count && i < PLACES_TRIED; i++) {

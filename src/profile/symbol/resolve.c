@@ -99,7 +99,7 @@ static int symbol_resolve_in(const struct sonde_symbol_job *job, struct sonde_sy
 }
 
 int sonde_symbol_resolve(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
-                          uint32_t *flags)
+                         uint32_t *flags)
 {
     struct sonde_symbol_elf e;
     *flags = 0;

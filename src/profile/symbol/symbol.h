@@ -54,10 +54,10 @@ struct sonde_symbol_table {
 int sonde_symbol_table_add(struct sonde_symbol_table *t, const struct sonde_symbol_range *r);
 void sonde_symbol_table_seal(struct sonde_symbol_table *t); /* sort; then it can be searched */
 const struct sonde_symbol_range *sonde_symbol_table_find(const struct sonde_symbol_table *t,
-                                                           uint64_t addr);
+                                                         uint64_t addr);
 /* When it is sealed: unsized ranges end at limit(arg, start) at the latest. */
 void sonde_symbol_table_limit(struct sonde_symbol_table *t,
-                               uint64_t (*limit)(void *arg, uint64_t start), void *arg);
+                              uint64_t (*limit)(void *arg, uint64_t start), void *arg);
 /* How far ranges reach that start at or before addr, 0 = none does; and where the next one after it
  * starts, UINT64_MAX = none. */
 uint64_t sonde_symbol_table_reach(const struct sonde_symbol_table *t, uint64_t addr);
@@ -87,16 +87,16 @@ struct sonde_symbol_job {
 
 /* The frames of at[index], innermost first; count 0 = it has no name. Not 0 = stop. */
 typedef int sonde_symbol_emit(void *arg, size_t index, const struct sonde_symbol_frame *frames,
-                               uint32_t count);
+                              uint32_t count);
 
 /* Every at[] is emitted at most once. *flags: SONDE_MODULE_… to add to the modules. Files that
  * are missing or damaged are no error: then nothing is emitted. SONDE_ENOMEM, or what emit gave. */
 int sonde_symbol_resolve(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
-                          uint32_t *flags);
+                         uint32_t *flags);
 
 /* JIT and kernel: from text tables. */
 int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
-                       uint32_t *flags);
+                      uint32_t *flags);
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ struct sonde_symbol_file {
 /* SONDE_ENOENT: the file is gone, is no ELF file, or is another than the one that was mapped (then
  * *flags gets SONDE_MODULE_DELETED). */
 int sonde_symbol_open(const struct sonde_symbol_job *job, struct sonde_symbol_file *out,
-                       uint32_t *flags);
+                      uint32_t *flags);
 
 /* A path that leads through /proc/PID/root is resolved in that root, so that an absolute link in a
  * container does not lead out of it. A regular file's descriptor, or -1. */

@@ -150,7 +150,7 @@ static int symbolize_take_frames(struct symbolize_run *r, const struct sonde_sym
         const uint32_t location = r->plan.items[i].location;
         if (r->p->locations[location].line_count) continue; /* from before the child ended */
         const int rc = sonde_symbol_set(r->p, location, r->p->locations[location].module,
-                                         m->frames, m->b);
+                                        m->frames, m->b);
         if (rc) return rc;
     }
     sonde_symbol_cache_put(&r->s->cache, &job->job, m->a, m->frames, m->b);

@@ -63,7 +63,7 @@ void sonde_symbol_table_seal(struct sonde_symbol_table *t)
 }
 
 void sonde_symbol_table_limit(struct sonde_symbol_table *t,
-                               uint64_t (*limit)(void *arg, uint64_t start), void *arg)
+                              uint64_t (*limit)(void *arg, uint64_t start), void *arg)
 {
     for (size_t i = 0; i < t->count; i++) {
         struct sonde_symbol_range *r = &t->ranges[i];
@@ -100,7 +100,7 @@ uint64_t sonde_symbol_table_next(const struct sonde_symbol_table *t, uint64_t ad
 }
 
 const struct sonde_symbol_range *sonde_symbol_table_find(const struct sonde_symbol_table *t,
-                                                           uint64_t addr)
+                                                         uint64_t addr)
 {
     assert(!t->count || t->ranges[t->count - 1].reach); /* sealed */
     const struct sonde_symbol_range *best = NULL;

@@ -46,7 +46,7 @@ static int take_perf_map(struct sonde_symbol_table *t, char *line, uint32_t numb
     if (!take_hex(&line, &start) || !take_hex(&line, &size)) return 0;
     if (size > UINT64_MAX - start || line[0] == '\0') return 0;
     const struct sonde_symbol_range r = { .start = start, .end = start + size, .rank = number,
-                                           .value = (uint64_t)(uintptr_t)line };
+                                          .value = (uint64_t)(uintptr_t)line };
     return sonde_symbol_table_add(t, &r);
 }
 
@@ -62,8 +62,8 @@ static int take_kallsyms(struct sonde_symbol_table *t, char *line, uint32_t numb
     if (name[0] == '\0') return 0;
     const uint64_t end = start > UINT64_MAX - KERNEL_LAST ? UINT64_MAX : start + KERNEL_LAST;
     struct sonde_symbol_range r = { .start = start, .end = end, .unsized = 1,
-                                     .rank = line[0] == 'T' ? 2 : line[0] == 't' ? 1 : 0,
-                                     .value = (uint64_t)(uintptr_t)name };
+                                    .rank = line[0] == 'T' ? 2 : line[0] == 't' ? 1 : 0,
+                                    .value = (uint64_t)(uintptr_t)name };
     return sonde_symbol_table_add(t, &r);
 }
 
@@ -150,7 +150,7 @@ static int emit_named(const struct sonde_symbol_job *job, const struct sonde_sym
 }
 
 int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
-                       uint32_t *flags)
+                      uint32_t *flags)
 {
     struct sonde_buf text;
     const int kernel = job->kind == SONDE_SYMBOL_KERNEL;

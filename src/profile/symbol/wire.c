@@ -66,7 +66,7 @@ int sonde_symbol_wire_frames(struct sonde_symbol_wire_writer *w, uint32_t index,
     for (uint32_t i = 0; !rc && i < count; i++) {
         const struct sonde_symbol_frame *f = &frames[i];
         const struct symbol_wire_frame fixed = { f->line, f->start_line, text_len(f->name),
-                                     text_len(f->file) };
+                                                 text_len(f->file) };
         rc = symbol_wire_put(w, &fixed, FRAME_FIXED);
         if (!rc) rc = symbol_wire_put(w, f->name, fixed.name);
         if (!rc) rc = symbol_wire_put(w, f->file, fixed.file);

@@ -123,8 +123,8 @@ static void tree_build_clear(struct tree_build *b)
     if (b->counts) b->counts[0] = 0;
 }
 
-/* Sum up from the last stack to the first, and link those that are not empty. Callers are anywhere in
- * the table, but which ones come is known: they are asked for ahead. */
+/* Sum up from the last stack to the first, and link those that are not empty. Callers are anywhere
+ * in the table, but which ones come is known: they are asked for ahead. */
 static void link_stacks(struct tree_build *b)
 {
     enum { AHEAD = 64 };

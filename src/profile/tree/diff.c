@@ -50,7 +50,8 @@ static int tree_diff_add_text(struct tree_diff_state *d, const char *s, uint32_t
     return *s && !*out ? SONDE_ENOMEM : 0;
 }
 
-static int tree_diff_add_pair(struct tree_diff_state *d, uint32_t parent, uint32_t before, uint32_t after)
+static int tree_diff_add_pair(struct tree_diff_state *d, uint32_t parent, uint32_t before,
+                              uint32_t after)
 {
     assert(before != NONE || after != NONE);
     const struct sonde_tree_node *n =

@@ -9,8 +9,9 @@
 #include "profile/tree/private.h"
 #include "sonde/sonde.h"
 
-/* Children come after their parents, so one pass from the end sums up everything below. Until then a
- * node's total is what is neither its own nor its children's, its samples those that are in no child. */
+/* Children come after their parents, so one pass from the end sums up everything below. Until then
+ * a node's total is what is neither its own nor its children's, its samples those that are in no
+ * child. */
 static void tree_shape_sum_up(struct sonde_tree *t)
 {
     for (uint32_t i = t->node_count; i-- > 0;) {
@@ -26,9 +27,9 @@ static void tree_shape_sum_up(struct sonde_tree *t)
 
 /* ---- Recursion ------------------------------------------------------------------------------- */
 
-/* t is walked depth first, so that the way in d to where the walk is can be kept at hand, and whether a
- * function is on it already is one look: climbing the way for each node would take a stack of 65535
- * functions two thousand million steps. */
+/* t is walked depth first, so that the way in d to where the walk is can be kept at hand, and
+ * whether a function is on it already is one look: climbing the way for each node would take a
+ * stack of 65535 functions two thousand million steps. */
 struct tree_shape_folding {
     const struct sonde_tree *t;
     struct sonde_tree *d;
@@ -36,9 +37,11 @@ struct tree_shape_folding {
     struct sonde_map children;  /* (parent, name) -> node of d */
     uint32_t *to;                  /* node of t -> node of d */
     struct sonde_tree_rest *rests; /* of t */
-    uint32_t *way;                 /* by depth: the node of d that is on the way, down to the caller's */
+    uint32_t *way;                 /* by depth: the node of d that is on the way, down to the
+                                    * caller's */
     uint32_t *of_name;             /* by name: the node of d that had it last; 0 = none did */
-    struct fold_before { uint32_t way, of_name; } *before; /* by node of t: what it stands in place of */
+    struct fold_before { uint32_t way, of_name; } *before; /* by node of t: what it stands in place
+                                                            * of */
 };
 
 static uint32_t fold_child(struct tree_shape_folding *f, uint32_t parent, uint32_t node)
@@ -85,8 +88,8 @@ static int fold_enter(struct tree_shape_folding *f, uint32_t node)
     return 0;
 }
 
-/* Everything is as it was before the node was entered. What it was folded into changed nothing: that
- * is no child of the caller's. */
+/* Everything is as it was before the node was entered. What it was folded into changed nothing:
+ * that is no child of the caller's. */
 static void fold_leave(struct tree_shape_folding *f, uint32_t node)
 {
     const struct sonde_tree_node *n = &f->d->nodes[f->to[node]];
@@ -114,7 +117,8 @@ static int fold_walk(struct tree_shape_folding *f)
     return 0;
 }
 
-/* What only others were called through that stand elsewhere now has nothing left. to is overwritten. */
+/* What only others were called through that stand elsewhere now has nothing left. to is
+ * overwritten. */
 static void drop_empty(struct sonde_tree *d, uint32_t *to)
 {
     uint32_t kept = 0;
@@ -180,8 +184,8 @@ int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out)
  * Every node of t that has weight of its own is a stack. All stacks are in one array; a node of the
  * new tree has those in it that begin with its way, a piece of the array, and its children are the
  * pieces of that piece that have the same next caller, once it is sorted by that. Nodes are taken
- * apart widest first, until there are enough: narrower ones stay as they are, and their weight is in
- * no child. So memory is that of the stacks, and work that of what is seen. */
+ * apart widest first, until there are enough: narrower ones stay as they are, and their weight is
+ * in no child. So memory is that of the stacks, and work that of what is seen. */
 
 enum { MADE_MAX = 16 }; /* nodes for each that is wanted; then it is enough */
 
@@ -218,7 +222,8 @@ static double tree_shape_width_of(const struct sonde_tree *t, uint64_t weight, u
 static int tree_shape_heap_push(struct inverting *v, struct tree_shape_piece p)
 {
     const struct sonde_budget b = { .used = &v->heap_bytes, .max = SONDE_TREE_BYTES_MAX };
-    struct tree_shape_piece *heap = sonde_table_grow(v->heap, v->heap_count, &v->heap_cap, sizeof(*heap), &b);
+    struct tree_shape_piece *heap =
+        sonde_table_grow(v->heap, v->heap_count, &v->heap_cap, sizeof(*heap), &b);
     if (!heap) return SONDE_ENOMEM;
     v->heap = heap;
     uint32_t i = v->heap_count++;
@@ -278,7 +283,8 @@ static uint32_t piece_take_own(struct inverting *v, const struct tree_shape_piec
     return at;
 }
 
-static uint32_t piece_next_end(const struct inverting *v, const struct tree_shape_piece *p, uint32_t begin)
+static uint32_t piece_next_end(const struct inverting *v, const struct tree_shape_piece *p,
+                               uint32_t begin)
 {
     uint32_t end = begin + 1;
     while (end < p->end && v->stacks[end].next == v->stacks[begin].next) end++;
@@ -305,7 +311,7 @@ static int tree_shape_piece_add(struct inverting *v, uint32_t parent, uint32_t b
     n->base_total = base;
     n->samples = samples;
     *out = (struct tree_shape_piece){ .node = node, .begin = begin, .end = end,
-                           .width = tree_shape_width_of(v->t, weight, base) };
+                                      .width = tree_shape_width_of(v->t, weight, base) };
     return 0;
 }
 
@@ -329,8 +335,8 @@ static uint64_t tree_shape_weight_of(const struct inverting *v, uint32_t begin, 
     return weight;
 }
 
-/* From *top down the way, as far as it goes: *top is its end then. Others that are called there stay
- * in what the caller has and no child. */
+/* From *top down the way, as far as it goes: *top is its end then. Others that are called there
+ * stay in what the caller has and no child. */
 static int tree_shape_follow(struct inverting *v, const struct sonde_tree_path *under,
                              struct tree_shape_piece *top)
 {
@@ -363,9 +369,9 @@ static int find_stacks(struct inverting *v)
     for (uint32_t i = 1; rests && v->stacks && i < t->node_count; i++) {
         const struct sonde_tree_node *n = &t->nodes[i];
         const struct tree_shape_stack s = { .at = i, .next = t->names->name_of[i],
-                                 .weight = n->self + rests[i].weight,
-                                 .base = n->base_self + rests[i].base,
-                                 .samples = rests[i].samples };
+                                            .weight = n->self + rests[i].weight,
+                                            .base = n->base_self + rests[i].base,
+                                            .samples = rests[i].samples };
         if (s.weight || s.base || s.samples) v->stacks[v->stack_count++] = s;
     }
     const int rc = rests && v->stacks ? 0 : SONDE_ENOMEM;
@@ -385,7 +391,8 @@ static int tree_shape_invert(struct inverting *v, uint32_t nodes_max,
     struct tree_shape_piece top = { .end = v->stack_count, .open = 1, .width = 1 };
     sort_stacks(v, &top);
     if (tree_shape_follow(v, under, &top) || tree_shape_heap_push(v, top)) return SONDE_ENOMEM;
-    /* None that is still to come is wider than the one that is taken apart: so these are the widest. */
+    /* None that is still to come is wider than the one that is taken apart: so these are the
+     * widest. */
     for (uint64_t n = 0; v->heap_count && (!nodes_max || n < nodes_max); n++) {
         struct tree_shape_piece widest = tree_shape_heap_pop(v);
         if (nodes_max && v->d->node_count / MADE_MAX > nodes_max) break;

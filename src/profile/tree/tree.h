@@ -77,9 +77,9 @@ int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out);
 /* A way from the root, by names. */
 struct sonde_tree_path { const char *const *names; size_t count; };
 
-/* The leaf first, of a tree that is not. nodes_max: the widest nodes and hardly more, so that this is
- * cheap also where all of it would be a hundred times t; 0 = all. under (count 0 = the root): only
- * that way and what is below it; where the way ends early that is below its end. */
+/* The leaf first, of a tree that is not. nodes_max: the widest nodes and hardly more, so that this
+ * is cheap also where all of it would be a hundred times t; 0 = all. under (count 0 = the root):
+ * only that way and what is below it; where the way ends early that is below its end. */
 int sonde_tree_invert(const struct sonde_tree *t, uint32_t nodes_max,
                       const struct sonde_tree_path *under, struct sonde_tree **out);
 
@@ -88,9 +88,9 @@ int sonde_tree_invert(const struct sonde_tree *t, uint32_t nodes_max,
 uint32_t sonde_tree_find(const struct sonde_tree *t, const struct sonde_tree_path *path,
                          size_t *found);
 
-/* As sonde_tree_build, but of samples on that way alone: nodes_max and min_share are spent on what is
- * below its end. Nodes on it have the totals that they have in the whole. *found as above. Not for
- * options.invert and by_thread. */
+/* As sonde_tree_build, but of samples on that way alone: nodes_max and min_share are spent on what
+ * is below its end. Nodes on it have the totals that they have in the whole. *found as above. Not
+ * for options.invert and by_thread. */
 int sonde_tree_build_under(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                            const struct sonde_tree_options *o, const struct sonde_tree_path *path,
                            size_t *found, struct sonde_tree **out, struct sonde_err *err);

@@ -17,8 +17,8 @@ struct way {
     int truncated;             /* it begins with "[truncated]": stacks that do */
     uint32_t *seen;            /* by stack: how many names of it are on it, from the first on … */
     uint8_t *off;              /* … and whether it has left it, unless that is all */
-    struct tree_under_step *steps;        /* by how many names: of samples that have at least so many */
-    struct tree_under_step others;        /* what does not begin as it does: truncated, or not */
+    struct tree_under_step *steps;    /* by how many names: of samples that have at least so many */
+    struct tree_under_step others;    /* what does not begin as it does: truncated, or not */
     uint64_t truncated_weight; /* of all */
     struct sonde_profile_sample *inside; /* samples below its end */
     uint32_t inside_count;
@@ -100,7 +100,8 @@ static int tree_under_sort_samples(struct way *w, const struct sonde_profile_mat
     return 0;
 }
 
-static void tree_under_restore(struct sonde_tree_node *n, const struct tree_under_step *step, int last)
+static void tree_under_restore(struct sonde_tree_node *n, const struct tree_under_step *step,
+                               int last)
 {
     n->total = step->total;
     n->samples = step->samples;

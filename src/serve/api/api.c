@@ -279,7 +279,8 @@ void sonde_api_spans(const struct sonde_model *m, const struct sonde_api_spans *
     const size_t limit = q->limit ? q->limit : SONDE_API_SPANS_DEFAULT;
     size_t put = 0;
     sonde_buf_putc(out, '{');
-    /* Spans are read more often than there are ticks: who divides by the time needs the later one. */
+    /* Spans are read more often than there are ticks: who divides by the time needs the later
+     * one. */
     sonde_json_time(out, "time", m->spans_s > m->now_s ? m->spans_s : m->now_s);
     sonde_json_key_open(out, "spans", '[');
     for (uint64_t age = 0; age < m->span_next && age < m->spans_max && put < limit; age++) {

@@ -40,8 +40,8 @@ int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *
                      struct sonde_buf *out);
 
 /* {"time","processes":[{"pid","program","state","ended","segment_bytes","lanes","threads",
- *  "cpu_ratio","rss_bytes","heap_bytes","drops":{…},"spans_seen","spans_lost","series"}]}; heap_bytes
- *  is null where the heap is not profiled. */
+ *  "cpu_ratio","rss_bytes","heap_bytes","drops":{…},"spans_seen","spans_lost","series"}]};
+ *  heap_bytes is null where the heap is not profiled. */
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out);
 
 /* Whether all of the query's filters let a series through. */
@@ -65,8 +65,8 @@ void sonde_api_put_span(const struct sonde_model_span *s, struct sonde_buf *out)
 int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_model_span *s);
 #define SONDE_API_SPANS_DEFAULT 100
 
-/* {"time","total","requests":[…]}: present/report/requests.h says what a request is. total: that passed.
- * tracker, here and below: of m; NULL = there is none. */
+/* {"time","total","requests":[…]}: present/report/requests.h says what a request is. total: that
+ * passed. tracker, here and below: of m; NULL = there is none. */
 void sonde_api_requests(const struct sonde_model *m, const struct sonde_infer_tracker *tracker,
                         const struct sonde_requests_query *q, struct sonde_buf *out);
 

@@ -40,7 +40,7 @@ static int request_filters_add_label(struct sonde_filters *f, struct sonde_respo
 }
 
 int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *answer,
-                          struct sonde_filters *f)
+                       struct sonde_filters *f)
 {
     *f = (struct sonde_filters){ .count = 1 };
     size_t names = 0;

@@ -17,6 +17,6 @@ struct sonde_filters {
 
 /* 1, or 0 with the 400 in answer. */
 int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *answer,
-                          struct sonde_filters *f);
+                       struct sonde_filters *f);
 
 #endif

@@ -18,7 +18,7 @@
 #define FRESH_OVER_S 3600.0     /* of what does not: as long as it is kept */
 #define RECENT_S 120.0          /* what is so new may still change */
 
-/* ---- Things ------------------------------------------------------------------------------------ */
+/* ---- Things ---------------------------------------------------------------------------------- */
 
 int flame_is_standing(int kind)
 {
@@ -100,7 +100,7 @@ int flame_take(const struct flame_making *m, const char *sort,
     return rc;
 }
 
-/* ---- Trees ------------------------------------------------------------------------------------- */
+/* ---- Trees ----------------------------------------------------------------------------------- */
 
 static void destroy_tree(void *thing)
 {

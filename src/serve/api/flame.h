@@ -3,15 +3,16 @@
  *
  *   source    a profile of a time that continuous profiling has seen, one that is kept, heaps now
  *   choice    of it what is of a phase, of requests, of a model or route, or of all others
- *   tree      samples by function; whole, unless there are millions of stacks. Of two the difference
+ *   tree      samples by function; whole, unless there are millions of stacks. Of two the
+ *             difference
  *   view      recursion folded, the leaf first, a part of it at full resolution, cut to some frames
  *
  * All but the last are kept for a while (recent.h): whoever zooms in or looks at it in another way
  * asks again for the same.
  *
- * Which requests. A request, cells of a heat map and the slowest are chosen among those that arrived in
- * the range, and have all of their samples, also those of later. A phase, model or route chooses among
- * the samples of the range. */
+ * Which requests. A request, cells of a heat map and the slowest are chosen among those that
+ * arrived in the range, and have all of their samples, also those of later. A phase, model or route
+ * chooses among the samples of the range. */
 #ifndef SONDE_SERVE_API_FLAME_H
 #define SONDE_SERVE_API_FLAME_H
 
@@ -66,11 +67,11 @@ void sonde_api_flame_release(struct sonde_api_flame_query *q);
 /* What is asked for, once it has been chosen. */
 struct sonde_api_flame_source {
     struct sonde_profile *profile;
-    int lent;                      /* it is somebody's who sees to it; else its own */
-    char label[140];               /* what it is of */
-    uint32_t kinds;                /* 1 << SONDE_SAMPLE_… that there is something of, before choosing */
-    uint64_t from_ns, to_ns;       /* that it covers */
-    int chosen;                    /* found is set */
+    int lent;                  /* it is somebody's who sees to it; else its own */
+    char label[140];           /* what it is of */
+    uint32_t kinds;            /* 1 << SONDE_SAMPLE_… that there is something of, before choosing */
+    uint64_t from_ns, to_ns;   /* that it covers */
+    int chosen;                /* found is set */
     struct sonde_selected found;
     char notes[SONDE_API_FLAME_NOTES][300]; /* for people: what is missing, and what to do */
     size_t note_count;
@@ -83,7 +84,8 @@ struct sonde_api_flame_tree {
     uint64_t base_samples;
 };
 
-int sonde_api_flame_source(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
+int sonde_api_flame_source(const struct sonde_http_request *r,
+                           const struct sonde_api_flame_query *q,
                            const struct sonde_api_flame_side *side,
                            struct sonde_recent_thing **out, struct sonde_err *err);
 int sonde_api_flame_tree(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,

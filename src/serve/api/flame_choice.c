@@ -18,7 +18,7 @@
 #include "serve/api/requests.h"
 #include "sonde/sonde.h"
 
-#define LONG_S 600.0  /* requests that arrived so long before, or end so long after, are looked at */
+#define LONG_S 600.0 /* requests that arrived so long before, or end so long after, are looked at */
 #define KNOWN_BYTES_MAX ((size_t)256 << 20)
 #define COPY_BYTES_MAX ((size_t)1 << 30)
 
@@ -27,7 +27,7 @@ static double end_s(const struct sonde_infer_request *r)
     return (double)r->arrived_ns * 1e-9 + r->total_s;
 }
 
-/* ---- Requests of a time ------------------------------------------------------------------------ */
+/* ---- Requests of a time ---------------------------------------------------------------------- */
 
 /* Thing of recent.h: those that arrived or ran in a time, or have the id that is asked for. */
 struct api_flame_choice_known {
@@ -77,7 +77,8 @@ static int add_stored(const struct sonde_infer_request *r, void *arg)
     return api_flame_choice_add(arg, r);
 }
 
-static int from_store(const struct sonde_http_request *r, struct gathering *g, struct sonde_err *err)
+static int from_store(const struct sonde_http_request *r, struct gathering *g,
+                      struct sonde_err *err)
 {
     const struct sonde_store_range range = { .from_s = fmax(g->from_s - LONG_S, 0),
                                              .to_s = g->to_s };
@@ -172,7 +173,7 @@ static int known_take(const struct flame_making *m, const struct sonde_api_flame
     return flame_take(&known, "requests", NULL, known_make, known_destroy, out, err);
 }
 
-/* ---- Which of them ----------------------------------------------------------------------------- */
+/* ---- Which of them --------------------------------------------------------------------------- */
 
 /* Whether requests are chosen by when they arrived, and have all of their samples. */
 static int is_by_arrival(const struct sonde_api_flame_side *s)
@@ -259,7 +260,7 @@ static int choose_requests(const struct sonde_api_flame_side *s, const struct so
     return 0;
 }
 
-/* ---- Choosing ---------------------------------------------------------------------------------- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 /* "1.23 s", of samples of a kind. */
 static const char *api_flame_choice_amount(int kind, uint64_t weight, char out[SONDE_WEIGHT_BYTES])
@@ -273,13 +274,13 @@ static void note_found(const struct flame_making *m, struct sonde_api_flame_sour
     const struct sonde_selected *f = &s->found;
     char text[SONDE_WEIGHT_BYTES];
     if (f->workers[kind] && !m->side->workers) {
-        flame_note(s, "%s more ran at the same time on threads without a span of their own, such as a "
-                   "pool of workers, and is left out: workers=1 includes it.",
+        flame_note(s, "%s more ran at the same time on threads without a span of their own, such "
+                   "as a pool of workers, and is left out: workers=1 includes it.",
                    api_flame_choice_amount(kind, f->workers[kind], text));
     }
     if (f->ambiguous[kind]) {
-        flame_note(s, "%s could not be told: it ran on threads without a span while others were served "
-                   "too. A span around the work of each thread (sonde_phase_begin) tells.",
+        flame_note(s, "%s could not be told: it ran on threads without a span while others were "
+                   "served too. A span around the work of each thread (sonde_phase_begin) tells.",
                    api_flame_choice_amount(kind, f->ambiguous[kind], text));
     }
     if (f->untimed[kind]) {
@@ -299,7 +300,8 @@ static int api_flame_choice_copy_profile(const struct sonde_profile *from,
     return rc;
 }
 
-static int api_flame_choice_add_requests(const struct api_flame_choice_known *k, struct sonde_profile *p)
+static int api_flame_choice_add_requests(const struct api_flame_choice_known *k,
+                                         struct sonde_profile *p)
 {
     const struct sonde_infer_run *run = k->p->infer;
     int rc = 0;
@@ -311,8 +313,8 @@ static int api_flame_choice_add_requests(const struct api_flame_choice_known *k,
 
 static int api_flame_choice_choose(const struct sonde_api_flame_side *side,
                                    const struct sonde_api_flame_source *whole,
-                                   const struct api_flame_choice_known *known, struct sonde_api_flame_source *out,
-                                   struct sonde_err *err)
+                                   const struct api_flame_choice_known *known,
+                                   struct sonde_api_flame_source *out, struct sonde_err *err)
 {
     static const char *const hints[SONDE_SELECT_HINT_COUNT] = {
         [SONDE_SELECT_HINT_NONE] = "",
@@ -332,7 +334,8 @@ static int api_flame_choice_choose(const struct sonde_api_flame_side *side,
     } else {
         /* Of a kept profile; that of the history is of this time. */
         if (side->profile && !is_by_arrival(side)) {
-            sonde_profile_cut(out->profile, sonde_clock_ns_of(side->from_s), sonde_clock_ns_of(side->to_s));
+            sonde_profile_cut(out->profile, sonde_clock_ns_of(side->from_s),
+                              sonde_clock_ns_of(side->to_s));
         }
         s.among = chosen.among;
         s.given = chosen.given;
@@ -363,8 +366,8 @@ int flame_choose(void *making, void **thing, size_t *bytes, struct sonde_err *er
         s->chosen = 1;
         rc = api_flame_choice_choose(&side, of, k, s, err);
         if (!rc && k && k->truncated) {
-            flame_note(s, "There are more requests in this range than are looked at: choose a shorter "
-                       "one.");
+            flame_note(s, "There are more requests in this range than are looked at: choose a "
+                       "shorter one.");
         }
         if (!rc) note_found(m, s);
     }

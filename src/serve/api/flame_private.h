@@ -15,8 +15,8 @@ struct flame_making {
     const struct sonde_api_flame_side *side;
 };
 
-/* The thing that is of this sort and of what makes it differ from others, of its sort: side, and base
- * unless that is NULL. */
+/* The thing that is of this sort and of what makes it differ from others, of its sort: side, and
+ * base unless that is NULL. */
 int flame_take(const struct flame_making *m, const char *sort,
                const struct sonde_api_flame_side *base,
                int (*make)(void *making, void **thing, size_t *bytes, struct sonde_err *err),

@@ -25,7 +25,7 @@ static const char *api_flame_read_text_of(const struct sonde_http_request *r, co
     return text && *text ? text : NULL;
 }
 
-/* ---- Focus ------------------------------------------------------------------------------------- */
+/* ---- Focus ----------------------------------------------------------------------------------- */
 
 /* "%3B" and "%25" in a name; anything that is not such a code stays. */
 static void api_flame_read_decode(char *text)
@@ -57,7 +57,7 @@ static int read_focus(const char *text, struct sonde_api_flame_query *out)
     return 0;
 }
 
-/* ---- Sides ------------------------------------------------------------------------------------- */
+/* ---- Sides ----------------------------------------------------------------------------------- */
 
 static int read_choice(const struct sonde_http_request *r, struct sonde_response *answer,
                        struct sonde_api_flame_side *out)

@@ -16,7 +16,7 @@
 #define RECENT_S 120.0      /* what is so new may not have been written yet */
 #define LATER_S 60.0        /* a span is kept in the part that it ends in */
 
-/* ---- Where it comes from ---------------------------------------------------------------------- */
+/* ---- Where it comes from --------------------------------------------------------------------- */
 
 static struct sonde_store *history_of(const struct sonde_http_request *r,
                                       const struct sonde_store_ops **ops)
@@ -39,9 +39,9 @@ static void note_tiers(const struct sonde_store_ops *ops, struct sonde_store *st
     double until_s = 0;
     if (q->heap || sonde_history_each(ops, store, q, find_rounded, &until_s, NULL) != 0) return;
     if (!(until_s > 0)) return;
-    flame_note(out, "Older samples in this range are merged: their times are known to five minutes or "
-               "an hour, and not by phase, request or span. continuous.keep_minutes keeps them as "
-               "they were for longer.");
+    flame_note(out, "Older samples in this range are merged: their times are known to five minutes "
+               "or an hour, and not by phase, request or span. continuous.keep_minutes keeps them "
+               "as they were for longer.");
 }
 
 /* Which kinds the heaps of that time have: they are kept apart, so a look at one tells. */
@@ -136,7 +136,7 @@ static int take_heaps(const struct flame_making *m, struct sonde_api_flame_sourc
     return 0;
 }
 
-/* ---- The whole --------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 void flame_source_destroy(void *source)
 {
@@ -153,7 +153,9 @@ static void find_times(const struct sonde_api_flame_side *side, struct sonde_api
     s->to_ns = p->end_ns;
     if (!side->profile) return;
     if (sonde_clock_ns_of(side->from_s) > s->from_ns) s->from_ns = sonde_clock_ns_of(side->from_s);
-    if (side->to_s > 0 && sonde_clock_ns_of(side->to_s) < s->to_ns) s->to_ns = sonde_clock_ns_of(side->to_s);
+    if (side->to_s > 0 && sonde_clock_ns_of(side->to_s) < s->to_ns) {
+        s->to_ns = sonde_clock_ns_of(side->to_s);
+    }
     if (s->to_ns < s->from_ns) s->to_ns = s->from_ns;
 }
 
@@ -203,9 +205,9 @@ int flame_whole(const struct sonde_http_request *r, const struct sonde_api_flame
                       out, err);
 }
 
-int sonde_api_flame_source(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
-                           const struct sonde_api_flame_side *side,
-                           struct sonde_recent_thing **out, struct sonde_err *err)
+int sonde_api_flame_source(
+    const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
+    const struct sonde_api_flame_side *side, struct sonde_recent_thing **out, struct sonde_err *err)
 {
     struct sonde_api_flame_side of = *side;
     const struct flame_making m = { r, q, &of };

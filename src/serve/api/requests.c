@@ -98,7 +98,7 @@ int sonde_api_request(const struct sonde_model *m, const struct sonde_infer_trac
     return found;
 }
 
-/* ---- Whom it shared its time with --------------------------------------------------------------- */
+/* ---- Whom it shared its time with ------------------------------------------------------------ */
 
 static void api_requests_put_name(struct sonde_buf *out, const struct sonde_infer_request *r)
 {
@@ -110,13 +110,14 @@ static void put_shared_note(struct sonde_buf *out, const struct sonde_shared *s)
 {
     char note[200] = "";
     if (s->no_timeline) {
-        snprintf(note, sizeof(note), "the timeline of this request was not kept, so nothing is known");
+        snprintf(note, sizeof(note),
+                 "the timeline of this request was not kept, so nothing is known");
     } else if (s->others_unknown) {
-        snprintf(note, sizeof(note), "the timelines of %zu requests of that time were not kept: they "
-                 "may be missing here", s->others_unknown);
+        snprintf(note, sizeof(note), "the timelines of %zu requests of that time were not kept: "
+                 "they may be missing here", s->others_unknown);
     } else if (s->joined) {
-        snprintf(note, sizeof(note), "its timeline was too long and neighbouring steps were joined: "
-                 "batches in these are not counted");
+        snprintf(note, sizeof(note), "its timeline was too long and neighbouring steps were "
+                 "joined: batches in these are not counted");
     }
     sonde_json_bool(out, "complete", !note[0]);
     sonde_json_str(out, "note", note[0] ? note : NULL);
@@ -174,11 +175,11 @@ int sonde_api_shared(const struct sonde_model *m, const struct sonde_infer_track
     return found;
 }
 
-/* ---- Of the store: which ----------------------------------------------------------------------- */
+/* ---- Of the store: which --------------------------------------------------------------------- */
 
 /* What passed so far, but for those that a limit leaves out anyhow: every now and then the last in
- * order go, so that twice the limit is the most that is held. From then on nothing is copied that would
- * come after all that are left: of tens of thousands, that is nearly everything. */
+ * order go, so that twice the limit is the most that is held. From then on nothing is copied that
+ * would come after all that are left: of tens of thousands, that is nearly everything. */
 struct sifting {
     const struct sonde_requests_query *q;
     struct sonde_profile *copies; /* what is read is good for a moment only */
@@ -242,8 +243,8 @@ static int api_requests_cmp(const void *a, const void *b)
     return x->pid != y->pid ? SONDE_CMP(x->pid, y->pid) : SONDE_CMP(x->source, y->source);
 }
 
-/* Copies those that run and pass, before the store is read: one that ends meanwhile is then in both,
- * not in neither. 0 or SONDE_ENOMEM. */
+/* Copies those that run and pass, before the store is read: one that ends meanwhile is then in
+ * both, not in neither. 0 or SONDE_ENOMEM. */
 static int take_running(struct sifting *s, const struct sonde_api_past *p)
 {
     struct all a;
@@ -288,12 +289,12 @@ static int api_requests_take(const struct sonde_infer_request *r, void *arg)
     return s->truncated;
 }
 
-/* ---- Of the store: as JSON ---------------------------------------------------------------------- */
+/* ---- Of the store: as JSON ------------------------------------------------------------------- */
 
 int sonde_api_request_cmp_at(const void *a, const void *b)
 {
     return api_requests_cmp(*(const struct sonde_infer_request *const *)a,
-                                 *(const struct sonde_infer_request *const *)b);
+                            *(const struct sonde_infer_request *const *)b);
 }
 
 /* Timelines that the store has not kept and the model still has: copies of those requests go to p,
@@ -400,7 +401,7 @@ int sonde_api_past_requests(const struct sonde_api_past *p, const struct sonde_r
     return rc;
 }
 
-/* ---- One ---------------------------------------------------------------------------------------- */
+/* ---- One ------------------------------------------------------------------------------------- */
 
 struct finding_one { const char *id; struct sonde_buf *out; int found; };
 
@@ -426,7 +427,7 @@ int sonde_api_past_request(const struct sonde_api_past *p, const char *id, struc
     return rc ? rc : a.found;
 }
 
-/* ---- A heat map --------------------------------------------------------------------------------- */
+/* ---- A heat map ------------------------------------------------------------------------------ */
 
 struct api_requests_mapping { const struct sonde_requests_query *q; struct sonde_heatmap map; };
 

@@ -13,7 +13,7 @@
 #include "profile/format.h"
 #include "sonde/sonde.h"
 
-/* ---- One -------------------------------------------------------------------------------------- */
+/* ---- One ------------------------------------------------------------------------------------- */
 
 /* Of a profile without a sample: what is known of it. */
 static void session_report_put_empty(const struct sonde_profile *p, struct sonde_buf *out)
@@ -122,8 +122,8 @@ int sonde_api_format(const struct sonde_profile *p, const struct sonde_profile_f
     return 0;
 }
 
-void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
-                           const char *label, int html, struct sonde_response *answer)
+void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                           int kind, const char *label, int html, struct sonde_response *answer)
 {
     char subtitle[200];
     struct sonde_err err = { "" };
@@ -135,7 +135,7 @@ void sonde_session_picture(const struct sonde_http_request *r, const struct sond
     if (rc) sonde_response_failed(answer, rc, &err);
 }
 
-/* ---- Two -------------------------------------------------------------------------------------- */
+/* ---- Two ------------------------------------------------------------------------------------- */
 
 struct comparing {
     struct sonde_compare_run run[2];
@@ -219,7 +219,8 @@ static int session_report_compare(struct comparing *c,
                    : put_comparison(c, side, format, answer, err);
 }
 
-void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
+void sonde_session_compare(const struct sonde_http_request *r,
+                           const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
                            struct sonde_response *answer)
 {

@@ -1,5 +1,5 @@
-/* session_report.h - a profile as the answers of /admin/profile/… have it: the short report with its
- * bottlenecks, and two profiles compared. */
+/* session_report.h - a profile as the answers of /admin/profile/… have it: the short report with
+ * its bottlenecks, and two profiles compared. */
 #ifndef SONDE_SERVE_API_SESSION_REPORT_H
 #define SONDE_SERVE_API_SESSION_REPORT_H
 
@@ -30,8 +30,8 @@ int sonde_api_format(const struct sonde_profile *p, const struct sonde_profile_f
                      struct sonde_err *err);
 
 /* A picture of samples of this kind (-1 = the first there is), or the reason that there is none. */
-void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
-                           const char *label, int html, struct sonde_response *answer);
+void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p,
+                           int kind, const char *label, int html, struct sonde_response *answer);
 
 /* A profile that is kept, by its id or name, as GET /admin/profiles/ID answers. */
 void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
@@ -45,7 +45,8 @@ struct sonde_session_side {
 
 /* after compared with before. format: json, text, markdown, svg, html. kind: of functions; -1 = the
  * first there is. */
-void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
+void sonde_session_compare(const struct sonde_http_request *r,
+                           const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
                            struct sonde_response *answer);
 

@@ -117,7 +117,8 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
                      const struct sonde_store_query *q, struct sonde_buf *out,
                      struct sonde_err *err)
 {
-    struct api_store_answer a = { .out = out, .series_max = q->series_max ? q->series_max : SERIES_DEFAULT };
+    struct api_store_answer a = { .out = out,
+                                  .series_max = q->series_max ? q->series_max : SERIES_DEFAULT };
     struct sonde_store_query one_more = *q;
     one_more.series_max = a.series_max + 1;
     const struct sonde_store_sink sink = { .series = api_store_put_series,

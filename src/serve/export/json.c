@@ -19,7 +19,7 @@
 
 #define WINDOW_S 60.0
 
-/* ---- What all JSON has of a series -------------------------------------------------------------- */
+/* ---- What all JSON has of a series ----------------------------------------------------------- */
 
 void sonde_export_json_labels(struct sonde_buf *out, const struct sonde_model_series *s)
 {
@@ -60,7 +60,7 @@ void sonde_export_json_stats(struct sonde_buf *out, const struct sonde_model *m,
     sonde_json_num(out, "trend_per_s", w.trend_per_s);
 }
 
-/* ---- The export --------------------------------------------------------------------------------- */
+/* ---- The export ------------------------------------------------------------------------------ */
 
 static void export_json_put_buckets(struct sonde_buf *out, const struct sonde_hist_value *h)
 {

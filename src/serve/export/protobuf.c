@@ -20,7 +20,9 @@
 
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4, FAMILY_UNIT = 5 };
 enum { TYPE_COUNTER = 0, TYPE_GAUGE = 1, TYPE_UNTYPED = 3, TYPE_HISTOGRAM = 4 };
-enum { METRIC_LABEL = 1, METRIC_GAUGE = 2, METRIC_COUNTER = 3, METRIC_UNTYPED = 5, METRIC_HISTOGRAM = 7 };
+enum {
+    METRIC_LABEL = 1, METRIC_GAUGE = 2, METRIC_COUNTER = 3, METRIC_UNTYPED = 5, METRIC_HISTOGRAM = 7
+};
 enum { COUNTER_VALUE = 1, COUNTER_CREATED = 3, GAUGE_VALUE = 1, UNTYPED_VALUE = 1 };
 enum {
     HIST_COUNT = 1, HIST_SUM = 2, HIST_BUCKET = 3, HIST_SCHEMA = 5, HIST_ZERO_THRESHOLD = 6,
@@ -48,7 +50,8 @@ struct export_protobuf_writer {
     struct { int32_t offset; uint32_t length; } span[SONDE__HIST_BUCKETS / (GAP + 1) + 1];
 };
 
-static void export_protobuf_put_label(struct export_protobuf_writer *w, struct sonde_buf *to, uint32_t field,
+static void export_protobuf_put_label(struct export_protobuf_writer *w,
+                                      struct sonde_buf *to, uint32_t field,
                                       const char *name, const char *value, size_t value_len)
 {
     sonde_buf_reset(&w->leaf);
@@ -57,8 +60,8 @@ static void export_protobuf_put_label(struct export_protobuf_writer *w, struct s
     sonde_pb_message(to, field, &w->leaf);
 }
 
-static void export_protobuf_put_time(struct export_protobuf_writer *w, struct sonde_buf *to, uint32_t field,
-                                     double time_s)
+static void export_protobuf_put_time(struct export_protobuf_writer *w, struct sonde_buf *to,
+                                     uint32_t field, double time_s)
 {
     if (!(time_s > 0 && time_s < 1e15)) return;
     const uint64_t ns = (uint64_t)llround(fmod(time_s, 1) * 1e9);
@@ -68,8 +71,8 @@ static void export_protobuf_put_time(struct export_protobuf_writer *w, struct so
     sonde_pb_message(to, field, &w->leaf);
 }
 
-static void export_protobuf_put_exemplar(struct export_protobuf_writer *w, struct sonde_buf *to, uint32_t field,
-                                         const struct sonde_exemplar *e)
+static void export_protobuf_put_exemplar(struct export_protobuf_writer *w, struct sonde_buf *to,
+                                         uint32_t field, const struct sonde_exemplar *e)
 {
     char id[32];
     sonde_put_hex(sonde_put_hex(id, e->trace_hi), e->trace_lo);
@@ -80,8 +83,8 @@ static void export_protobuf_put_exemplar(struct export_protobuf_writer *w, struc
     sonde_pb_message(to, field, &w->exemplar);
 }
 
-static void export_protobuf_put_bucket(struct export_protobuf_writer *w, uint64_t cumulative, double bound,
-                                       const struct sonde_exemplar *e)
+static void export_protobuf_put_bucket(struct export_protobuf_writer *w, uint64_t cumulative,
+                                       double bound, const struct sonde_exemplar *e)
 {
     sonde_buf_reset(&w->bucket);
     sonde_pb_uint(&w->bucket, BUCKET_COUNT, cumulative);
@@ -104,7 +107,8 @@ static void put_classic(struct export_protobuf_writer *w, const struct sonde_mod
 }
 
 /* Spans of buckets, and each bucket's count as a difference to the one before it. */
-static void export_protobuf_put_native(struct export_protobuf_writer *w, const struct sonde_hist_value *h)
+static void export_protobuf_put_native(struct export_protobuf_writer *w,
+                                       const struct sonde_hist_value *h)
 {
     size_t deltas = 0, spans = 0;
     int64_t before = 0;
@@ -141,7 +145,8 @@ static void export_protobuf_put_native(struct export_protobuf_writer *w, const s
     sonde_pb_packed_sint(&w->value, HIST_DELTA, w->delta, deltas);
 }
 
-static void export_protobuf_put_histogram(struct export_protobuf_writer *w, const struct sonde_model_series *s)
+static void export_protobuf_put_histogram(struct export_protobuf_writer *w,
+                                          const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     const uint64_t zero = h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0;
@@ -161,7 +166,8 @@ static void export_protobuf_put_histogram(struct export_protobuf_writer *w, cons
     sonde_pb_message(&w->metric, METRIC_HISTOGRAM, &w->value);
 }
 
-static void export_protobuf_put_series(struct export_protobuf_writer *w, const struct sonde_model_series *s)
+static void export_protobuf_put_series(struct export_protobuf_writer *w,
+                                       const struct sonde_model_series *s)
 {
     const enum sonde_type type = w->model_family->type;
     sonde_buf_reset(&w->metric);
@@ -214,9 +220,9 @@ static void export_protobuf_put_head(struct export_protobuf_writer *w, const str
     if (family->type == SONDE_HISTOGRAM) sonde_classic_bounds(family, &w->classic);
 }
 
-static void export_protobuf_put_family(struct export_protobuf_writer *w, const struct sonde_model *m,
-                                       struct sonde_model_family *family,
-                                       const struct sonde_filter *f)
+static void export_protobuf_put_family(
+    struct export_protobuf_writer *w, const struct sonde_model *m,
+    struct sonde_model_family *family, const struct sonde_filter *f)
 {
     int head = 0;
     for (size_t i = 0; i < family->series_count; i++) {

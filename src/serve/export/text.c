@@ -87,8 +87,8 @@ static void export_text_bound(struct export_text_writer *w, size_t i)
     if (w->le_len[i]) memcpy(w->le[i], w->scratch.data, w->le_len[i]);
 }
 
-static void put_created(struct export_text_writer *w, const struct sonde_model_series *s, const char *labels,
-                        size_t labels_len)
+static void put_created(struct export_text_writer *w, const struct sonde_model_series *s,
+                        const char *labels, size_t labels_len)
 {
     if (w->style != SONDE_TEXT_OPENMETRICS || w->name.unknown || w->name.no_created ||
         !(s->created_s > 0)) {
@@ -110,7 +110,8 @@ static void put_created(struct export_text_writer *w, const struct sonde_model_s
 }
 
 /* `name{labels} ` */
-static inline char *export_text_put_start(const struct export_text_writer *w, char *at, const char *suffix,
+static inline char *export_text_put_start(const struct export_text_writer *w,
+                                          char *at, const char *suffix,
                                           size_t suffix_len, const char *labels, size_t labels_len)
 {
     at = sonde_put(at, w->name.text, w->name.len);
@@ -125,7 +126,8 @@ static inline char *export_text_put_start(const struct export_text_writer *w, ch
 }
 
 /* The end of a sample that begins at start and goes up to at so far. */
-static void export_text_put_value(struct export_text_writer *w, const char *start, const char *at, double value)
+static void export_text_put_value(struct export_text_writer *w, const char *start, const char *at,
+                                  double value)
 {
     w->out->len += (size_t)(at - start);
     sonde_buf_double(w->out, value);
@@ -189,8 +191,8 @@ static void export_text_put_exemplar(struct export_text_writer *w, const struct 
     }
 }
 
-static void export_text_put_bucket(struct export_text_writer *w, const char *labels, size_t labels_len,
-                                   const char *le, size_t le_len, uint64_t count,
+static void export_text_put_bucket(struct export_text_writer *w, const char *labels,
+                                   size_t labels_len, const char *le, size_t le_len, uint64_t count,
                                    const struct sonde_exemplar *e)
 {
     char *at = sonde_buf_reserve(w->out, w->name.len + labels_len + SAMPLE_MAX), *const start = at;
@@ -233,7 +235,8 @@ static void rename_le(struct export_text_writer *w, const struct sonde_model_ser
     }
 }
 
-static void export_text_put_histogram(struct export_text_writer *w, const struct sonde_model_series *s)
+static void export_text_put_histogram(struct export_text_writer *w,
+                                      const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
     const char *labels = s->label_text;
@@ -280,7 +283,7 @@ static inline void fetch_ahead(const struct sonde_model_family *family, size_t i
     __builtin_prefetch(s->label_text + s->label_text_len);
 }
 
-/* ---- Others' histograms and summaries ---------------------------------------------------------- */
+/* ---- Others' histograms and summaries -------------------------------------------------------- */
 
 /* 1 if they have the same labels, but for `but` of the first. Both are in order of names. */
 static int same_labels(const struct sonde_model_series *a, const struct sonde_model_series *b,
@@ -310,7 +313,11 @@ static void export_text_put_part(struct export_text_writer *w, const struct sond
     else export_text_put_value(w, start, at, s->gauge);
 }
 
-struct export_text_part { const struct sonde_model_family *family; const char *suffix; size_t next; };
+struct export_text_part {
+    const struct sonde_model_family *family;
+    const char *suffix;
+    size_t next;
+};
 
 /* Series of a part that go with s; s NULL: all that are left. They were made in the order in which
  * their source named them, all of one histogram together, so those of the next one are the next. */
@@ -345,8 +352,9 @@ static void export_text_put_group(struct export_text_writer *w, const struct son
     w->family = family;
     w->name = g.name;
     export_text_put_head(w);
-    struct export_text_part values = summary ? (struct export_text_part){ g.part[SONDE_PART_PLAIN], "", 0 }
-                                 : (struct export_text_part){ g.part[SONDE_PART_BUCKET], "_bucket", 0 };
+    struct export_text_part values =
+        summary ? (struct export_text_part){ g.part[SONDE_PART_PLAIN], "", 0 }
+                : (struct export_text_part){ g.part[SONDE_PART_BUCKET], "_bucket", 0 };
     struct export_text_part sum = { g.part[SONDE_PART_SUM], "_sum", 0 };
     struct export_text_part count = { g.part[SONDE_PART_COUNT], "_count", 0 };
     const char *but = summary ? "quantile" : "le";

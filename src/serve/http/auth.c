@@ -69,7 +69,9 @@ static int auth_read_file(const char *path, char *out, size_t size, struct sonde
                            "the token's file '%s' can be read by others: chmod 600 it", path);
     } else {
         n = sonde_file_read_full(fd, out, size - 1);
-        if (n < 0) rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
+        if (n < 0) {
+            rc = sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
+        }
     }
     close(fd);
     if (rc) return rc;
@@ -106,7 +108,7 @@ static int auth_same(const char *sent, const char *token, size_t token_len)
     return !differs;
 }
 
-/* ---- Names ------------------------------------------------------------------------------------ */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int auth_in_list(const char *list, const char *name)
 {
@@ -135,7 +137,7 @@ int sonde_auth_host_ok(const struct sonde_auth *auth, const char *host)
 int sonde_auth_shares(const struct sonde_auth *auth) { return auth->hosts[0] != '\0'; }
 
 enum sonde_auth_page sonde_auth_page(const struct sonde_auth *auth, const char *origin,
-                                       const char *host)
+                                     const char *host)
 {
     if (!origin) return SONDE_PAGE_OURS;
     const char *from = strncmp(origin, "http://", 7) == 0    ? origin + 7
@@ -153,10 +155,10 @@ static int is_any(const struct sonde_listen *l)
                : l->address.v4.sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_listen *where,
-                       struct sonde_auth **out, struct sonde_err *err)
+                      struct sonde_auth **out, struct sonde_err *err)
 {
     const char *token = o->token ? o->token : "", *hosts = o->hosts ? o->hosts : "";
     if (where && !*token && !sonde_listen_is_loopback(where)) {
@@ -195,7 +197,7 @@ void sonde_auth_destroy(struct sonde_auth *auth)
     sonde__free(auth);
 }
 
-/* ---- Asking ----------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 int sonde_auth_has_token(const struct sonde_auth *auth) { return auth->token_len > 0; }
 
@@ -243,7 +245,7 @@ static int too_many(struct sonde_auth *auth)
 }
 
 enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *auth, const char *path,
-                                        const char *authorization)
+                                      const char *authorization)
 {
     static const char scheme[] = "Bearer ";
     assert(path && auth->token_len <= SONDE_TOKEN_MAX);

@@ -1,7 +1,7 @@
-/* connections.c - see connections.h. Two lists, of connections that have not sent a whole request yet
- * and of those that read their answer, each in the order in which they came to be so: the first of a
- * list is the one that has been idle for longest, and the first to time out. Those whose request is
- * being answered are in neither. */
+/* connections.c - see connections.h. Two lists, of connections that have not sent a whole request
+ * yet and of those that read their answer, each in the order in which they came to be so: the first
+ * of a list is the one that has been idle for longest, and the first to time out. Those whose
+ * request is being answered are in neither. */
 #include "serve/http/connections.h"
 
 #include <assert.h>
@@ -68,7 +68,7 @@ static void conn_shut_down(struct sonde_conn *conn)
     conn_unlist(conn);
 }
 
-/* ---- The watcher -------------------------------------------------------------------------------- */
+/* ---- The watcher ----------------------------------------------------------------------------- */
 
 /* Shuts down those whose time is up. When the next one's is; 0 = there is none. */
 static double conn_sweep(struct conn_list *l, double now)
@@ -96,7 +96,7 @@ static void *conn_watch(void *arg)
     return NULL;
 }
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s)
 {
@@ -130,7 +130,7 @@ void sonde_conns_destroy(struct sonde_conns *conns)
     sonde__free(conns);
 }
 
-/* ---- Connections -------------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 struct sonde_conn *sonde_conns_add(struct sonde_conns *conns, int fd)
 {

@@ -1,7 +1,7 @@
-/* connections.h - the open connections, and what each is doing. When there are too many, the one that
- * has been idle for longest is closed, so that a client that opens thousands and sends nothing (or
- * sends a byte at a time) does not keep others out. One that takes too long to send its request, or
- * to read its answer, is closed even if there is room. */
+/* connections.h - the open connections, and what each is doing. When there are too many, the one
+ * that has been idle for longest is closed, so that a client that opens thousands and sends nothing
+ * (or sends a byte at a time) does not keep others out. One that takes too long to send its
+ * request, or to read its answer, is closed even if there is room. */
 #ifndef SONDE_SERVE_HTTP_CONNECTIONS_H
 #define SONDE_SERVE_HTTP_CONNECTIONS_H
 
@@ -14,8 +14,9 @@ struct sonde_conn;
 struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s);
 void sonde_conns_destroy(struct sonde_conns *conns);      /* NULL is fine */
 
-/* A connection by its socket. With max of them open the longest idle is shut down: whoever serves it
- * sees its end and closes it. NULL = out of memory: it is not watched. Any thread, as all here. */
+/* A connection by its socket. With max of them open the longest idle is shut down: whoever serves
+ * it sees its end and closes it. NULL = out of memory: it is not watched. Any thread, as all
+ * here. */
 struct sonde_conn *sonde_conns_add(struct sonde_conns *conns, int fd);
 /* Before the socket is closed. NULL is fine in these. */
 void sonde_conns_remove(struct sonde_conns *conns, struct sonde_conn *conn);

@@ -121,7 +121,8 @@ static int parse_v6(const char *text, size_t len, struct sonde_host *out)
 
 int sonde_host_parse(const char *text, struct sonde_host *out)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
     struct sonde_host h = { .port = 0 };
     const char *end;
     if (text[0] == '[') {

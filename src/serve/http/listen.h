@@ -38,9 +38,9 @@ struct sonde_host {
     int port;                           /* 0 = none is said */
 };
 
-/* host[:port] and nothing else: letters, digits and . _ -, or an IPv6 address in brackets; a port from
- * 1 to 65535. SONDE_EINVAL for all other forms: browsers send none of them, and what one parser reads
- * as a known host is another's user name or path. */
+/* host[:port] and nothing else: letters, digits and . _ -, or an IPv6 address in brackets; a port
+ * from 1 to 65535. SONDE_EINVAL for all other forms: browsers send none of them, and what one
+ * parser reads as a known host is another's user name or path. */
 int sonde_host_parse(const char *text, struct sonde_host *out);
 
 /* 1 if a Host header of this value can only mean this machine: a browser that was led here by

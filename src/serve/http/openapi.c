@@ -45,7 +45,7 @@ static void put_words(struct sonde_buf *out, const char *key, const char *words,
     sonde_json_close(out, ']');
 }
 
-/* ---- Parameters --------------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 static void put_schema(struct sonde_buf *out, const struct sonde_param_row *p)
 {
@@ -133,7 +133,7 @@ static void openapi_put_body(struct sonde_buf *out, const struct sonde_route *ro
     sonde_json_close(out, '}');
 }
 
-/* ---- Answers ------------------------------------------------------------------------------------ */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void put_produced(struct sonde_buf *out, const struct sonde_route *route)
 {
@@ -244,7 +244,7 @@ static void put_statuses(struct sonde_buf *out, const struct sonde_route *route)
     sonde_json_close(out, '}');
 }
 
-/* ---- The whole ---------------------------------------------------------------------------------- */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 /* "get_api_requests_id" */
 static void openapi_put_id(struct sonde_buf *out, const struct sonde_route *route)
@@ -352,8 +352,8 @@ void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out)
     sonde_json_str(out, "title", "sonde");
     sonde_json_str(out, "version", SONDE_VERSION);
     sonde_json_str(out, "description",
-                   "What the agent knows of native programs and inference services. Parameters that "
-                   "are not described are refused, but for routes that describe none. HEAD is "
+                   "What the agent knows of native programs and inference services. Parameters "
+                   "that are not described are refused, but for routes that describe none. HEAD is "
                    "answered wherever GET is.");
     sonde_json_close(out, '}');
     sonde_json_key_open(out, "servers", '[');

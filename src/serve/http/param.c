@@ -9,19 +9,19 @@
 #include "base/array.h"
 
 static const struct sonde_param_row rows[] = {
-#define SONDE_PARAM_TEXT(at, id, sample, text)                                                      \
+#define SONDE_PARAM_TEXT(at, id, sample, text)                                                     \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_TEXT, .example = sample, .help = text },
-#define SONDE_PARAM_PATTERN(at, id, regex, sample, text)                                            \
+#define SONDE_PARAM_PATTERN(at, id, regex, sample, text)                                           \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_TEXT, .pattern = regex, .example = sample,    \
       .help = text },
-#define SONDE_PARAM_NUMBER(at, id, least, most, text)                                               \
+#define SONDE_PARAM_NUMBER(at, id, least, most, text)                                              \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_NUMBER, .min = least, .max = most,            \
       .help = text },
-#define SONDE_PARAM_COUNT(at, id, most, text)                                                       \
+#define SONDE_PARAM_COUNT(at, id, most, text)                                                      \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_COUNT, .min = 1, .max = most, .help = text },
-#define SONDE_PARAM_WORDS(at, id, choices, text)                                                    \
+#define SONDE_PARAM_WORDS(at, id, choices, text)                                                   \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_WORDS, .words = choices, .help = text },
-#define SONDE_PARAM_WORDS_BESIDE(at, id, choices, others, text)                                     \
+#define SONDE_PARAM_WORDS_BESIDE(at, id, choices, others, text)                                    \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_WORDS, .words = choices, .needs = others,     \
       .help = text },
 #include "serve/http/param_list.h"
@@ -54,7 +54,7 @@ const struct sonde_param_row *sonde_param_next(const char *path, size_t *at)
     return NULL;
 }
 
-/* ---- Checking ----------------------------------------------------------------------------------- */
+/* ---- Checking -------------------------------------------------------------------------------- */
 
 static int param_in_list(const char *const *names, const char *name)
 {

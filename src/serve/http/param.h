@@ -1,5 +1,6 @@
-/* param.h - what the parameters of routes are: param_list.h as a table. Requests are checked against
- * it before a route sees them, and the description of the API (openapi.h) is made from it. */
+/* param.h - what the parameters of routes are: param_list.h as a table. Requests are checked
+ * against it before a route sees them, and the description of the API (openapi.h) is made from
+ * it. */
 #ifndef SONDE_SERVE_HTTP_PARAM_H
 #define SONDE_SERVE_HTTP_PARAM_H
 

@@ -1,8 +1,8 @@
 /* rate.c - see rate.h.
  *
  * Buckets are in a table of fixed size: a client's may be in one of WAYS places, and takes the one
- * that was not used for longest. Who is forgotten begins with a full bucket, so nobody is refused for
- * what others do; who has thousands of addresses gets through, and no memory. */
+ * that was not used for longest. Who is forgotten begins with a full bucket, so nobody is refused
+ * for what others do; who has thousands of addresses gets through, and no memory. */
 #include "serve/http/rate.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@ struct sonde_rate {
     struct bucket buckets[SETS][WAYS];
 };
 
-/* ---- Who asks ----------------------------------------------------------------------------------- */
+/* ---- Who asks -------------------------------------------------------------------------------- */
 
 static void from_v4(const void *address, struct sonde_rate_client *out)
 {
@@ -88,7 +88,7 @@ int sonde_rate_client(const struct sockaddr *peer, const char *forwarded,
     return !local || forwarded;
 }
 
-/* ---- Buckets ------------------------------------------------------------------------------------ */
+/* ---- Buckets --------------------------------------------------------------------------------- */
 
 struct sonde_rate *sonde_rate_create(double per_s, double burst)
 {

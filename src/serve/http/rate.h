@@ -1,8 +1,9 @@
-/* rate.h - how many requests a client may send: a bucket for each address, which fills with time and
- * from which every request takes one.
+/* rate.h - how many requests a client may send: a bucket for each address, which fills with time
+ * and from which every request takes one.
  *
- * Programs of this machine are not counted: they share one address, and whoever can run programs here
- * can do worse. A proxy on this machine says whom it asks for in X-Forwarded-For, and those are. */
+ * Programs of this machine are not counted: they share one address, and whoever can run programs
+ * here can do worse. A proxy on this machine says whom it asks for in X-Forwarded-For, and those
+ * are. */
 #ifndef SONDE_SERVE_HTTP_RATE_H
 #define SONDE_SERVE_HTTP_RATE_H
 

@@ -83,7 +83,8 @@ void sonde_response_failed(struct sonde_response *answer, int rc, const struct s
     sonde_response_error(answer, sonde_http_status(rc), "%s", err && *err->text ? err->text : why);
 }
 
-const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r, const char *name)
+const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r,
+                                                const char *name)
 {
     for (size_t i = 0; i < r->file_count; i++) {
         if (!strcmp(r->files[i].name, name)) return &r->files[i];
@@ -110,7 +111,7 @@ const char *sonde_http_param(const struct sonde_http_request *r, const char *nam
 }
 
 int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *answer,
-                         const char *name, double min, double max, double *out)
+                      const char *name, double min, double max, double *out)
 {
     assert(min <= max && out);
     const char *text = sonde_http_param(r, name);
@@ -129,7 +130,7 @@ int sonde_http_number(const struct sonde_http_request *r, struct sonde_response 
 }
 
 int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *answer,
-                        const char *name, uint64_t max, uint64_t *out)
+                     const char *name, uint64_t max, uint64_t *out)
 {
     assert(max >= 1 && out);
     const char *text = sonde_http_param(r, name);

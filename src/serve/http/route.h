@@ -38,17 +38,19 @@ struct sonde_http_request {
     const struct sonde_agent *agent; /* what is asked about; its parts have locks of their own */
     struct sonde_recent *recent;     /* what was worked out a moment ago */
     struct sonde_history_summaries *summaries; /* store/history_summary.h */
-    const struct sonde_profile *shown; /* what ?profile= is of, whatever it says: a file is looked at,
-                                        by something that is no agent. NULL = those that are kept */
+    const struct sonde_profile *shown; /* what ?profile= is of, whatever it says: a file is looked
+                                        at, by something that is no agent. NULL = those that are
+                                          kept */
     const struct sonde_server_file *files; /* profiles of files (server.h) */
     size_t file_count;
     struct sonde_streams *streams;
     const struct sonde_auth *auth;
-    enum sonde_flamegraph_colors colors; /* of flame graphs, and how wide a frame is at least: in … */
+    enum sonde_flamegraph_colors colors; /* of flame graphs, and how wide a frame is at least: in
+                                          * … */
     double min_width[2];             /* … an SVG and in HTML */
     const char *url;                 /* of the server */
-    int (*gone)(void *client);       /* of a slow route: 1 = the client has closed its connection, so
-                                        nobody waits for the answer. NULL = it is not known */
+    int (*gone)(void *client);       /* of a slow route: 1 = the client has closed its connection,
+                                        so nobody waits for the answer. NULL = it is not known */
     void *client;
 };
 
@@ -111,8 +113,8 @@ void sonde_route_ask(const struct sonde_http_request *r, const char *target,
 void sonde_response_error(struct sonde_response *answer, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for a call that failed with rc: its status (status.h), and err's sentence if there is one.
- * A body that found no memory, or is too large, stays as it is: the server says so. */
+/* The same for a call that failed with rc: its status (status.h), and err's sentence if there is
+ * one. A body that found no memory, or is too large, stays as it is: the server says so. */
 void sonde_response_failed(struct sonde_response *answer, int rc, const struct sonde_err *err);
 
 /* How a flame graph looks here. */
@@ -125,21 +127,22 @@ void sonde_response_run(struct sonde_response *answer, const struct sonde_profil
 int sonde_http_wants_run(const struct sonde_http_request *r);
 
 /* The profile of a file that is called so; NULL = there is none. */
-const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r, const char *name);
+const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r,
+                                                const char *name);
 
-/* Where readings, spans, requests and events of the past are: the store, else what is kept of the last
- * hours; NULL = there is neither. Profiles and runs are in the store alone. */
+/* Where readings, spans, requests and events of the past are: the store, else what is kept of the
+ * last hours; NULL = there is neither. Profiles and runs are in the store alone. */
 struct sonde_store *sonde_http_history(const struct sonde_http_request *r);
 
 /* The first value of a parameter, NULL if it is not there. */
 const char *sonde_http_param(const struct sonde_http_request *r, const char *name);
 
-/* Of these 1 = what was asked for is there, or the parameter is not; 0 = the error is in answer, and
- * names the parameter. */
+/* Of these 1 = what was asked for is there, or the parameter is not; 0 = the error is in answer,
+ * and names the parameter. */
 int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *answer,
-                         const char *name, double min, double max, double *out);
+                      const char *name, double min, double max, double *out);
 int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *answer,
-                        const char *name, uint64_t max, uint64_t *out);
+                     const char *name, uint64_t max, uint64_t *out);
 /* "from" and "to", Unix time; either may be left out. */
 int sonde_http_range(const struct sonde_http_request *r, struct sonde_response *answer,
                      double *from_s, double *to_s);

@@ -1,5 +1,5 @@
-/* route_ask.c - routes asked by their own process, without a server: a target as a browser would send
- * it is taken apart, checked like any other, and handed to its route. See route.h. */
+/* route_ask.c - routes asked by their own process, without a server: a target as a browser would
+ * send it is taken apart, checked like any other, and handed to its route. See route.h. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

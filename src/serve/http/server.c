@@ -3,14 +3,14 @@
  * A few threads share the listening socket, so that /livez answers while a large scrape renders.
  * Everything a client can send is bounded: connections, the time one may be idle, the memory of
  * one, which holds its request line and headers, the body, by route, how long all of a request may
- * take to come and its answer to be read, and how many one client may send. Bodies that come slowly and
- * answers that are read slowly are bounded together: each of them may be large.
+ * take to come and its answer to be read, and how many one client may send. Bodies that come slowly
+ * and answers that are read slowly are bounded together: each of them may be large.
  *
  * Whoever has the token may ask; without one, programs of this user and root (caller.h), everybody
  * for metrics, health and what holds nothing measured. Web pages of another origin may not, unless
- * their host is in server.hosts: they cannot read answers without a CORS header, a page that rebinds
- * its own name to 127.0.0.1 is told by its Host header, a script by its Origin, and what starts
- * something or samples is refused to whatever else such a page makes a browser fetch
+ * their host is in server.hosts: they cannot read answers without a CORS header, a page that
+ * rebinds its own name to 127.0.0.1 is told by its Host header, a script by its Origin, and what
+ * starts something or samples is refused to whatever else such a page makes a browser fetch
  * (Sec-Fetch-Site). */
 #include "serve/http/server_private.h"
 
@@ -169,7 +169,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
         return sonde_err_set(err, SONDE_EIO, "cannot start the server's threads: %s",
                              no_files ? "too few files may be open (ulimit -n)"
                              : tls ? "the certificate and its key do not match, or out of "
-                                   "memory or threads"
+                                     "memory or threads"
                                  : "out of memory or threads");
     }
     *out = s;

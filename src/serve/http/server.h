@@ -31,8 +31,8 @@ struct sonde_server_pictures {
     double min_width, min_width_html;
 };
 
-/* A profile that is shown from where it is, rather than out of a store: it may be as large as memory
- * allows. */
+/* A profile that is shown from where it is, rather than out of a store: it may be as large as
+ * memory allows. */
 struct sonde_server_file {
     const char *name;                  /* as those of kept profiles: letters, digits and . _ - */
     struct sonde_profile *profile;     /* borrowed; not changed */
@@ -62,7 +62,8 @@ const char *sonde_server_url(const struct sonde_server *s);
  * connection that this one stands for. 0 or SONDE_EFULL. Any thread. */
 int sonde_server_adopt(struct sonde_server *s, int fd, int64_t caller);
 /* 1 if a path is one of the server's where it shares a port with another: all that it has but the
- * index, and everything under /admin/, /profiling/ and /debug/pprof/; health: /livez and such too. */
+ * index, and everything under /admin/, /profiling/ and /debug/pprof/; health: /livez and such
+ * too. */
 int sonde_server_owns(const char *path, int health);
 /* 1 if a Host header can only mean this machine, by its addresses or the names it was told. */
 int sonde_server_host_ok(const struct sonde_server *s, const char *host);

@@ -1,5 +1,6 @@
-/* server_admit.c - who may ask for what: the names this machine goes by, the token, how many requests a
- * client may send, whether the path takes the method, and whether all parameters are right. */
+/* server_admit.c - who may ask for what: the names this machine goes by, the token, how many
+ * requests a client may send, whether the path takes the method, and whether all parameters are
+ * right. */
 #include "base/clock.h"
 #include "serve/http/server_private.h"
 
@@ -16,7 +17,7 @@ static const char *server_admit_header(const struct sonde_server_call *c, const 
     return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name);
 }
 
-/* ---- Who may ask -------------------------------------------------------------------------------- */
+/* ---- Who may ask ----------------------------------------------------------------------------- */
 
 /* 1 if the request has a Host that means this machine. */
 static int host_ok(const struct sonde_server_call *c, struct sonde_response *a)
@@ -96,8 +97,8 @@ static int same_origin(const struct sonde_server_call *c)
     return site && strcmp(site, "same-origin") == 0;
 }
 
-/* 1 unless a page of another origin makes a browser fetch it, be it as a picture, a frame or a link,
- * which have no Origin. Pages cannot set this header; curl and its like do not send it. */
+/* 1 unless a page of another origin makes a browser fetch it, be it as a picture, a frame or a
+ * link, which have no Origin. Pages cannot set this header; curl and its like do not send it. */
 static int site_ok(const struct sonde_server_call *c)
 {
     const char *site = server_admit_header(c, "Sec-Fetch-Site");
@@ -105,9 +106,9 @@ static int site_ok(const struct sonde_server_call *c)
 }
 
 /* 1 unless a web page from elsewhere asks for what it may not. A page that answers are shared with
- * may act if it has the token, which was asked for before: without one, what counts is whose browser
- * it is, and that says nothing about the page. Behind a proxy that sends a Host of its own our own
- * pages look like that, but for what the browser says. */
+ * may act if it has the token, which was asked for before: without one, what counts is whose
+ * browser it is, and that says nothing about the page. Behind a proxy that sends a Host of its own
+ * our own pages look like that, but for what the browser says. */
 static int page_ok(const struct sonde_server_call *c, const struct sonde_route *route,
                    struct sonde_response *a)
 {
@@ -117,11 +118,12 @@ static int page_ok(const struct sonde_server_call *c, const struct sonde_route *
     if (page == SONDE_PAGE_OURS && (!acts || site_ok(c))) return 1;
     if (page == SONDE_PAGE_SHARED && (!acts || sonde_auth_has_token(g) || same_origin(c))) return 1;
     if (page == SONDE_PAGE_SHARED) {
-        sonde_response_error(a, 403, "%s starts or changes something: a page of another origin needs "
-                                     "a token for that (SONDE_TOKEN or server.token_file)", c->path);
+        sonde_response_error(a,
+                             403, "%s starts or changes something: a page of another origin needs "
+                                  "a token for that (SONDE_TOKEN or server.token_file)", c->path);
     } else {
-        sonde_response_error(a, 403, "%s is not for pages of another origin, unless their host is in "
-                                     "server.hosts", c->path);
+        sonde_response_error(a, 403, "%s is not for pages of another origin, unless their host is "
+                                     "in server.hosts", c->path);
     }
     return 0;
 }
@@ -155,7 +157,7 @@ const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c
     return route && page_ok(c, route, a) ? route : NULL;
 }
 
-/* ---- What is asked for -------------------------------------------------------------------------- */
+/* ---- What is asked for ----------------------------------------------------------------------- */
 
 struct parsing { struct sonde_http_request *request; const char *problem; };
 

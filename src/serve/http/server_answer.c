@@ -17,7 +17,7 @@ enum {
     SMALL = 1 << 20,         /* answers that are always sent, whatever else is on its way */
 };
 
-/* ---- What is on its way ------------------------------------------------------------------------- */
+/* ---- What is on its way ---------------------------------------------------------------------- */
 
 int sonde_server_hold(struct sonde_server *s, size_t bytes)
 {
@@ -48,7 +48,7 @@ static void server_answer_release_held(void *arg)
     sonde__free(h);
 }
 
-/* ---- Headers ------------------------------------------------------------------------------------ */
+/* ---- Headers --------------------------------------------------------------------------------- */
 
 static const char *server_answer_header(struct MHD_Connection *connection, const char *name)
 {
@@ -86,10 +86,10 @@ static void add_page_headers(struct MHD_Response *response, const struct sonde_r
 }
 
 enum sonde_auth_page sonde_server_page(const struct sonde_server *s,
-                                        struct MHD_Connection *connection)
+                                       struct MHD_Connection *connection)
 {
     return sonde_auth_page(s->auth, server_answer_header(connection, MHD_HTTP_HEADER_ORIGIN),
-                            server_answer_header(connection, MHD_HTTP_HEADER_HOST));
+                           server_answer_header(connection, MHD_HTTP_HEADER_HOST));
 }
 
 /* CORS: pages of server.hosts may read all answers, also those that say what is wrong. There are no
@@ -140,7 +140,7 @@ static void add_headers(struct MHD_Response *response, const struct sonde_respon
     }
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------ */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 static ssize_t read_stream(void *arg, uint64_t at, char *out, size_t max)
 {
@@ -164,7 +164,7 @@ static struct MHD_Response *make_stream(struct MHD_Connection *connection, struc
     return response;
 }
 
-/* ---- Answers ------------------------------------------------------------------------------------ */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void tell_too_many(struct sonde_response *a)
 {
@@ -253,8 +253,8 @@ enum MHD_Result sonde_server_send(struct sonde_server *s, struct MHD_Connection 
     if (a->body.error) server_answer_tell_failure(a);
     struct MHD_Response *response = a->stream ? make_stream(connection, a)
                                     : a->file
-                                        ? make_file(s, connection, a, &compressed)
-                                        : server_answer_make_whole(s, connection, a, &compressed);
+                                          ? make_file(s, connection, a, &compressed)
+                                          : server_answer_make_whole(s, connection, a, &compressed);
     if (a->stream || a->file) sonde_buf_release(&a->body);
     if (!response) return MHD_NO;
     add_headers(response, a, compressed);

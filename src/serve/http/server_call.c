@@ -1,8 +1,8 @@
 /* server_call.c - the library's calls: a request as it comes, piece by piece, and the connections.
  *
- * A route that takes seconds (a profile is taken) would hold up all connections of its thread, so its
- * connection is suspended and it runs in a thread of its own; the library calls again when the answer
- * is there. */
+ * A route that takes seconds (a profile is taken) would hold up all connections of its thread, so
+ * its connection is suspended and it runs in a thread of its own; the library calls again when the
+ * answer is there. */
 #include "serve/http/server_private.h"
 
 #include <assert.h>
@@ -115,8 +115,8 @@ static struct pending *make_pending(struct sonde_server *s, struct MHD_Connectio
     return p;
 }
 
-/* The library does not look at a connection that is suspended. Whoever has sent FIN is gone: one that
- * only closes its sending side looks no different. */
+/* The library does not look at a connection that is suspended. Whoever has sent FIN is gone: one
+ * that only closes its sending side looks no different. */
 static int is_gone(void *arg)
 {
     const union MHD_ConnectionInfo *info =

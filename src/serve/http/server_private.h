@@ -87,7 +87,7 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
 /* ---- server_answer.c ---- */
 /* What the web page that makes a browser send this request may do. */
 enum sonde_auth_page sonde_server_page(const struct sonde_server *s,
-                                        struct MHD_Connection *connection);
+                                       struct MHD_Connection *connection);
 /* 1: so many bytes more may be held until they are dropped. */
 int sonde_server_hold(struct sonde_server *s, size_t bytes);
 void sonde_server_drop(struct sonde_server *s, size_t bytes);

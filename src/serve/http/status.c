@@ -1,9 +1,9 @@
-/* status.c - see status.h. 4xx: the client can do something about it, and the sentence beside it says
- * what; 5xx: only whoever runs the agent can.
+/* status.c - see status.h. 4xx: the client can do something about it, and the sentence beside it
+ * says what; 5xx: only whoever runs the agent can.
  *
- * EBUSY is 409 rather than 503: sessions, captures and profiles are limited in number or are in another
- * state, and a client that only waits and repeats itself does not change that. EFULL is 400: the store
- * has more to say than fits, and the client can ask for less of it. */
+ * EBUSY is 409 rather than 503: sessions, captures and profiles are limited in number or are in
+ * another state, and a client that only waits and repeats itself does not change that. EFULL is
+ * 400: the store has more to say than fits, and the client can ask for less of it. */
 #include "serve/http/status.h"
 
 #include "sonde/sonde.h"

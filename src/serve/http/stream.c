@@ -1,7 +1,7 @@
 /* stream.c - see stream.h.
  *
- * One thread renders all channels. Nobody tells it of ticks: it looks, some times a tick, as long as
- * there are readers; a hook in the collector would make ticks wait for whoever listens.
+ * One thread renders all channels. Nobody tells it of ticks: it looks, some times a tick, as long
+ * as there are readers; a hook in the collector would make ticks wait for whoever listens.
  *
  * An id is LIFE-TICK: the tick it was rendered at, and of which life of the agent. It stands in the
  * last event of a tick, so that a connection that breaks in between is resumed at the tick it broke
@@ -29,7 +29,8 @@ enum {
     TICK_BYTES_MAX = 4 << 20, /* of all events of one tick */
     HELD_BYTES = 64 << 20,    /* of pieces that only slow readers keep, of all of them together */
     LINGER_S = 60,            /* a channel without readers stays */
-    BEAT_S = 10,              /* a reader gets something this often, so that both ends see a break */
+    BEAT_S = 10,              /* a reader gets something this often, so that both ends see a
+                               * break */
     LOOK_MS_MAX = 100,
     RETRY_MS = 2000,
 };
@@ -89,7 +90,7 @@ struct sonde_streams {
     struct sonde_thread thread;
 };
 
-/* ---- Pieces ------------------------------------------------------------------------------------- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 void sonde_stream_event(struct sonde_buf *out, const char *name, const char *data, size_t len)
 {
@@ -117,10 +118,11 @@ static void release_piece(struct stream_piece *p)
 
 /* What render makes, with the id in the last event; NULL = nothing (*silent), or out of memory. */
 static struct stream_piece *make_piece(struct sonde_streams *s, const struct channel *c,
-                                uint64_t tick, int *silent)
+                                       uint64_t tick, int *silent)
 {
     sonde_assert_none_held(); /* render may take any */
-    static const char large[] = "{\"error\":\"more than a stream may carry: ask for less, by name\"}";
+    static const char large[] =
+        "{\"error\":\"more than a stream may carry: ask for less, by name\"}";
     struct sonde_buf text;
     struct stream_piece *p = NULL;
     sonde_buf_init(&text, TICK_BYTES_MAX);
@@ -137,14 +139,14 @@ static struct stream_piece *make_piece(struct sonde_streams *s, const struct cha
     if (text.len > 0 && !text.error) p = sonde__alloc(sizeof(*p) + text.len);
     if (p) {
         *p = (struct stream_piece){ .users = 1, .in_ring = 1, .held = &s->held, .tick = tick,
-                             .len = text.len };
+                                    .len = text.len };
         memcpy(p->text, text.data, text.len);
     }
     sonde_buf_release(&text);
     return p;
 }
 
-/* ---- Channels ----------------------------------------------------------------------------------- */
+/* ---- Channels -------------------------------------------------------------------------------- */
 
 static void drop_first(struct channel *c)
 {
@@ -234,7 +236,7 @@ static int find_slot(struct sonde_streams *s, const struct sonde_http_request *r
     return room;
 }
 
-/* ---- The thread --------------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static void stream_wake(struct sonde_stream *r)
 {
@@ -255,8 +257,8 @@ static uint64_t tick_of(struct sonde_streams *s)
     return tick;
 }
 
-/* Whoever does not read keeps a piece, and as many of them as there may be keep a gigabyte. So those
- * that have been silent for longest go; they come back and are told what they missed. */
+/* Whoever does not read keeps a piece, and as many of them as there may be keep a gigabyte. So
+ * those that have been silent for longest go; they come back and are told what they missed. */
 static void cut_slowest(struct sonde_streams *s)
 {
     sonde_assert_held(&s->lock);
@@ -342,7 +344,7 @@ static void *stream_run(void *arg)
     return NULL;
 }
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 int sonde_streams_create(struct sonde_collector *collector, unsigned max,
                          struct sonde_streams **out)
@@ -400,7 +402,7 @@ void sonde_streams_destroy(struct sonde_streams *s)
     sonde__free(s);
 }
 
-/* ---- Readers ------------------------------------------------------------------------------------ */
+/* ---- Readers --------------------------------------------------------------------------------- */
 
 /* Where a reader begins: behind the event it knows, else with the newest tick there is. */
 static void stream_place(struct sonde_stream *r, const char *last_id)

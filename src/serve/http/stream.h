@@ -1,9 +1,10 @@
 /* stream.h - live data to many readers at once, as server-sent events: text that goes on and on.
  *
- * Readers that ask for the same share a channel: it is rendered once a tick and kept for a while, in a
- * ring of limited size, so that a reader whose connection broke goes on where it was, and one that
- * reads slowly holds nothing but the piece that it is reading. What it misses it is told, as an event
- * "gap". All that slow readers hold together is limited, too: the slowest are ended. It knows nothing of HTTP: whoever serves a reader says how to pause and resume it. */
+ * Readers that ask for the same share a channel: it is rendered once a tick and kept for a while,
+ * in a ring of limited size, so that a reader whose connection broke goes on where it was, and one
+ * that reads slowly holds nothing but the piece that it is reading. What it misses it is told, as
+ * an event "gap". All that slow readers hold together is limited, too: the slowest are ended. It
+ * knows nothing of HTTP: whoever serves a reader says how to pause and resume it. */
 #ifndef SONDE_SERVE_HTTP_STREAM_H
 #define SONDE_SERVE_HTTP_STREAM_H
 
@@ -32,13 +33,13 @@ void sonde_streams_destroy(struct sonde_streams *s);
 typedef void sonde_stream_render(const struct sonde_http_request *r, struct sonde_buf *out);
 void sonde_stream_event(struct sonde_buf *out, const char *name, const char *data, size_t len);
 
-/* A reader of what render makes of r, whose parameters are copied. last_id: the id of the last event
- * that it knows, NULL = it begins. SONDE_EFULL: too many, SONDE_ENOMEM. */
+/* A reader of what render makes of r, whose parameters are copied. last_id: the id of the last
+ * event that it knows, NULL = it begins. SONDE_EFULL: too many, SONDE_ENOMEM. */
 int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request *r,
                        sonde_stream_render *render, const char *last_id,
                        struct sonde_stream **out, struct sonde_err *err);
-/* How its server stops asking for more, and asks again. Called with a lock held: resume must not read
- * at once. */
+/* How its server stops asking for more, and asks again. Called with a lock held: resume must not
+ * read at once. */
 void sonde_stream_bind(struct sonde_stream *r, void *connection, void (*pause)(void *connection),
                        void (*resume)(void *connection));
 /* Up to max bytes; 0 = there is nothing now, pause was called, and resume will be; -1 = the end. */

@@ -245,8 +245,8 @@ const struct sonde_route sonde_route_api_spans = {
 const struct sonde_route sonde_route_api_export = {
     .method = "GET",
     .path = "/api/export",
-    .summary = "all series as format=json, csv or any other that `sonde export` knows; with from or "
-               "to, every reading of that time from the store",
+    .summary = "all series as format=json, csv or any other that `sonde export` knows; with from "
+               "or to, every reading of that time from the store",
     .params = PARAMS("format", SONDE_FILTER_PARAMS, "from", "to"),
     .slow = 1,
     .handle = route_api_export,

@@ -23,7 +23,9 @@ static void route_continuous_change(const struct sonde_http_request *r,
     struct sonde_continuous_change wanted;
     struct sonde_err err = { "" };
     int rc = sonde_continuous_parse(r->body, r->body_len, &wanted, &err);
-    if (!rc && r->agent->continuous) rc = sonde_continuous_apply(r->agent->continuous, &wanted, &err);
+    if (!rc && r->agent->continuous) {
+        rc = sonde_continuous_apply(r->agent->continuous, &wanted, &err);
+    }
     /* Not the 503 of EOFF: nothing can be sampled here, and trying again later does not help. */
     if (rc == SONDE_EOFF) sonde_response_error(answer, 409, "%s", err.text);
     else if (rc) sonde_response_failed(answer, rc, &err);

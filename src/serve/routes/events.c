@@ -1,9 +1,9 @@
 /* events.c - GET /api/events: what happened when, for markers on a time axis; POST /api/marks and
  * DELETE /api/marks/ID: what people note there themselves.
  *
- * Programs that started and ended and models that were loaded come from the model: they are known as
- * long as it knows the process. Findings, marks, kept profiles and earlier lives of the agent come
- * from the store. */
+ * Programs that started and ended and models that were loaded come from the model: they are known
+ * as long as it knows the process. Findings, marks, kept profiles and earlier lives of the agent
+ * come from the store. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ struct events {
     int failed;                  /* out of memory */
 };
 
-/* ---- Gathering ----------------------------------------------------------------------------------- */
+/* ---- Gathering ------------------------------------------------------------------------------- */
 
 static int kind_wanted(const struct events *all, const char *kind)
 {
@@ -86,7 +86,7 @@ static void gather_process(struct events *all, const struct sonde_model_process 
 {
     char text[TEXT_MAX];
     struct route_events_event e = { .time_s = p->started_s, .kind = "start", .text = text,
-                       .process = p->program, .pid = p->pid };
+                                    .process = p->program, .pid = p->pid };
     snprintf(text, sizeof(text), "%.200s started", p->program);
     event_add(all, &e);
     if (!(p->ended_s > 0)) return;
@@ -105,9 +105,11 @@ static void gather_load(struct events *all, const struct sonde_infer_model_view 
     if (!f->loaded_ns) return;
     const double end_s = (double)f->loaded_ns * 1e-9;
     snprintf(text, sizeof(text), "model %.200s loaded in %.3g s", f->model, f->load_s);
-    event_add(all, &(struct route_events_event){ .time_s = end_s - f->load_s, .end_s = end_s, .kind = "load",
-                                    .text = text, .pid = v->process ? v->process->pid : 0,
-                                    .process = v->process ? v->process->program : NULL });
+    event_add(all,
+              &(struct route_events_event){ .time_s = end_s - f->load_s,
+                                            .end_s = end_s, .kind = "load",
+                                            .text = text, .pid = v->process ? v->process->pid : 0,
+                                            .process = v->process ? v->process->program : NULL });
 }
 
 static void gather_model(struct events *all, struct sonde_collector *c)
@@ -128,7 +130,7 @@ static int gather_mark(const struct sonde_mark *mark, void *arg)
 {
     struct events *all = arg;
     struct route_events_event e = { .time_s = mark->time_s, .end_s = mark->end_s, .kind = "mark",
-                       .text = (char *)(uintptr_t)mark->text };
+                                    .text = (char *)(uintptr_t)mark->text };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)mark->id);
     event_add(all, &e);
     return all->failed;
@@ -139,8 +141,9 @@ static int gather_finding(const struct sonde_store_finding *f, void *arg)
     struct events *all = arg;
     if (!strcmp(f->kind, SONDE_MARK_KIND)) return 0;
     struct route_events_event e = { .time_s = f->time_s, .kind = "finding",
-                       .severity = sonde_severity_name(f->severity),
-                       .text = (char *)(uintptr_t)(f->text[0] ? f->text : f->subject) };
+                                    .severity = sonde_severity_name(f->severity),
+                                    .text = (char *)(uintptr_t)(f->text[0]
+                                                                    ? f->text : f->subject) };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)f->id);
     event_add(all, &e);
     return all->failed;
@@ -149,10 +152,13 @@ static int gather_finding(const struct sonde_store_finding *f, void *arg)
 static void gather_run(const struct sonde_store_run *r, void *arg)
 {
     char text[TEXT_MAX];
-    snprintf(text, sizeof(text), "sonde began run %u%s%.200s", r->id, r->name[0] ? ": " : "", r->name);
-    event_add(arg, &(struct route_events_event){ .time_s = r->start_s, .kind = "start", .text = text });
+    snprintf(text, sizeof(text), "sonde began run %u%s%.200s", r->id, r->name[0] ? ": " : "",
+             r->name);
+    event_add(arg,
+              &(struct route_events_event){ .time_s = r->start_s, .kind = "start", .text = text });
     if (r->live) return;
-    snprintf(text, sizeof(text), "sonde ended run %u%s%.200s", r->id, r->name[0] ? ": " : "", r->name);
+    snprintf(text, sizeof(text), "sonde ended run %u%s%.200s", r->id, r->name[0] ? ": " : "",
+             r->name);
     event_add(arg, &(struct route_events_event){ .time_s = r->end_s, .kind = "end", .text = text });
 }
 
@@ -161,8 +167,9 @@ static void route_events_gather_profile(const struct sonde_store_profile *p, voi
 {
     if (!strncmp(p->kind, "continuous", strlen("continuous"))) return;
     struct route_events_event e = { .time_s = p->start_s, .end_s = p->end_s, .kind = "session",
-                       .text = (char *)(uintptr_t)p->name,
-                       .process = p->program && p->program[0] ? (char *)(uintptr_t)p->program : NULL };
+                                    .text = (char *)(uintptr_t)p->name,
+                                    .process = p->program && p->program[0]
+                                                   ? (char *)(uintptr_t)p->program : NULL };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)p->id);
     event_add(arg, &e);
 }
@@ -184,7 +191,7 @@ static int route_events_gather(const struct sonde_http_request *r, struct events
     return !rc && all->failed ? sonde_err_memory(err) : rc;
 }
 
-/* ---- Answering ----------------------------------------------------------------------------------- */
+/* ---- Answering ------------------------------------------------------------------------------- */
 
 static int newest_first(const void *a, const void *b)
 {
@@ -232,7 +239,7 @@ static void events_list(const struct sonde_http_request *r, struct sonde_respons
     events_release(&all);
 }
 
-/* ---- Marks --------------------------------------------------------------------------------------- */
+/* ---- Marks ----------------------------------------------------------------------------------- */
 
 static void mark_add(const struct sonde_http_request *r, struct sonde_response *answer)
 {
@@ -240,7 +247,8 @@ static void mark_add(const struct sonde_http_request *r, struct sonde_response *
     struct sonde_mark mark;
     struct sonde_err err = { "" };
     uint64_t id = 0;
-    int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark, text, &err);
+    int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark,
+                              text, &err);
     if (!rc) rc = sonde_marks_add(r->agent->marks, &mark, &id, &err);
     if (rc) {
         sonde_response_failed(answer, rc, &err);

@@ -1,6 +1,6 @@
-/* flamegraph.c - GET /api/flamegraph: the frames of a profile for a page that draws them, cut to what
- * it can show: of any time that continuous profiling has seen, of a profile that is kept, or of heaps
- * as they are now. See serve/api/flame.h. */
+/* flamegraph.c - GET /api/flamegraph: the frames of a profile for a page that draws them, cut to
+ * what it can show: of any time that continuous profiling has seen, of a profile that is kept, or
+ * of heaps as they are now. See serve/api/flame.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct route_flame_view {
     size_t found;                    /* names of the focus that are there */
 };
 
-/* ---- The view --------------------------------------------------------------------------------- */
+/* ---- The view -------------------------------------------------------------------------------- */
 
 static int make_view(const struct sonde_api_flame_query *q, const struct sonde_api_flame_tree *t,
                      struct route_flame_view *out, struct sonde_err *err)
@@ -44,7 +44,7 @@ static int make_view(const struct sonde_api_flame_query *q, const struct sonde_a
     return 0;
 }
 
-/* ---- Answer ----------------------------------------------------------------------------------- */
+/* ---- Answer ---------------------------------------------------------------------------------- */
 
 static void route_flame_put_text(struct sonde_buf *out, const char *text)
 {
@@ -52,15 +52,16 @@ static void route_flame_put_text(struct sonde_buf *out, const char *text)
     sonde_buf_json_str(out, text, strlen(text));
 }
 
-/* Few samples say little: the share of a function that has half of them is good to so many percent. */
+/* Few samples say little: the share of a function that has half of them is good to so many
+ * percent. */
 static void note_few(const struct sonde_api_flame_tree *t, struct sonde_buf *out)
 {
     const uint64_t samples = t->tree->nodes[0].samples;
     const int timed = t->tree->kind == SONDE_SAMPLE_CPU || t->tree->kind == SONDE_SAMPLE_OFFCPU;
     char text[200];
     if (!timed || samples >= FEW_SAMPLES || !samples) return;
-    snprintf(text, sizeof(text), "There %s only %llu sample%s: shares are good to ±%.0f %% at best. A "
-             "longer range has more, and so has a session (POST /admin/profile/start).",
+    snprintf(text, sizeof(text), "There %s only %llu sample%s: shares are good to ±%.0f %% at "
+             "best. A longer range has more, and so has a session (POST /admin/profile/start).",
              samples == 1 ? "is" : "are", (unsigned long long)samples, samples == 1 ? "" : "s",
              100 * fmin(0.98 / sqrt((double)samples), 1));
     route_flame_put_text(out, text);
@@ -163,7 +164,8 @@ static void route_flame_put_empty(const struct sonde_api_flame_query *q, const c
     sonde_buf_puts(out, "{\"version\":1");
     sonde_json_str(out, "kind", sonde_sample_kind_name(kind));
     sonde_json_str(out, "unit", sonde_sample_kind_unit(kind));
-    sonde_buf_puts(out, ",\"strings\":[],\"frames\":\"\",\"nodes\":\"\",\"about\":{\"samples\":0,\"notes\":[");
+    sonde_buf_puts(
+        out, ",\"strings\":[],\"frames\":\"\",\"nodes\":\"\",\"about\":{\"samples\":0,\"notes\":[");
     route_flame_put_text(out, why);
     sonde_buf_puts(out, "]}}\n");
 }
@@ -192,9 +194,10 @@ const struct sonde_route sonde_route_api_flamegraph = {
     .method = "GET",
     .path = "/api/flamegraph",
     .summary = "the frames of a flame graph, for a page that draws it: of any time that continuous "
-               "profiling has seen, of a profile that is kept (?profile=), of heaps now (?live=1); the "
-               "widest ?nodes= of them, or of what is below ?focus=; of a phase, of requests; and the "
-               "difference between two times or profiles, or between some requests and the rest",
+               "profiling has seen, of a profile that is kept (?profile=), of heaps now (?live=1); "
+               "the widest ?nodes= of them, or of what is below ?focus=; of a phase, of requests; "
+               "and the difference between two times or profiles, or between some requests and "
+               "the rest",
     .params = (const char *const[]){ "from", "to", "process", "pid", "profile", "live", "type",
                                      "thread", "span", "phase", "request", "slowest", "model",
                                      "route", "metric", "min", "max", "workers", "base",

@@ -1,6 +1,7 @@
-/* flamegraph_time.c - when samples of a flame graph were taken: GET /api/flamegraph/time, how much of
- * each kind over time, for a strip above it; GET /api/flamegraph/samples, samples one by one, for a
- * picture that has time from left to right. Both take what /api/flamegraph takes to say whose. */
+/* flamegraph_time.c - when samples of a flame graph were taken: GET /api/flamegraph/time, how much
+ * of each kind over time, for a strip above it; GET /api/flamegraph/samples, samples one by one,
+ * for a picture that has time from left to right. Both take what /api/flamegraph takes to say
+ * whose. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void route_flame_time_answer(
     sonde_api_flame_release(&q);
 }
 
-/* ---- How much, over time ----------------------------------------------------------------------- */
+/* ---- How much, over time --------------------------------------------------------------------- */
 
 struct strip {
     uint64_t from_ns;
@@ -105,7 +106,8 @@ static int route_flame_time_put(const struct sonde_http_request *r, struct sonde
     const struct sonde_api_flame_side *side = &q->side;
     uint64_t buckets = BUCKETS_DEFAULT;
     if (!sonde_http_count(r, answer, "buckets", BUCKETS_MAX, &buckets)) return 0;
-    /* What was asked for, where that is a range; of requests and profiles the time that they have. */
+    /* What was asked for, where that is a range; of requests and profiles the time that they
+     * have. */
     const int own = side->profile || side->request || src->to_ns > sonde_clock_ns_of(side->to_s);
     const double from_s = own ? (double)src->from_ns * 1e-9 : side->from_s;
     const double to_s = own ? (double)src->to_ns * 1e-9 : side->to_s;
@@ -145,7 +147,7 @@ static void flamegraph_time(const struct sonde_http_request *r, struct sonde_res
     route_flame_time_answer(r, answer, route_flame_time_put);
 }
 
-/* ---- One by one --------------------------------------------------------------------------------- */
+/* ---- One by one ------------------------------------------------------------------------------ */
 
 struct route_flame_time_listing {
     const struct sonde_profile *p;
@@ -171,8 +173,8 @@ static int route_flame_time_by_time(const void *a, const void *b, void *arg)
 }
 
 /* Of too many every so manieth, from the first to the last. */
-static int find_samples(struct route_flame_time_listing *l, const struct sonde_profile_filter *f, uint32_t limit,
-                        struct sonde_err *err)
+static int find_samples(struct route_flame_time_listing *l, const struct sonde_profile_filter *f,
+                        uint32_t limit, struct sonde_err *err)
 {
     struct sonde_profile_match *m;
     const struct sonde_profile *p = l->p;
@@ -232,7 +234,8 @@ static uint32_t frame_of(struct route_flame_time_listing *l, uint32_t name)
     return l->frame_id[name] - 1;
 }
 
-static int route_flame_time_stack_of(struct route_flame_time_listing *l, const struct sonde_profile_sample *s,
+static int route_flame_time_stack_of(struct route_flame_time_listing *l,
+                                     const struct sonde_profile_sample *s,
                                      struct sonde_frame_path *path, uint32_t *out)
 {
     uint32_t *id = &l->stack_id[(size_t)s->stack * 2 + (s->flags & SONDE_SAMPLE_TRUNCATED ? 1 : 0)];
@@ -280,7 +283,8 @@ static int route_flame_time_put_rows(struct route_flame_time_listing *l, struct 
     return rc;
 }
 
-static void route_flame_time_put_threads(const struct route_flame_time_listing *l, struct sonde_buf *out)
+static void route_flame_time_put_threads(const struct route_flame_time_listing *l,
+                                         struct sonde_buf *out)
 {
     sonde_json_key_open(out, "threads", '[');
     for (uint32_t i = 0; i < l->threads; i++) {

@@ -37,8 +37,8 @@ route_health_report_reason(struct route_health_report_state *p, int *what, const
 }
 
 /* Also when there are NaN of them: then not at all. */
-static void judge_errors(struct route_health_report_state *p, const struct sonde_health_options *o, double failed,
-                         double count, const char *how)
+static void judge_errors(struct route_health_report_state *p, const struct sonde_health_options *o,
+                         double failed, double count, const char *how)
 {
     if (!(count >= SONDE_HEALTH_MIN)) return;
     const double ratio = failed / count;
@@ -49,7 +49,8 @@ static void judge_errors(struct route_health_report_state *p, const struct sonde
     }
 }
 
-static void judge_requests(struct route_health_report_state *p, const struct sonde_health_options *o)
+static void judge_requests(struct route_health_report_state *p,
+                           const struct sonde_health_options *o)
 {
     const struct sonde_health *h = &p->h;
     judge_errors(p, o, h->failed, h->count, "failed");
@@ -62,7 +63,8 @@ static void judge_requests(struct route_health_report_state *p, const struct son
     }
 }
 
-static void route_health_report_judge(struct route_health_report_state *p, const struct sonde_http_request *r)
+static void route_health_report_judge(struct route_health_report_state *p,
+                                      const struct sonde_http_request *r)
 {
     const struct sonde_health *h = &p->h;
     if (isnan(p->age_s)) route_health_report_reason(p, &p->failing, "nothing has been read yet");
@@ -126,7 +128,8 @@ static void put_front(struct sonde_buf *out, const struct route_health_report_st
     sonde_json_close(out, '}');
 }
 
-static void route_health_report_put_components(struct sonde_buf *out, const struct route_health_report_state *p,
+static void route_health_report_put_components(struct sonde_buf *out,
+                                               const struct route_health_report_state *p,
                                                const struct sonde_http_request *r)
 {
     const int fresh = p->age_s <= 3 * p->interval_s + 2;
@@ -213,8 +216,8 @@ extern const struct sonde_route sonde_route_health;
 const struct sonde_route sonde_route_health = {
     .method = "GET",
     .path = "/health",
-    .summary = "ok, degraded or failing: latency, errors, memory, GPU and components of the last seconds; format=flat: healthy or unhealthy "
-               "and six figures",
+    .summary = "ok, degraded or failing: latency, errors, memory, GPU and components of the last "
+               "seconds; format=flat: healthy or unhealthy and six figures",
     .handle = route_health_report_health,
     .keys = "status,reasons,latency,errors,memory,gpu,components",
     .statuses = "503*",

@@ -18,14 +18,13 @@ static void route_index_put_params(struct sonde_buf *out, const struct sonde_rou
 
 static void put_html(const struct sonde_http_request *r, struct sonde_buf *out)
 {
-    sonde_buf_puts(out,
-                   "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                   "<meta name=\"viewport\" content=\"width=device-width\">"
-                   "<meta name=\"color-scheme\" content=\"light dark\"><title>Routes - sonde</title>"
-                   "<link rel=\"icon\" href=\"icon.svg\" type=\"image/svg+xml\">"
-                   "<link rel=\"stylesheet\" href=\"app.css\"></head>\n"
-                   "<body class=\"plain\"><main><h1>sonde</h1>\n"
-                   "<p><a href=\"dashboard\">Dashboard</a></p>\n<dl>\n");
+    sonde_buf_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                        "<meta name=\"viewport\" content=\"width=device-width\">"
+                        "<meta name=\"color-scheme\" content=\"light dark\"><title>Routes - "
+                        "sonde</title><link rel=\"icon\" href=\"icon.svg\" type=\"image/svg+xml\">"
+                        "<link rel=\"stylesheet\" href=\"app.css\"></head>\n"
+                        "<body class=\"plain\"><main><h1>sonde</h1>\n"
+                        "<p><a href=\"dashboard\">Dashboard</a></p>\n<dl>\n");
     /* Paths, summaries and parameter names come from the table: nothing to escape. */
     for (size_t i = 0; sonde_routes[i]; i++) {
         const struct sonde_route *route = sonde_routes[i];
@@ -40,8 +39,8 @@ static void put_html(const struct sonde_http_request *r, struct sonde_buf *out)
         route_index_put_params(out, route);
         sonde_buf_puts(out, "</dd>\n");
     }
-    sonde_buf_printf(out, "</dl>\n<p>In a terminal: <code>sonde top %s</code></p></main></body></html>\n",
-                     r->url);
+    sonde_buf_printf(out, "</dl>\n<p>In a terminal: <code>sonde top "
+                     "%s</code></p></main></body></html>\n", r->url);
 }
 
 static void route_index_put_text(const struct sonde_http_request *r, struct sonde_buf *out)
@@ -52,7 +51,8 @@ static void route_index_put_text(const struct sonde_http_request *r, struct sond
         if (!route->summary) continue;
         const int get = strcmp(route->method, "GET") == 0;
         sonde_buf_printf(out, "%s%s%-*s %s", get ? "" : route->method, get ? "" : " ",
-                         get ? PATH_WIDTH : PATH_WIDTH - 1 - (int)strlen(route->method), route->path, route->summary);
+                         get ? PATH_WIDTH : PATH_WIDTH - 1 - (int)strlen(route->method),
+                         route->path, route->summary);
         route_index_put_params(out, route);
         sonde_buf_putc(out, '\n');
     }
@@ -60,8 +60,8 @@ static void route_index_put_text(const struct sonde_http_request *r, struct sond
 
 #define DASHBOARD "/profiling/dashboard"
 
-/* The query goes with it, escaped anew so that nothing in it ends the header; one that is too long for
- * that is left out. */
+/* The query goes with it, escaped anew so that nothing in it ends the header; one that is too long
+ * for that is left out. */
 static void put_location(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     struct sonde_buf to;
@@ -93,7 +93,7 @@ static void list_page(const struct sonde_http_request *r, struct sonde_response 
 {
     answer->content_type = "text/html; charset=utf-8";
     answer->policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
-                "form-action 'none'; frame-ancestors 'self'";
+                     "form-action 'none'; frame-ancestors 'self'";
     put_html(r, &answer->body);
 }
 

@@ -202,8 +202,8 @@ const struct sonde_route sonde_route_api_request = {
 const struct sonde_route sonde_route_api_heatmap = {
     .method = "GET",
     .path = "/api/heatmap",
-    .summary = "requests counted by arrival time and by a metric, ttft unless given, for a heat map; "
-               "/api/requests with the bounds of a cell lists what it counts",
+    .summary = "requests counted by arrival time and by a metric, ttft unless given, for a heat "
+               "map; /api/requests with the bounds of a cell lists what it counts",
     .params = (const char *const[]){ "metric", "from", "to", "columns", "rows", "model", "route",
                                      "process", "pid", "outcome", "source", "trace", NULL },
     .handle = route_infer_heatmap,

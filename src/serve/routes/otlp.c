@@ -1,6 +1,6 @@
-/* otlp.c - /v1/metrics and /v1/traces: what OpenTelemetry's SDKs and collectors send, by OTLP/HTTP in
- * protobuf or JSON. Answers are in the encoding of the request, as the protocol wants it; a request
- * that is no OTLP gets a google.rpc.Status. */
+/* otlp.c - /v1/metrics and /v1/traces: what OpenTelemetry's SDKs and collectors send, by OTLP/HTTP
+ * in protobuf or JSON. Answers are in the encoding of the request, as the protocol wants it; a
+ * request that is no OTLP gets a google.rpc.Status. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -53,8 +53,8 @@ static void route_otlp_answer(struct sonde_response *answer, int is_json,
         if (r->rejected) {
             snprintf(text, sizeof(text), "%llu", (unsigned long long)r->rejected);
             sonde_json_key_open(&answer->body, "partialSuccess", '{');
-            sonde_json_str(&answer->body,
-                           signal == SONDE_OTLP_METRICS ? "rejectedDataPoints" : "rejectedSpans", text);
+            sonde_json_str(&answer->body, signal == SONDE_OTLP_METRICS
+                                              ? "rejectedDataPoints" : "rejectedSpans", text);
             sonde_json_str(&answer->body, "errorMessage", r->message);
             sonde_json_close(&answer->body, '}');
         }

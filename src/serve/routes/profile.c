@@ -20,7 +20,8 @@ static struct sonde_profile *route_profile_take(const struct sonde_http_request 
         !sonde_http_has_profiler(r, answer)) {
         return NULL;
     }
-    const int rc = sonde_profiler_capture(r->agent->profiler, seconds, r->gone, r->client, &p, &err);
+    const int rc = sonde_profiler_capture(r->agent->profiler, seconds, r->gone, r->client,
+                                          &p, &err);
     if (rc) sonde_response_failed(answer, rc, &err);
     return rc ? NULL : p;
 }

@@ -30,7 +30,7 @@ static struct sonde_store *route_profiles_store_of(const struct sonde_http_reque
     return NULL;
 }
 
-/* ---- List ------------------------------------------------------------------------------------- */
+/* ---- List ------------------------------------------------------------------------------------ */
 
 struct route_profiles_listing {
     const char *name, *kind, *program;
@@ -87,7 +87,7 @@ static void list_files(const struct sonde_http_request *r, struct route_profiles
                 .program = sonde_profile_str(p, p->program), .samples = samples,
                 .start_s = (double)p->start_ns * 1e-9, .end_s = (double)p->end_ns * 1e-9,
                 .bytes = p->bytes },
-                           l);
+                l);
     }
 }
 
@@ -97,9 +97,10 @@ static void route_profiles_list(const struct sonde_http_request *r, struct sonde
     int memory = 0;
     struct sonde_err err = { "" };
     struct route_profiles_listing l = { .name = sonde_http_param(r, "name"),
-                         .kind = sonde_http_param(r, "kind"),
-                         .program = sonde_http_param(r, "program"),
-                         .to_s = SONDE_TIME_MAX_S, .limit = LIMIT_DEFAULT, .out = &answer->body };
+                                        .kind = sonde_http_param(r, "kind"),
+                                        .program = sonde_http_param(r, "program"),
+                                        .to_s = SONDE_TIME_MAX_S, .limit = LIMIT_DEFAULT,
+                                        .out = &answer->body };
     if (!sonde_http_range(r, answer, &l.from_s, &l.to_s) ||
         !sonde_http_count(r, answer, "limit", 100000, &l.limit)) {
         return;
@@ -122,7 +123,7 @@ static void route_profiles_list(const struct sonde_http_request *r, struct sonde
     sonde_buf_putc(&answer->body, '\n');
 }
 
-/* ---- One -------------------------------------------------------------------------------------- */
+/* ---- One ------------------------------------------------------------------------------------- */
 
 static void route_profiles_put_json(const struct sonde_http_request *r,
                                     const struct sonde_store_found *f,

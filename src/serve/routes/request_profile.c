@@ -1,5 +1,5 @@
-/* request_profile.c - profiles of single requests (profiler_request.h): GET /admin/profile/last, GET
- * /admin/profile/requests/ID, and a list of those there are.
+/* request_profile.c - profiles of single requests (profiler_request.h): GET /admin/profile/last,
+ * GET /admin/profile/requests/ID, and a list of those there are.
  *
  * JSON unless ?format= says otherwise: the request as the front and the engine saw it, with phases
  * and timeline, and the reports of its CPU samples and allocations. */
@@ -19,7 +19,7 @@
 
 enum { LAST_TRIES = 100, LAST_WAIT_NS = 20000000 }; /* two seconds */
 
-/* ---- JSON ------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void route_request_profile_put_head(struct sonde_buf *out,
                                            const struct sonde_profiler_request *r,
@@ -75,7 +75,7 @@ static int route_request_profile_put_json(const struct sonde_request_profile *r,
     return rc;
 }
 
-/* ---- Formats ---------------------------------------------------------------------------------- */
+/* ---- Formats --------------------------------------------------------------------------------- */
 
 static int route_request_profile_picture(const struct sonde_http_request *q,
                                          const struct sonde_request_profile *r,
@@ -130,7 +130,7 @@ static void route_request_profile_answer(const struct sonde_http_request *q,
     }
 }
 
-/* ---- Routes ----------------------------------------------------------------------------------- */
+/* ---- Routes ---------------------------------------------------------------------------------- */
 
 static void route_request_profile_show(const struct sonde_http_request *q,
                                        struct sonde_response *answer, const char *id)
@@ -147,9 +147,10 @@ static void route_request_profile_show(const struct sonde_http_request *q,
     sonde_profiler_request_put(q->agent->profiler, r);
 }
 
-/* The newest profile of a request that is done, or about to be: 1 = row is it. *any: there are some,
- * be they of requests that have not ended. */
-static int last_request(const struct sonde_http_request *q, struct sonde_request_profile_row *row, int *any)
+/* The newest profile of a request that is done, or about to be: 1 = row is it. *any: there are
+ * some, be they of requests that have not ended. */
+static int last_request(const struct sonde_http_request *q, struct sonde_request_profile_row *row,
+                        int *any)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     struct sonde_profiler *profiler = q->agent->profiler;
@@ -164,8 +165,8 @@ static int last_request(const struct sonde_http_request *q, struct sonde_request
     return 0;
 }
 
-/* When it ended; 0 = there is none. Who has the answer to a request and asks for its profile at once
- * means that one, which takes a fraction of a second to be put together. */
+/* When it ended; 0 = there is none. Who has the answer to a request and asks for its profile at
+ * once means that one, which takes a fraction of a second to be put together. */
 static double last_request_s(const struct sonde_http_request *q, int *any)
 {
     struct sonde_request_profile_row row;
@@ -244,9 +245,9 @@ extern const struct sonde_route sonde_route_admin_profile_last, sonde_route_admi
 const struct sonde_route sonde_route_admin_profile_last = {
     .method = "GET",
     .path = "/admin/profile/last",
-    .summary = "the newest profile of all: of a single request (X-Profile: true), on demand, or of a "
-               "session: JSON, or ?format=svg, html, pprof, folded, speedscope, chrome; ?type=cpu, "
-               "off-cpu, alloc",
+    .summary = "the newest profile of all: of a single request (X-Profile: true), on demand, "
+               "or of a session: JSON, or ?format=svg, html, pprof, folded, speedscope, chrome; "
+               "?type=cpu, off-cpu, alloc",
     .params = params,
     .slow = 1,
     .handle = route_request_profile_last,

@@ -31,7 +31,7 @@ static void put_kept(const struct sonde_http_request *r, struct sonde_buf *out)
                    "--store FILE to keep them for longer");
 }
 
-/* ---- start ------------------------------------------------------------------------------------ */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static void route_session_put_row(const struct sonde_session_row *row, struct sonde_buf *out)
 {
@@ -86,7 +86,7 @@ static void route_session_start(const struct sonde_http_request *r, struct sonde
     sonde_buf_putc(&answer->body, '\n');
 }
 
-/* ---- stop ------------------------------------------------------------------------------------- */
+/* ---- stop ------------------------------------------------------------------------------------ */
 
 static void put_done(const struct sonde_http_request *r, const struct sonde_session_done *d,
                      struct sonde_response *answer)
@@ -123,7 +123,7 @@ static void route_session_stop(const struct sonde_http_request *r, struct sonde_
     sonde_profile_destroy(done.profile);
 }
 
-/* ---- status ----------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 static void route_session_status(const struct sonde_http_request *r, struct sonde_response *answer)
 {

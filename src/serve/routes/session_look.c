@@ -17,11 +17,12 @@ static int route_session_look_take(const struct sonde_http_request *r, double se
 {
     *out = (struct sonde_session_found){ 0 };
     snprintf(out->label, sizeof(out->label), "sampled just now");
-    return sonde_profiler_capture(r->agent->profiler, seconds, r->gone, r->client, &out->profile, err);
+    return sonde_profiler_capture(r->agent->profiler, seconds, r->gone, r->client,
+                                  &out->profile, err);
 }
 
-/* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
- * a. */
+/* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is
+ * in a. */
 static int route_session_look_choose(const struct sonde_http_request *r,
                                      struct sonde_response *answer, struct sonde_session_found *out)
 {
@@ -56,7 +57,7 @@ static void route_session_look_flamegraph(const struct sonde_http_request *r,
     sonde_profile_destroy(f.profile);
 }
 
-/* ---- Bottlenecks ------------------------------------------------------------------------------ */
+/* ---- Bottlenecks ----------------------------------------------------------------------------- */
 
 static void put_findings(const struct sonde_session_found *f, const struct sonde_findings *found,
                          struct sonde_buf *out)
@@ -98,7 +99,7 @@ static void route_session_look_bottlenecks(const struct sonde_http_request *r,
     sonde_profile_destroy(f.profile);
 }
 
-/* ---- Comparison ------------------------------------------------------------------------------- */
+/* ---- Comparison ------------------------------------------------------------------------------ */
 
 /* text NULL: what was kept last. */
 static int route_session_look_side(const struct sonde_http_request *r, const char *text,

@@ -1,7 +1,7 @@
-/* stream.c - GET /api/stream: what the agent reads, each tick, as server-sent events. Data of an event
- * is what the route of the same name answers: series as /api/query, processes as /api/processes,
- * inference as /api/inference; store tells how the store is. points are of the step that has just
- * ended, when one has: what /api/query?step= answers of it. */
+/* stream.c - GET /api/stream: what the agent reads, each tick, as server-sent events. Data of an
+ * event is what the route of the same name answers: series as /api/query, processes as
+ * /api/processes, inference as /api/inference; store tells how the store is. points are of the step
+ * that has just ended, when one has: what /api/query?step= answers of it. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,8 @@ static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void route_stream_put_event(const struct sonde_http_request *r, const struct route_stream_wanted *w,
+static void route_stream_put_event(const struct sonde_http_request *r,
+                                   const struct route_stream_wanted *w,
                                    const char *name, struct sonde_buf *out)
 {
     struct sonde_model *m = sonde_collector_model(r->agent->collector);
@@ -115,10 +116,10 @@ extern const struct sonde_route sonde_route_api_stream;
 const struct sonde_route sonde_route_api_stream = {
     .method = "GET",
     .path = "/api/stream",
-    .summary = "server-sent events, each tick: events=points,series,processes,inference,store; series "
-               "alone unless given",
-    .params = (const char *const[]){ "events", SONDE_FILTER_PARAMS, "window", "limit", "history", "step",
-                                     NULL },
+    .summary = "server-sent events, each tick: events=points,series,processes,inference,store; "
+               "series alone unless given",
+    .params = (const char *const[]){ "events", SONDE_FILTER_PARAMS, "window", "limit", "history",
+                                     "step", NULL },
     .handle = route_stream_handle,
     .produces = "text/event-stream",
     .statuses = "503",

@@ -3,8 +3,8 @@
  *
  *   engine_series   id 1 … : family, whose it is, its labels, and values
  *
- * The buckets of a histogram are a blob of varints, two for each that is not empty: how many buckets
- * it is behind the last one (of the first: its number), and how many values are in it. */
+ * The buckets of a histogram are a blob of varints, two for each that is not empty: how many
+ * buckets it is behind the last one (of the first: its number), and how many values are in it. */
 #include <assert.h>
 #include <string.h>
 
@@ -61,7 +61,8 @@ static int get_buckets(struct run_reader *r, sqlite3_stmt *s, int column, void *
             step >= SONDE__HIST_BUCKETS || (place += step) >= SONDE__HIST_BUCKETS) {
             return run_bad(r, "bucket %u cannot be", e->bucket_count + 1);
         }
-        e->buckets[e->bucket_count++] = (struct sonde_engine_bucket){ .p = (uint32_t)place, .n = n };
+        e->buckets[e->bucket_count++] =
+            (struct sonde_engine_bucket){ .p = (uint32_t)place, .n = n };
     }
     return 0;
 }
@@ -93,7 +94,9 @@ int sonde_run_engine_write(sqlite3 *db, const struct sonde_profile *p)
 static int series_check(struct run_reader *r, const struct sonde_engine_series *e)
 {
     uint64_t sum = e->zero;
-    if (!(e->value >= -VALUE_MAX && e->value <= VALUE_MAX)) return run_bad(r, "value is %g", e->value);
+    if (!(e->value >= -VALUE_MAX && e->value <= VALUE_MAX)) {
+        return run_bad(r, "value is %g", e->value);
+    }
     if (!(e->peak >= -VALUE_MAX && e->peak <= VALUE_MAX)) return run_bad(r, "peak is %g", e->peak);
     for (uint32_t i = 0; i < e->bucket_count; i++) {
         if (e->buckets[i].n > UINT64_MAX - sum) return run_bad(r, "too many values");

@@ -150,7 +150,7 @@ static int get_items(struct run_reader *r, sqlite3_stmt *s, int column, void *ro
 
 static const struct run_field_ops items_ops = { "BLOB", bind_items, get_items };
 
-/* ---- Attributes ------------------------------------------------------------------------------- */
+/* ---- Attributes ------------------------------------------------------------------------------ */
 
 static int bind_attrs(const struct sonde_profile *p, sqlite3_stmt *s, int column, const void *row,
                       size_t at)
@@ -208,7 +208,7 @@ static int get_attrs(struct run_reader *r, sqlite3_stmt *s, int column, void *ro
 
 static const struct run_field_ops attrs_ops = { "TEXT", bind_attrs, get_attrs };
 
-/* ---- Words ------------------------------------------------------------------------------------ */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static const uint32_t *u32_at(const void *row, size_t at)
 {

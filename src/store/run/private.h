@@ -72,8 +72,8 @@ int sonde_run_engine_write(sqlite3 *db, const struct sonde_profile *p);
 
 /* ---- read.c ------------------------------------------------------------------------------- */
 
-/* path as a URI that says it does not change: SQLite takes options only that way. Free it; NULL = no
- * memory. */
+/* path as a URI that says it does not change: SQLite takes options only that way. Free it; NULL =
+ * no memory. */
 char *sonde_run_uri(const char *path);
 
 /* Fill the empty p from the database at path, or in memory if data is given. name: for errors. */

@@ -127,9 +127,9 @@ static int read_locations(struct run_reader *r)
 {
     sqlite3_stmt *s;
     int rc = run_prepare(r, "locations",
-                     "SELECT l.id, l.module, l.address, n.place, n.function, n.line"
-                     " FROM locations AS l LEFT JOIN lines AS n ON n.location = l.id"
-                     " ORDER BY l.id, n.place", &s);
+                         "SELECT l.id, l.module, l.address, n.place, n.function, n.line"
+                         " FROM locations AS l LEFT JOIN lines AS n ON n.location = l.id"
+                         " ORDER BY l.id, n.place", &s);
     int got = rc ? SQLITE_DONE : sqlite3_step(s);
     while (!rc && got == SQLITE_ROW) {
         r->row++;
@@ -270,8 +270,8 @@ static int run_read_samples(struct run_reader *r)
     r->chunk = sonde__calloc(SONDE_RUN_CHUNK, sizeof(*r->chunk));
     if (!r->chunk) return run_no_memory(r);
     const int rc = run_each(r, "samples",
-                        "SELECT kind, thread, count, first_ns, data FROM samples"
-                        " ORDER BY seq", run_read_chunk);
+                            "SELECT kind, thread, count, first_ns, data FROM samples"
+                            " ORDER BY seq", run_read_chunk);
     if (rc) return rc;
     /* The file has them thread by thread; where times are known, that is the order they had. */
     struct sonde_profile *p = r->p;
@@ -322,11 +322,11 @@ static int read_v1(struct run_reader *r)
     if (!rc) rc = run_each(r, "strings", "SELECT id, text FROM strings ORDER BY id", read_string);
     if (!rc) {
         rc = run_each(r, "modules", "SELECT id, path, build_id, start, end, offset, flags"
-                  " FROM modules ORDER BY id", read_module);
+                      " FROM modules ORDER BY id", read_module);
     }
     if (!rc) {
         rc = run_each(r, "functions", "SELECT id, name, file, start_line, module FROM functions"
-                  " ORDER BY id", run_read_function);
+                      " ORDER BY id", run_read_function);
     }
     if (!rc) rc = read_locations(r);
     if (!rc) {
@@ -339,7 +339,7 @@ static int read_v1(struct run_reader *r)
     }
     if (!rc) {
         rc = run_each(r, "spans", "SELECT id, thread, name, start_ns, end_ns, trace_hi, trace_lo,"
-                  " span_id, parent_id, outcome FROM spans ORDER BY id", read_span);
+                      " span_id, parent_id, outcome FROM spans ORDER BY id", read_span);
     }
     if (!rc) rc = read_parts(r);
     if (!rc) rc = run_read_samples(r);

@@ -31,7 +31,8 @@ static int is_run(const char *data, size_t len)
 
 static int read_failed(const char *name, int error, struct sonde_err *err)
 {
-    return sonde_err_set(err, sonde__from_errno(error), "cannot read '%s': %s", name, strerror(error));
+    return sonde_err_set(err, sonde__from_errno(error), "cannot read '%s': %s", name,
+                         strerror(error));
 }
 
 static int load_bytes(const char *data, size_t len, const char *name, struct sonde_import *how,
@@ -49,7 +50,8 @@ static int load_stream(int fd, const char *name, struct sonde_import *how, struc
     sonde_buf_init(&b, INPUT_MAX);
     int rc = sonde_file_read_fd(fd, &b);
     if (rc == SONDE_EFULL) {
-        rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is larger than %zu MiB", name, INPUT_MAX >> 20);
+        rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is larger than %zu MiB", name,
+                           INPUT_MAX >> 20);
     } else if (rc == SONDE_ENOMEM) {
         sonde_err_set(err, rc, "no memory to read '%s'", name);
     } else if (rc) {
@@ -62,7 +64,8 @@ static int load_stream(int fd, const char *name, struct sonde_import *how, struc
 
 /* Mapped rather than read, which for 100 MB costs more than all the rest; under a guard, since
  * somebody may cut the file meanwhile. */
-static int load_mapped(const struct sonde_guarded_map *g, size_t len, const char *path, const char *name,
+static int load_mapped(const struct sonde_guarded_map *g,
+                       size_t len, const char *path, const char *name,
                        struct sonde_import *how, struct sonde_profile *p, struct sonde_err *err)
 {
     if (is_run(g->base, len)) return sonde_run_read(path, NULL, 0, name, p, err);

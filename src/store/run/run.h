@@ -31,8 +31,8 @@ int sonde_run_save_bytes(const struct sonde_profile *p, struct sonde_buf *out,
  * SONDE_EVERSION: it is not what it should be; SONDE_ENOMEM. */
 int sonde_run_load(const char *path, struct sonde_profile **out, struct sonde_err *err);
 
-/* The same, told how a file of another format is to be read; how->note is what there is to say about
- * it. how may be NULL. SONDE_EINVAL: how asks for what is not there. */
+/* The same, told how a file of another format is to be read; how->note is what there is to say
+ * about it. how may be NULL. SONDE_EINVAL: how asks for what is not there. */
 struct sonde_import;
 int sonde_run_import(const char *path, struct sonde_import *how, struct sonde_profile **out,
                      struct sonde_err *err);

@@ -72,14 +72,14 @@ int run_get_real(struct run_reader *r, sqlite3_stmt *s, int column, double *out)
 }
 
 int run_get_ref(struct run_reader *r, sqlite3_stmt *s, int column, const struct run_map *m,
-                   uint32_t *out)
+                uint32_t *out)
 {
     uint64_t v = 0;
     const int rc = run_get_number(r, s, column, UINT32_MAX, &v);
     if (rc) return rc;
     if (v >= (m->count ? m->count : 1)) {
         return run_bad(r, "%s is %llu, and there is no such row", sqlite3_column_name(s, column),
-                   (unsigned long long)v);
+                       (unsigned long long)v);
     }
     *out = v ? m->id[v] : 0;
     return 0;

@@ -66,10 +66,15 @@ static int run_write_failed(const struct run_writer *w)
 {
     const int system = errno, code = sqlite3_errcode(w->db) & 0xff;
     const char *why = sqlite3_errmsg(w->db);
-    if (code == SQLITE_FULL) why = "no space left on the device";
-    else if (code == SQLITE_NOMEM) why = "out of memory";
-    else if (code == SQLITE_IOERR && system == EFBIG) why = "files may not be that large (ulimit -f)";
-    else if (code == SQLITE_IOERR && system) why = strerror(system);
+    if (code == SQLITE_FULL) {
+        why = "no space left on the device";
+    } else if (code == SQLITE_NOMEM) {
+        why = "out of memory";
+    } else if (code == SQLITE_IOERR && system == EFBIG) {
+        why = "files may not be that large (ulimit -f)";
+    } else if (code == SQLITE_IOERR && system) {
+        why = strerror(system);
+    }
     return sonde_err_set(w->err, code == SQLITE_NOMEM ? SONDE_ENOMEM : SONDE_EIO,
                          "writing '%s' failed: %s", w->path, why);
 }

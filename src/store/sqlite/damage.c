@@ -70,8 +70,8 @@ static int move_all_aside(const struct sonde_store *s, const char *aside, struct
     for (size_t i = 0; i < SONDE_COUNT(suffixes) && !failure; i++) {
         failure = move_aside(s, suffixes[i], aside);
     }
-    return !failure ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is damaged and cannot be kept as "
-                                        "'%s': %s; move it yourself, or choose another file",
+    return !failure ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is damaged and cannot be kept "
+                                        "as '%s': %s; move it yourself, or choose another file",
                                         s->path, aside, strerror(failure));
 }
 

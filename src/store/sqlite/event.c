@@ -104,7 +104,7 @@ static int is_slow(struct store_events *e, double seconds)
     return slow;
 }
 
-/* ---- Adding --------------------------------------------------------------------------------------- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 /* What was put to the open batch counts, or did not fit. */
 static int close_record(struct sonde_store *s, struct store_events *e, size_t len_before,
@@ -179,7 +179,7 @@ int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r
     return rc;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 int store_events_wait(const struct sonde_store *s)
 {

@@ -58,7 +58,8 @@ static int store_event_read_damaged(struct store_event_reading *k, int rc, int64
 }
 
 /* All of a batch, from its end. */
-static int show_batch(struct store_event_reading *k, const struct sonde_buf *plain, uint64_t kept, int64_t id)
+static int show_batch(struct store_event_reading *k, const struct sonde_buf *plain, uint64_t kept,
+                      int64_t id)
 {
     const unsigned char *bytes = (const unsigned char *)plain->data;
     struct sonde_chunk_in in = { bytes, bytes + plain->len, 0 };
@@ -175,8 +176,8 @@ int store_spans(struct sonde_store *s, const struct sonde_store_range *q,
                 int (*row)(const struct sonde_model_span *span, void *arg), void *arg,
                 struct sonde_store_counts *counts, struct sonde_err *err)
 {
-    struct store_event_reading k = { .s = s, .kind = STORE_SPANS, .q = q, .row.span = row, .arg = arg,
-                         .counts = counts, .err = err };
+    struct store_event_reading k = { .s = s, .kind = STORE_SPANS, .q = q, .row.span = row,
+                                     .arg = arg, .counts = counts, .err = err };
     return store_event_read_events(&k);
 }
 
@@ -184,7 +185,7 @@ int store_requests(struct sonde_store *s, const struct sonde_store_range *q,
                    int (*row)(const struct sonde_infer_request *r, void *arg), void *arg,
                    struct sonde_store_counts *counts, struct sonde_err *err)
 {
-    struct store_event_reading k = { .s = s, .kind = STORE_REQUESTS, .q = q, .row.request = row, .arg = arg,
-                         .counts = counts, .err = err };
+    struct store_event_reading k = { .s = s, .kind = STORE_REQUESTS, .q = q, .row.request = row,
+                                     .arg = arg, .counts = counts, .err = err };
     return store_event_read_events(&k);
 }

@@ -1,6 +1,6 @@
 /* facts.c - what a profile says of its run without being unpacked: the files it was in, by
- * build id, and the sums of its heap. Both are read from the run file (store/run/private.h), which is a
- * database itself, when it is put into the store. What is no run file says nothing. */
+ * build id, and the sums of its heap. Both are read from the run file (store/run/private.h), which
+ * is a database itself, when it is put into the store. What is no run file says nothing. */
 #include <string.h>
 
 #include "sonde/sonde.h"
@@ -34,8 +34,8 @@ static int store_facts_put_modules(struct sonde_store *s, sqlite3 *from, int64_t
 {
     sqlite3_stmt *in = NULL, *out = NULL;
     int rc = 0;
-    if (sqlite3_prepare_v2(from, "SELECT DISTINCT p.text, b.text FROM modules AS m JOIN strings AS p"
-                           " ON p.id = m.path JOIN strings AS b ON b.id = m.build_id"
+    if (sqlite3_prepare_v2(from, "SELECT DISTINCT p.text, b.text FROM modules AS m JOIN "
+                           "strings AS p ON p.id = m.path JOIN strings AS b ON b.id = m.build_id"
                            " WHERE b.text <> '' LIMIT ?1", -1, &in, NULL) != SQLITE_OK) {
         return 0;
     }
@@ -91,15 +91,15 @@ int store_facts_put(struct sonde_store *s, const struct sonde_store_profile *p, 
     int64_t run = 0;
     sqlite3 *from = open_bytes(data, len);
     if (!from) return 0;
-    int rc = store_number(s, s->db, "SELECT run FROM profiles WHERE id = ?1", (int64_t)profile, &run,
-                          err);
+    int rc = store_number(s, s->db, "SELECT run FROM profiles WHERE id = ?1", (int64_t)profile,
+                          &run, err);
     if (!rc) rc = store_facts_put_modules(s, from, run, err);
     if (!rc) rc = store_facts_put_heap(s, from, run, profile, p, err);
     sqlite3_close_v2(from);
     return rc;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* row() for each row of a query with the run's number. */
 static int store_facts_each_row(struct sonde_store *s, const char *sql, uint32_t run,

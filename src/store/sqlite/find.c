@@ -19,8 +19,8 @@ int sonde_store_name_check(const char *name, struct sonde_err *err)
                              ". _ -", name, SONDE_PROFILE_NAME_MAX);
     }
     if (!strpbrk(name, LETTERS)) {
-        return sonde_err_set(err, SONDE_EINVAL, "\"%.80s\" is no name: without a letter it would be "
-                             "an id, or a time", name);
+        return sonde_err_set(err, SONDE_EINVAL, "\"%.80s\" is no name: without a letter it would "
+                             "be an id, or a time", name);
     }
     return 0;
 }

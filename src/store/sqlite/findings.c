@@ -13,7 +13,8 @@ static int store_findings_check(const struct sonde_store_finding *f, struct sond
         return sonde_err_set(err, SONDE_EINVAL, "a finding's kind '%.100s' is no name: up to %d "
                              "letters, digits and . _ -", f->kind ? f->kind : "", STORE_NAME_MAX);
     }
-    if (strlen(f->subject ? f->subject : "") > TEXT_MAX || strlen(f->text ? f->text : "") > TEXT_MAX) {
+    if (strlen(f->subject ? f->subject : "") > TEXT_MAX ||
+        strlen(f->text ? f->text : "") > TEXT_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "a finding's text of over %d bytes", TEXT_MAX);
     }
     if (!(f->time_s >= 0 && f->time_s < 1e12) || (unsigned)f->severity > SONDE_SEVERITY_CRITICAL) {
@@ -54,13 +55,14 @@ int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f
     return rc;
 }
 
-int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind, struct sonde_err *err)
+int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind,
+                         struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
     sonde_lock(&s->db_lock);
     int rc = store_writable(s, err);
-    if (!rc && sqlite3_prepare_v2(s->db, "DELETE FROM findings WHERE id = ?1 AND kind = ?2", -1, &st,
-                                  NULL) != SQLITE_OK) {
+    if (!rc && sqlite3_prepare_v2(s->db, "DELETE FROM findings WHERE id = ?1 AND kind = ?2", -1,
+                                  &st, NULL) != SQLITE_OK) {
         rc = store_failed(s, s->db, err);
     }
     if (!rc) {

@@ -1,8 +1,8 @@
 /* gc.c - what is too old, too many or too large goes, oldest first.
  *
  * A step deletes one thing: some chunks of one block, a profile, a run that has nothing left. It is
- * a transaction of its own, so points are never behind more than one of them. Pages that become free
- * are used again; the file only gets shorter by `sonde gc`, which has the time. */
+ * a transaction of its own, so points are never behind more than one of them. Pages that become
+ * free are used again; the file only gets shorter by `sonde gc`, which has the time. */
 #include <sys/stat.h>
 
 #include "base/array.h"
@@ -69,7 +69,7 @@ static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_er
     return rc;
 }
 
-/* ---- A clock that is wrong ----------------------------------------------------------------------- */
+/* ---- A clock that is wrong ------------------------------------------------------------------- */
 
 #define DAY_MS 86400000ll
 #define HOUR_MS 3600000ll
@@ -83,8 +83,8 @@ static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_er
     "SELECT count(*) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1 AND tier > 1"                \
     " AND " FINEST_BEFORE " > 1"
 
-/* Of all that is kept, the newest from before ?1, and the oldest that is not. A block of points that
- * lies across is both its ends. */
+/* Of all that is kept, the newest from before ?1, and the oldest that is not. A block of points
+ * that lies across is both its ends. */
 #define NEWEST_BEFORE                                                                            \
     "SELECT max(coalesce((SELECT max(to_ms) FROM blocks WHERE to_ms < ?1 AND " ASKED "), 0),"    \
     " coalesce((SELECT max(from_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1"              \
@@ -104,9 +104,9 @@ static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_er
     " coalesce((SELECT min(to_ms) FROM requests WHERE to_ms >= ?1), " NEVER "))"
 
 /* A clock that is set to another year makes everything too old at once. So nothing goes for its age
- * while the clock is far beyond what had been recorded: not before there is a day (or as long as it is
- * to be kept, if that is shorter) without such a leap behind us. Nothing has to be remembered for
- * that: the leap is in what is stored. *ahead_ms: how far it is, 0 = not. */
+ * while the clock is far beyond what had been recorded: not before there is a day (or as long as it
+ * is to be kept, if that is shorter) without such a leap behind us. Nothing has to be remembered
+ * for that: the leap is in what is stored. *ahead_ms: how far it is, 0 = not. */
 static int clock_ahead(struct sonde_store *s, int64_t now_ms, uint64_t age_s, int64_t *ahead_ms,
                        struct sonde_err *err)
 {
@@ -131,15 +131,15 @@ static void ahead_set(struct sonde_store *s, int64_t ahead_ms)
     s->stats.clock_ahead_s = (double)ahead_ms * 1e-3;
     sonde_unlock(&s->lock);
     if (first) {
-        sonde_log(SONDE_LOG_WARN, "the clock is %.1f days beyond what was recorded before in store '%s': "
-                  "nothing is deleted for its age until it has been so for a day. If the clock is right: "
-                  "sonde gc --force", (double)ahead_ms / (double)DAY_MS, s->path);
+        sonde_log(SONDE_LOG_WARN, "the clock is %.1f days beyond what was recorded before in store "
+                  "'%s': nothing is deleted for its age until it has been so for a day. If the "
+                  "clock is right: sonde gc --force", (double)ahead_ms / (double)DAY_MS, s->path);
     }
 }
 
 /* 1: there is something, but it stays. */
-static int age_is_held(struct sonde_store *s, const struct sonde_store_retention *keep, int64_t now_ms,
-                       uint64_t age_s, struct sonde_err *err)
+static int age_is_held(struct sonde_store *s, const struct sonde_store_retention *keep,
+                       int64_t now_ms, uint64_t age_s, struct sonde_err *err)
 {
     int64_t ahead_ms = 0;
     const int rc = keep->force ? 0 : clock_ahead(s, now_ms, age_s, &ahead_ms, err);
@@ -174,8 +174,8 @@ static int by_age(struct sonde_store *s, const struct sonde_store_retention *kee
         rc = any_older(s, before, err);
         if (rc > 0) rc = age_is_held(s, keep, now_ms, keep->age_s, err);
         if (rc) return rc < 0 ? rc : 0;
-        rc = store_number(s, s->db, "SELECT id FROM blocks WHERE to_ms < ?1 LIMIT 1", before, &block,
-                          err);
+        rc = store_number(s, s->db, "SELECT id FROM blocks WHERE to_ms < ?1 LIMIT 1", before,
+                          &block, err);
         if (!rc && block) return delete_block_step(s, block, err);
         if (!rc) rc = rows_by_age(s, before, err);
         if (rc) return rc;

@@ -1,8 +1,8 @@
 /* look.c - a store that is only looked at.
  *
- * A store keeps a log beside it, and SQLite wants to make files for that even to read. Where nothing
- * can be written (a disk that is mounted for reading, a folder of somebody else) it refuses; without
- * a log the file is all there is, and is read as one that does not change. */
+ * A store keeps a log beside it, and SQLite wants to make files for that even to read. Where
+ * nothing can be written (a disk that is mounted for reading, a folder of somebody else) it
+ * refuses; without a log the file is all there is, and is read as one that does not change. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -43,9 +43,9 @@ void sonde_store_feed_destroy(struct sonde_store_feed *f)
     sonde__free(f);
 }
 
-/* What others count is a double, and the store keeps whole numbers: of one, or of a billionth. Times
- * have fractions sooner or later; of others that is found out. A total that was of the wrong kind
- * goes on as another series of the store. */
+/* What others count is a double, and the store keeps whole numbers: of one, or of a billionth.
+ * Times have fractions sooner or later; of others that is found out. A total that was of the wrong
+ * kind goes on as another series of the store. */
 static void choose_scale(struct sonde_model_series *s)
 {
     static const double billionth = 1e-9, fraction_max = 1e9;

@@ -110,13 +110,13 @@ struct store_known {
 
 /* Of one kind. */
 struct store_events {
-    struct store_known known;        /* does not change */
-    struct store_batch open, out;    /* out: being written; seen 0 = none is. Changed by the writer */
-    uint64_t taken_at;               /* events_added when out was taken */
+    struct store_known known;      /* does not change */
+    struct store_batch open, out;  /* out: being written; seen 0 = none is. Changed by the writer */
+    uint64_t taken_at;             /* events_added when out was taken */
     uint32_t per_second;
-    double second_s, share;          /* began; of plain ones that are kept in it */
+    double second_s, share;        /* began; of plain ones that are kept in it */
     uint64_t plain, plain_kept, special_kept; /* in it */
-    double took_s[STORE_TOOK];       /* of the last requests */
+    double took_s[STORE_TOOK];     /* of the last requests */
     uint32_t took_count, took_next;
 };
 
@@ -135,29 +135,29 @@ struct store_job {
 };
 
 struct sonde_store {
-    struct sonde_store_options o;    /* texts are owned */
+    struct sonde_store_options o; /* texts are owned */
     char *path;
-    char *uri;                       /* instead of path, where nothing can be written; NULL = none */
-    int lock_fd;                     /* -1 = read only */
-    int version;                     /* of the file: less than ours if it is only read */
-    uint32_t run;                    /* changed under db_lock and read_lock */
+    char *uri;                    /* instead of path, where nothing can be written; NULL = none */
+    int lock_fd;                  /* -1 = read only */
+    int version;                  /* of the file: less than ours if it is only read */
+    uint32_t run;                 /* changed under db_lock and read_lock */
 
     /* The writer's connection, used under db_lock: functions that need it, or lock, assert that. */
     struct sonde_lock db_lock;
     sqlite3 *db;
     sqlite3_stmt *sql[SQL_COUNT];
     struct store_job job;
-    int64_t last_ms;                 /* of the last tick that was taken; 0 = none */
+    int64_t last_ms;              /* of the last tick that was taken; 0 = none */
     uint32_t next_series, next_block;
-    int damaged;                     /* atomic: something was found wrong, begin a new file */
-    int off;                         /* atomic: a temporary one was given up; changed with all locks */
-    int moving;                      /* which was begun with, and is not done */
+    int damaged;                  /* atomic: something was found wrong, begin a new file */
+    int off;                      /* atomic: a temporary one was given up; changed with all locks */
+    int moving;                   /* which was begun with, and is not done */
     uint64_t gc_turn;
     int gc_more;
-    uint32_t gc_series;              /* looked at up to here, of names that nothing is left of */
-    int roll_wanted;                 /* there are new blocks */
-    struct store_rollup *roll;       /* rollup.c: of the job */
-    int wal_pages;                   /* of the log, since the last checkpoint */
+    uint32_t gc_series;           /* looked at up to here, of names that nothing is left of */
+    int roll_wanted;              /* there are new blocks */
+    struct store_rollup *roll;    /* rollup.c: of the job */
+    int wal_pages;                /* of the log, since the last checkpoint */
 
     /* For asking. */
     struct sonde_lock read_lock;
@@ -166,23 +166,23 @@ struct sonde_store {
     /* Everything below; never held while something is written or read. */
     struct sonde_lock lock;
     struct sonde_cond wake, done;
-    struct sonde_thread thread;      /* the writer */
+    struct sonde_thread thread;   /* the writer */
     int stopping;
-    int hurry;                       /* somebody waits for what is written */
+    int hurry;                    /* somebody waits for what is written */
     struct store_pending *pending, **pending_end;
     size_t pending_bytes;
-    uint64_t appended, written;      /* ticks, for flush */
-    uint64_t unsaved;                /* taken, but not written yet */
-    uint64_t tries;                  /* to write */
+    uint64_t appended, written;   /* ticks, for flush */
+    uint64_t unsaved;             /* taken, but not written yet */
+    uint64_t tries;               /* to write */
     struct store_slot *slots;
     uint32_t slot_count, slot_cap, slots_used;
-    uint32_t slot_free;              /* none before it is */
-    struct block *open;              /* NULL = the next tick begins one */
-    struct block *sealing;           /* oldest first: full, to become chunks */
+    uint32_t slot_free;           /* none before it is */
+    struct block *open;           /* NULL = the next tick begins one */
+    struct block *sealing;        /* oldest first: full, to become chunks */
     uint32_t next_head;
     struct store_row *rows, **rows_end;
     size_t rows_bytes;
-    int rows_lost;                   /* the open block cannot be built again from rows */
+    int rows_lost;                /* the open block cannot be built again from rows */
     struct store_gap *gaps;
     struct store_events events[STORE_EVENTS];
     uint64_t events_added, events_written; /* for flush */
@@ -234,7 +234,8 @@ int store_migrate(struct sonde_store *s, struct sonde_err *err);
 /* ---- damage.c ------------------------------------------------------------------------------ */
 
 int store_is_damage(int code);
-/* Whether pages are damaged, and what SQLite says of it. Large files are looked at if wanted only. */
+/* Whether pages are damaged, and what SQLite says of it. Large files are looked at if wanted
+ * only. */
 int store_check_pages(struct sonde_store *s, int whatever_size, char *what, size_t what_size);
 /* Put the damaged file aside and begin a new one; what failed is made up for by calling it
  * again. */
@@ -296,7 +297,8 @@ int store_requests(struct sonde_store *s, const struct sonde_store_range *q,
 
 int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f, uint64_t *id,
                       struct sonde_err *err);
-int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind, struct sonde_err *err);
+int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind,
+                         struct sonde_err *err);
 int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
                    int (*row)(const struct sonde_store_finding *f, void *arg), void *arg,
                    struct sonde_err *err);
@@ -414,7 +416,8 @@ int store_delete_rows(struct sonde_store *s, const char *sql, int64_t arg, struc
 
 /* ---- series.c ------------------------------------------------------------------------------ */
 
-/* Series of a row of SELECT id, name, help, unit, source, labels, program, pid, type, kind, scale. */
+/* Series of a row of SELECT id, name, help, unit, source, labels, program, pid, type, kind,
+ * scale. */
 int store_series_row(sqlite3_stmt *st, struct sonde_store_series *out);
 #define STORE_SERIES_COLUMNS                                                                     \
     "id, name, help, unit, source, labels, program, pid, type, kind, scale"

@@ -27,7 +27,7 @@ static int store_profiles_pack(const struct sonde_store_profile *p, const void *
     out->len = compressBound((uLong)len);
     out->data = sonde__alloc(out->len);
     if (out->data && compress2(out->data, &out->len, data, (uLong)len, Z_DEFAULT_COMPRESSION) ==
-                         Z_OK) {
+                     Z_OK) {
         return 0;
     }
     sonde__free(out->data);
@@ -88,7 +88,8 @@ int store_profile_replace(struct sonde_store *s, const struct sonde_store_profil
         for (size_t i = 0; i < id_count && !rc; i++) {
             /* Numbers are used again: one that was deleted meanwhile may be somebody else's now. */
             rc = store_do(s, "DELETE FROM profiles WHERE id = ?1 AND id <> ?2 AND kind = (SELECT"
-                          " kind FROM profiles WHERE id = ?2)", (int64_t)ids[i], (int64_t)made, err);
+                          " kind FROM profiles WHERE id = ?2)", (int64_t)ids[i],
+                          (int64_t)made, err);
             if (!rc && sqlite3_changes(s->db)) {
                 rc = store_do(s, "DELETE FROM heaps WHERE profile = ?1", (int64_t)ids[i], 0, err);
             }
@@ -164,7 +165,8 @@ int store_profile_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
         } else if (got != SQLITE_ROW) {
             rc = store_failed(s, s->read, err);
         } else if (!packed || len > PROFILE_BYTES_MAX) {
-            rc = sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: table profiles, row %llu",
+            rc = sonde_err_set(err,
+                               SONDE_EFORMAT, "store '%s' is damaged: table profiles, row %llu",
                                s->path, (unsigned long long)id);
         } else if (!(room = sonde_buf_reserve(out, len))) {
             rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to read a profile");

@@ -42,7 +42,7 @@ struct asking {
     int error;
 };
 
-/* ---- Adding up ------------------------------------------------------------------------------------- */
+/* ---- Adding up ------------------------------------------------------------------------------- */
 
 /* As sonde_family_value: dividing by 1e9 is right to the last bit. */
 static void note_scale(struct asking *k, double scale)
@@ -57,7 +57,8 @@ static double raw_value(const struct asking *k, double raw)
     return k->divisor > 0 ? raw / k->divisor : raw * k->scale;
 }
 
-static void store_query_quantiles(const struct store_query_merged *m, double scale, struct sonde_store_point *p)
+static void store_query_quantiles(const struct store_query_merged *m, double scale,
+                                  struct sonde_store_point *p)
 {
     const uint64_t *octave[SONDE__HIST_OCTAVES] = { NULL };
     uint32_t first = UINT32_MAX, last = 0;
@@ -160,7 +161,8 @@ static int new_point(struct asking *k, double time_s)
 
 static void give_raw(struct asking *k, const struct store_in *in)
 {
-    struct sonde_store_raw p = { .time_ms = in->time_ms, .value = in->raw, .increase = in->increase };
+    struct sonde_store_raw p = { .time_ms = in->time_ms, .value = in->raw,
+                                 .increase = in->increase };
     if (!in->is_tick) return;
     if (k->series->type == SONDE_HISTOGRAM) {
         const struct sonde_hist_column *h = in->hist;
@@ -172,8 +174,8 @@ static void give_raw(struct asking *k, const struct store_in *in)
         p.n = h->count + first;
     }
     if (k->sink->raw(k->series, &p, k->sink->arg) != 0) {
-        k->error = sonde_err_set(k->err, SONDE_EFULL, "more than there is room for: ask for a shorter "
-                                 "time or fewer series");
+        k->error = sonde_err_set(k->err, SONDE_EFULL, "more than there is room for: ask for a "
+                                 "shorter time or fewer series");
     }
 }
 
@@ -200,7 +202,7 @@ static void store_query_add_point(const struct store_in *in, void *arg)
     }
 }
 
-/* ---- Which blocks ---------------------------------------------------------------------------------- */
+/* ---- Which blocks ---------------------------------------------------------------------------- */
 
 /* Blocks that are in memory are noted as they are now. */
 static int note_block(struct asking *k, struct block *b)
@@ -332,7 +334,7 @@ static void release_sources(struct asking *k)
     store_sources_release(&k->sources);
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int ask_series(struct asking *k, const struct sonde_store_series *series)
 {

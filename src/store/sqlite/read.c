@@ -7,7 +7,7 @@
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
-/* ---- Rolled chunks ------------------------------------------------------------------------------- */
+/* ---- Rolled chunks --------------------------------------------------------------------------- */
 
 void store_rolled_put(const struct store_rolled *r, enum sonde_type type, struct sonde_buf *out)
 {
@@ -50,7 +50,7 @@ static int get_rolled(const void *data, size_t len, enum sonde_type type, uint32
     return rc ? rc : in.bad || in.at != in.end ? SONDE_EFORMAT : 0;
 }
 
-/* ---- Sources ------------------------------------------------------------------------------------- */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
 struct store_source *store_sources_add(struct store_sources *all, const struct store_source *one)
 {
@@ -70,8 +70,8 @@ int store_sources_find(struct sonde_store *s, sqlite3 *db, uint32_t run, int tie
                        int64_t to_ms, struct store_sources *out, struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
-    if (sqlite3_prepare_v2(db, "SELECT id, run, tier, from_ms, to_ms, ticks, interval_ms FROM blocks"
-                           " WHERE to_ms >= ?1 AND from_ms <= ?2 AND (?3 = 0 OR run = ?3)"
+    if (sqlite3_prepare_v2(db, "SELECT id, run, tier, from_ms, to_ms, ticks, interval_ms FROM "
+                           "blocks WHERE to_ms >= ?1 AND from_ms <= ?2 AND (?3 = 0 OR run = ?3)"
                            " AND (tier = ?4 OR ?4 < 0) ORDER BY run, from_ms, id", -1, &st,
                            NULL) != SQLITE_OK) {
         return store_failed(s, db, err);
@@ -106,7 +106,7 @@ int store_sources_find(struct sonde_store *s, sqlite3 *db, uint32_t run, int tie
     return rc;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 int store_reader_create(struct sonde_store *s, sqlite3 *db, struct sonde_err *err,
                         struct store_reader **out)
@@ -183,9 +183,9 @@ struct store_read_column {
     const int64_t *time_ms;
 };
 
-/* How long the first tick of a block was: as long as the next one that was neither late nor hurried. Not
- * as long as ticks are as a rule, since each tick that is added to an open block changes that a little,
- * and an answer about a time that is over must not change with it. */
+/* How long the first tick of a block was: as long as the next one that was neither late nor
+ * hurried. Not as long as ticks are as a rule, since each tick that is added to an open block
+ * changes that a little, and an answer about a time that is over must not change with it. */
 static double first_tick_ms(const struct store_source *source, const int64_t *time_ms)
 {
     for (uint32_t i = 1; i < source->ticks; i++) {

@@ -1,20 +1,20 @@
 /* recent.c - a store that is gone with its agent: the last hours, for one that was given no file.
  *
- * It is on a disk, since it is as large as the rest of the agent, and without a name, so that nothing
- * is left behind by an agent that is killed: a folder that only this user can look into is made, the
- * database opened there, by both connections and with its log, and then names and folder are taken
- * away. SQLite goes on with the descriptors it has: it opens the log and the index of it once for a
- * connection, and what it removes by name when it closes need not be there. (It warns of files that
- * are unlinked because another process might make others of these names; here nobody can.) An agent
- * that is killed in between, some milliseconds, leaves the folder; the next one finds that nobody
- * holds its lock, and removes it.
+ * It is on a disk, since it is as large as the rest of the agent, and without a name, so that
+ * nothing is left behind by an agent that is killed: a folder that only this user can look into is
+ * made, the database opened there, by both connections and with its log, and then names and folder
+ * are taken away. SQLite goes on with the descriptors it has: it opens the log and the index of it
+ * once for a connection, and what it removes by name when it closes need not be there. (It warns of
+ * files that are unlinked because another process might make others of these names; here nobody
+ * can.) An agent that is killed in between, some milliseconds, leaves the folder; the next one
+ * finds that nobody holds its lock, and removes it.
  *
  * When it cannot be written, it is given up: the readings of the last minute are in the model, and
  * what a full disk lacks is room. It logs that once.
  *
  * Rejected: a database in memory, or in /dev/shm, which is 64 MB of memory; /proc/self/fd/N as the
- * path of a file without a name, which SQLite resolves to the name that is gone; a journal in memory
- * instead of the log, with which whoever asks keeps the writer waiting. */
+ * path of a file without a name, which SQLite resolves to the name that is gone; a journal in
+ * memory instead of the log, with which whoever asks keeps the writer waiting. */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ enum { BEING_MADE_S = 60, PATH_BYTES = 4096 };
 static const char *const file_names[] = { FILE_NAME, FILE_NAME "-wal", FILE_NAME "-shm",
                                           FILE_NAME ".lock" };
 
-/* ---- Where --------------------------------------------------------------------------------------- */
+/* ---- Where ----------------------------------------------------------------------------------- */
 
 static const char *choose_folder(void)
 {
@@ -58,7 +58,8 @@ static void remove_files(int folder_fd)
     }
 }
 
-/* 1 if whoever made it is no longer there: it is not new, and its lock is free or was never made. */
+/* 1 if whoever made it is no longer there: it is not new, and its lock is free or was never
+ * made. */
 static int is_abandoned(int folder_fd)
 {
     struct stat st;
@@ -90,7 +91,7 @@ static void store_recent_sweep(const char *parent)
     closedir(dir);
 }
 
-/* ---- Opening -------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void count_run(const struct sonde_store_run *r, void *arg)
 {
@@ -142,7 +143,7 @@ int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_st
     return rc;
 }
 
-/* ---- Giving up ------------------------------------------------------------------------------------ */
+/* ---- Giving up ------------------------------------------------------------------------------- */
 
 int store_is_off(const struct sonde_store *s) { return __atomic_load_n(&s->off, __ATOMIC_RELAXED); }
 
@@ -194,6 +195,6 @@ void store_give_up(struct sonde_store *s, const struct sonde_err *why)
     s->read = NULL;
     store_disconnect(s);
     sonde_unlock(&s->read_lock);
-    sonde_log(SONDE_LOG_WARN, "the history of the last hours is off: %s. What is in memory is shown; "
-              "--store FILE keeps it elsewhere", why->text);
+    sonde_log(SONDE_LOG_WARN, "the history of the last hours is off: %s. What is in memory is "
+              "shown; --store FILE keeps it elsewhere", why->text);
 }

@@ -38,7 +38,7 @@ void store_rollup_release(struct sonde_store *s)
     sonde__free(roll);
 }
 
-/* ---- One series ---------------------------------------------------------------------------------- */
+/* ---- One series ------------------------------------------------------------------------------ */
 
 /* The histogram of the bucket of time that is over. */
 static void finish_hist(struct store_rollup *roll)
@@ -108,7 +108,8 @@ static int roll_series(struct sonde_store *s, uint32_t series, struct sonde_err 
     for (size_t i = 0; i < roll->sources.count && !rc; i++) {
         rc = store_each(roll->reader, &roll->sources.at[i], series, roll->type,
                         store_rollup_add_point, roll);
-        if (rc == SONDE_EFORMAT && !store_is_damaged(s)) rc = 0; /* one bad chunk must not stop the rest */
+        /* One bad chunk must not stop the rest. */
+        if (rc == SONDE_EFORMAT && !store_is_damaged(s)) rc = 0;
     }
     finish_hist(roll);
     if (rc || !roll->out.n) return rc;
@@ -165,7 +166,7 @@ static int next_series(struct sonde_store *s, uint32_t after, uint32_t *out, str
     return rc;
 }
 
-/* ---- What is to be done -------------------------------------------------------------------------- */
+/* ---- What is to be done ---------------------------------------------------------------------- */
 
 /* The next block of a tier that a run lacks and that can be made: s->job, or none. */
 static int find_block(struct sonde_store *s, uint32_t run, uint32_t tier, int final,

@@ -12,7 +12,7 @@
 
 enum { TAGS_MAX_LEN = 1000 };
 
-/* ---- Runs ---------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 int store_live_run(struct sonde_store *s, uint32_t *out, struct sonde_err *err)
 {
@@ -89,7 +89,9 @@ static int check_run(struct sonde_store *s, uint32_t id, int not_live, struct so
     int64_t there = 0;
     uint32_t live = 0;
     int rc = store_writable(s, err);
-    if (!rc) rc = store_number(s, s->db, "SELECT count(*) FROM runs WHERE id = ?1", id, &there, err);
+    if (!rc) {
+        rc = store_number(s, s->db, "SELECT count(*) FROM runs WHERE id = ?1", id, &there, err);
+    }
     if (!rc && !there) rc = sonde_err_set(err, SONDE_ENOENT, "there is no run %u", id);
     if (!rc && not_live) rc = store_live_run(s, &live, err);
     if (!rc && not_live && live == id) {
@@ -142,7 +144,8 @@ static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err
 {
     sonde_assert_held(&s->db_lock);
     int64_t block = 0;
-    int rc = store_number(s, s->db, "SELECT id FROM blocks WHERE run = ?1 LIMIT 1", id, &block, err);
+    int rc = store_number(s, s->db, "SELECT id FROM blocks WHERE run = ?1 LIMIT 1", id,
+                          &block, err);
     if (rc) return rc;
     if (block) {
         rc = store_delete_block(s, block, err);
@@ -206,8 +209,8 @@ static int roll_step(struct sonde_store *s, uint32_t id, struct sonde_err *err)
     return rc < 0 ? rc : 1;
 }
 
-/* Roll-ups end where their run ends. In a run that is longer they would be taken for all there is of
- * that time, and points of the other run that are not rolled up would be found no more. */
+/* Roll-ups end where their run ends. In a run that is longer they would be taken for all there is
+ * of that time, and points of the other run that are not rolled up would be found no more. */
 static int roll_up(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
     int more;
@@ -259,7 +262,7 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
     return rc;
 }
 
-/* ---- Copying out ----------------------------------------------------------------------------------- */
+/* ---- Copying out ----------------------------------------------------------------------------- */
 
 static int attach_source(struct sonde_store *copy, const struct sonde_store *s,
                          struct sonde_err *err)

@@ -25,7 +25,7 @@ int store_series_row(sqlite3_stmt *st, struct sonde_store_series *out)
     };
     const int type = (int)out->type, kind = (int)out->kind;
     return type >= SONDE_COUNTER && type <= SONDE_HISTOGRAM && kind >= SONDE_KIND_CUSTOM &&
-                   kind <= SONDE_KIND_PERCENTAGE && isfinite(out->scale)
+           kind <= SONDE_KIND_PERCENTAGE && isfinite(out->scale)
                ? 0
                : SONDE_EFORMAT;
 }

@@ -78,7 +78,7 @@ void store_slot_free(struct sonde_store *s, struct store_slot *slot)
     if (at < s->slot_free) s->slot_free = at;
 }
 
-/* ---- Numbers ------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void bind_name(sqlite3_stmt *st, const struct sonde_store_series *spec)
 {

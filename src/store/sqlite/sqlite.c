@@ -34,8 +34,8 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
-    [SQL_FIND_SERIES] = "SELECT id, 1 FROM main.series WHERE name = ?1 AND labels = ?2 AND type = ?3"
-                        " AND scale = ?4 UNION ALL SELECT id, 0 FROM temp.unsaved WHERE name = ?1"
+    [SQL_FIND_SERIES] = "SELECT id, 1 FROM main.series WHERE name = ?1 AND labels = ?2 AND type = "
+                        "?3 AND scale = ?4 UNION ALL SELECT id, 0 FROM temp.unsaved WHERE name = ?1"
                         " AND labels = ?2 AND type = ?3 AND scale = ?4",
     [SQL_NUMBER_SERIES] = "INSERT INTO temp.unsaved VALUES(?1, ?2, ?3, ?4, ?5)",
     [SQL_FORGET_UNSAVED] = "DELETE FROM temp.unsaved",
@@ -60,7 +60,7 @@ double store_clock_s(void) { return sonde_clock_s(CLOCK_MONOTONIC); }
 
 double store_cpu_s(void) { return sonde_clock_s(CLOCK_THREAD_CPUTIME_ID); }
 
-/* ---- Errors ------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 int store_is_damaged(const struct sonde_store *s)
 {
@@ -145,7 +145,7 @@ int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t ar
     return rc;
 }
 
-/* ---- Connections --------------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err)
 {
@@ -153,7 +153,8 @@ int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_
     struct stat st;
     /* SQLite would wait for somebody to open the other end of a FIFO. */
     if (stat(s->path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-        return sonde_err_set(err, SONDE_EINVAL, "store '%s' cannot be opened: it is not a file", s->path);
+        return sonde_err_set(err, SONDE_EINVAL, "store '%s' cannot be opened: it is not a file",
+                             s->path);
     }
     if (sqlite3_open_v2(s->uri ? s->uri : s->path, &db, flags | SQLITE_OPEN_EXRESCODE, NULL) !=
         SQLITE_OK) {
@@ -189,7 +190,7 @@ void store_disconnect(struct sonde_store *s)
     s->db = NULL;
 }
 
-/* ---- Setting up -------------------------------------------------------------------------------- */
+/* ---- Setting up ------------------------------------------------------------------------------ */
 
 int store_set_up(struct sonde_store *s, struct sonde_err *err)
 {
@@ -223,7 +224,7 @@ int store_set_up(struct sonde_store *s, struct sonde_err *err)
 int store_make_file(struct sonde_store *s, struct sonde_err *err)
 {
     int rc = store_connect(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, &s->db,
-                        err);
+                           err);
     if (!rc) {
         rc = store_exec(s, "PRAGMA page_size=8192; PRAGMA auto_vacuum=INCREMENTAL;"
                         "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", err);
@@ -232,7 +233,7 @@ int store_make_file(struct sonde_store *s, struct sonde_err *err)
     return rc ? rc : store_migrate(s, err);
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int store_sqlite_take_lock(struct sonde_store *s, struct sonde_err *err)
 {
@@ -289,7 +290,8 @@ static int store_sqlite_add_run(struct sonde_store *s, uint32_t id, struct sonde
     }
     sqlite3_bind_int64(st, 1, id);
     sqlite3_bind_text(st, 2, s->o.run_name ? s->o.run_name : "", -1, SQLITE_STATIC);
-    sqlite3_bind_text(st, 3, !sonde_strip_on() && uname(&u) == 0 ? u.nodename : "", -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 3, !sonde_strip_on() && uname(&u) == 0 ? u.nodename : "", -1,
+                      SQLITE_STATIC);
     sqlite3_bind_text(st, 4, s->o.config ? s->o.config : "", -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 5, store_now_ms());
     const int rc = store_step(s, st, err);
@@ -360,8 +362,8 @@ static int check_file(struct sonde_store *s, struct sonde_err *err)
     const ssize_t n = read(fd, head, sizeof(head));
     close(fd);
     if (n <= 0 || (n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0)) return 0;
-    return sonde_err_set(err, SONDE_EINVAL, "'%s' is not a store that sonde made: choose another file",
-                         s->path);
+    return sonde_err_set(err, SONDE_EINVAL,
+                         "'%s' is not a store that sonde made: choose another file", s->path);
 }
 
 /* For writing: with a run of its own, or only to change what is there. */

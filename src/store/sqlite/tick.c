@@ -1,10 +1,10 @@
 /* tick.c - ticks on their way to a block: append hangs a copy to a list and returns; the
- * writer's thread takes it into the open block, and makes the row that keeps it safe until the block
- * is packed.
+ * writer's thread takes it into the open block, and makes the row that keeps it safe until the
+ * block is packed.
  *
- * When writing fails nothing is thrown away: rows and full blocks wait in memory. Only when there is
- * no room for another full block is the oldest dropped, and its time noted as a gap, to be written
- * when that is possible again. */
+ * When writing fails nothing is thrown away: rows and full blocks wait in memory. Only when there
+ * is no room for another full block is the oldest dropped, and its time noted as a gap, to be
+ * written when that is possible again. */
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
-/* ---- Appending ----------------------------------------------------------------------------------- */
+/* ---- Appending ------------------------------------------------------------------------------- */
 
 static void note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason)
 {
@@ -84,7 +84,8 @@ int store_flush(struct sonde_store *s, struct sonde_err *err)
     sonde_lock(&s->lock);
     const uint64_t wanted = s->appended, events = s->events_added;
     const uint64_t tries = s->tries; /* the one that is under way may have begun before */
-    while (s->thread.started && !store_is_off(s) && (s->written < wanted || s->events_written < events) &&
+    while (s->thread.started &&
+           !store_is_off(s) && (s->written < wanted || s->events_written < events) &&
            !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
         s->hurry = 1;
         sonde_cond_signal(&s->wake);
@@ -96,7 +97,7 @@ int store_flush(struct sonde_store *s, struct sonde_err *err)
     return rc;
 }
 
-/* ---- Into blocks --------------------------------------------------------------------------------- */
+/* ---- Into blocks ----------------------------------------------------------------------------- */
 
 void store_block_put(struct block *b)
 {
@@ -261,8 +262,8 @@ void store_take_tick(struct sonde_store *s, const struct store_pending *p)
         s->rows_lost = 1;
         store_close_block(s);
     }
-    /* A series that was not in the tick is gone, unless it was defined after the tick: that may have
-     * waited for the disk. */
+    /* A series that was not in the tick is gone, unless it was defined after the tick: that may
+     * have waited for the disk. */
     for (uint32_t i = 0; i < s->slot_count; i++) {
         struct store_slot *slot = &s->slots[i];
         slot->gone |= slot->used && slot->found && !slot->seen && slot->since <= p->number;

@@ -21,7 +21,7 @@ enum {
     CLOCK_BACK_MS = 60000,       /* set back by more: another run */
 };
 
-/* ---- Writing rows -------------------------------------------------------------------------------- */
+/* ---- Writing rows ---------------------------------------------------------------------------- */
 
 static int save_rows(struct sonde_store *s, struct sonde_err *err)
 {
@@ -93,7 +93,7 @@ static int save_points(struct sonde_store *s, struct sonde_err *err)
     return rc;
 }
 
-/* ---- The thread ------------------------------------------------------------------------------------ */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static void store_writer_tell_failure(struct sonde_store *s, const struct sonde_err *err)
 {
@@ -159,7 +159,8 @@ static int follow_clock(struct sonde_store *s, int64_t time_ms, struct sonde_err
     if (back_ms > CLOCK_BACK_MS) {
         const int rc = store_next_run(s, err);
         if (rc) return rc;
-        sonde_log(SONDE_LOG_WARN, "the clock was set back by %.0f s: store '%s' goes on with run %u",
+        sonde_log(SONDE_LOG_WARN,
+                  "the clock was set back by %.0f s: store '%s' goes on with run %u",
                   (double)back_ms * 1e-3, s->path, s->run);
     }
     s->last_ms = time_ms;
@@ -203,8 +204,8 @@ static struct store_writer_watch watch_start(void)
     return (struct store_writer_watch){ store_clock_s(), store_cpu_s() };
 }
 
-static void note_longest(struct sonde_store *s, const struct store_writer_watch *began, double *wall_s_max,
-                         double *cpu_s_max)
+static void note_longest(struct sonde_store *s, const struct store_writer_watch *began,
+                         double *wall_s_max, double *cpu_s_max)
 {
     const struct store_writer_watch now = watch_start();
     sonde_lock(&s->lock);
@@ -240,7 +241,8 @@ static int idle_step(struct sonde_store *s, struct sonde_err *err)
 }
 
 /* What steps change is there already in another form, and a step that a power cut undoes is made
- * again: they do not wait for the disk. Points do, and with a point everything before it is safe. */
+ * again: they do not wait for the disk. Points do, and with a point everything before it is
+ * safe. */
 static int set_durable(struct sonde_store *s, int durable, struct sonde_err *err)
 {
     if (s->o.temporary) return 0;
@@ -362,8 +364,8 @@ void store_writer_stop(struct sonde_store *s)
     sonde_unlock(&s->lock);
     int rc = 0;
     while (s->job.tier && rc >= 0) rc = store_rollup_step(s, &err);
-    /* A roll-up that failed is still the job, with its block and how far it is: packing must not go on
-     * from there. The rows are packed at the next start. */
+    /* A roll-up that failed is still the job, with its block and how far it is: packing must not go
+     * on from there. The rows are packed at the next start. */
     if (rc >= 0) {
         do rc = store_pack_step(s, &err);
         while (rc > 0);

@@ -3,9 +3,9 @@
  *   name,labels,type,kind,unit,source,program,pid,scale,help,time_ms,value,start,zero,sum,buckets
  *
  * labels as Prometheus has them, a="b",c="d". value: a counter's total (whole, to be multiplied by
- * scale) or a gauge's value. start: "zero" or "base" where a counter does not go on from the row before
- * (transfer.h). Histograms: zero, sum and buckets ("bucket:count …") are what was added. Files of
- * others need only name, type, time_ms and value; columns may be in any order. */
+ * scale) or a gauge's value. start: "zero" or "base" where a counter does not go on from the row
+ * before (transfer.h). Histograms: zero, sum and buckets ("bucket:count …") are what was added.
+ * Files of others need only name, type, time_ms and value; columns may be in any order. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,15 +19,17 @@
 #include "sonde/sonde.h"
 #include "store/transfer/transfer.h"
 
-enum transfer_csv_column { NAME, LABELS, TYPE, KIND, UNIT, SOURCE, PROGRAM, PID, SCALE, HELP, TIME, VALUE, START,
-              ZERO, SUM, BUCKETS, COLUMNS };
+enum transfer_csv_column {
+    NAME, LABELS, TYPE, KIND, UNIT, SOURCE, PROGRAM, PID, SCALE, HELP, TIME, VALUE, START,
+    ZERO, SUM, BUCKETS, COLUMNS
+};
 static const char *const columns[COLUMNS] = {
-    "name", "labels", "type", "kind", "unit", "source", "program", "pid", "scale", "help", "time_ms",
-    "value", "start", "zero", "sum", "buckets",
+    "name", "labels", "type", "kind", "unit", "source", "program", "pid", "scale", "help",
+    "time_ms", "value", "start", "zero", "sum", "buckets",
 };
 enum { FIELDS_MAX = 64 };
 
-/* ---- Writing -------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Without what a terminal would obey: names and labels may be of others. */
 static void transfer_csv_put_text(struct sonde_buf *out, const char *text)
@@ -43,7 +45,8 @@ static void transfer_csv_put_text(struct sonde_buf *out, const char *text)
     if (!out->error) out->len = begin + sonde_visible(out->data + begin, out->len - begin);
 }
 
-void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
+void sonde_transfer_csv_write(struct sonde_transfer_writer *w,
+                              const struct sonde_transfer_series *s)
 {
     struct sonde_buf head, *out = w->out;
     const char *const texts[] = { s->spec.name, s->spec.labels, sonde_type_name(s->spec.type),
@@ -62,15 +65,19 @@ void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sond
         const struct sonde_transfer_point *p = &s->point[i];
         sonde_buf_add(out, head.data, head.len);
         sonde_buf_printf(out, ",%lld,", (long long)p->time_ms);
-        if (s->spec.type == SONDE_COUNTER) sonde_buf_u64(out, p->value);
-        else if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_transfer_double(p->value));
+        if (s->spec.type == SONDE_COUNTER) {
+            sonde_buf_u64(out, p->value);
+        } else if (s->spec.type == SONDE_GAUGE) {
+            sonde_buf_double(out, sonde_transfer_double(p->value));
+        }
         sonde_buf_puts(out, p->start == SONDE_START_ZERO ? ",zero,"
                             : p->start == SONDE_START_BASE && i ? ",base," : ",,");
         if (s->spec.type == SONDE_HISTOGRAM) {
             sonde_buf_printf(out, "%llu,%lld,", (unsigned long long)p->zero, (long long)p->sum_raw);
             for (uint32_t b = 0; b < p->count; b++) {
                 const struct sonde_transfer_bucket *one = &s->bucket[p->first + b];
-                sonde_buf_printf(out, "%s%u:%llu", b ? " " : "", one->p, (unsigned long long)one->n);
+                sonde_buf_printf(out, "%s%u:%llu", b ? " " : "", one->p,
+                                 (unsigned long long)one->n);
             }
             sonde_buf_puts(out, "\r\n");
         } else {
@@ -82,7 +89,7 @@ void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sond
     w->series++;
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct transfer_csv_reader {
     const char *at, *end;
@@ -97,7 +104,8 @@ struct transfer_csv_reader {
     struct sonde_err *err;
 };
 
-static int transfer_csv_bad(const struct transfer_csv_reader *r, const char *column, const char *what)
+static int transfer_csv_bad(const struct transfer_csv_reader *r, const char *column,
+                            const char *what)
 {
     return sonde_err_set(r->err, SONDE_EFORMAT, "line %zu: %s%s%s", r->line, column,
                          *column ? " " : "", what);
@@ -190,7 +198,8 @@ static int transfer_csv_read_buckets(struct transfer_csv_reader *r, struct sonde
     for (const char *at = r->field[BUCKETS]; *at;) {
         char *stop;
         const unsigned long bucket = strtoul(at, &stop, 10);
-        if (stop == at || *stop != ':' || bucket >= SONDE__HIST_BUCKETS || (p->count && bucket <= before)) {
+        if (stop == at || *stop != ':' || bucket >= SONDE__HIST_BUCKETS ||
+            (p->count && bucket <= before)) {
             return transfer_csv_bad(r, "buckets", "are not bucket:count, ascending");
         }
         at = stop + 1;
@@ -255,7 +264,8 @@ static int transfer_csv_find_series(struct transfer_csv_reader *r)
         return transfer_csv_bad(r, "pid", "is not a whole number");
     }
     const char *text = r->field[SCALE];
-    if (*text && (sonde_exposition_number(text, text + strlen(text), &scale) || !(scale > 0) || isinf(scale))) {
+    if (*text && (sonde_exposition_number(text, text + strlen(text), &scale) || !(scale > 0) ||
+                  isinf(scale))) {
         return transfer_csv_bad(r, "scale", "is not a number above 0");
     }
     const struct sonde_store_series *now = r->s ? &r->s->spec : NULL;

@@ -23,7 +23,7 @@
 
 enum { LABELS_MAX = 64 };
 
-/* ---- Writing -------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static void transfer_json_put_u64(struct sonde_buf *out, uint64_t v)
 {
@@ -44,7 +44,8 @@ static void put_double(struct sonde_buf *out, double v)
 {
     if (isfinite(v)) {
         sonde_buf_double(out, v);
-        if (!(v < 0 || v > 0) && signbit(v)) sonde_buf_puts(out, ".0"); /* -0 would be read as a whole 0 */
+        /* -0 would be read as a whole 0 */
+        if (!(v < 0 || v > 0) && signbit(v)) sonde_buf_puts(out, ".0");
         return;
     }
     sonde_buf_putc(out, '"');
@@ -90,7 +91,8 @@ static void transfer_json_put_labels(struct sonde_buf *out, const char *labels)
     sonde__free(text);
 }
 
-void sonde_transfer_json_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
+void sonde_transfer_json_write(struct sonde_transfer_writer *w,
+                               const struct sonde_transfer_series *s)
 {
     struct sonde_buf *out = w->out;
     sonde_buf_puts(out, w->series++ ? ",\n{" : "\n{");
@@ -112,7 +114,7 @@ void sonde_transfer_json_write(struct sonde_transfer_writer *w, const struct son
     sonde_buf_puts(out, "]}");
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct transfer_json_reader {
     struct sonde_transfer *x;
@@ -124,7 +126,8 @@ struct transfer_json_reader {
 static int transfer_json_bad(const struct transfer_json_reader *r, const char *what)
 {
     if (r->point) {
-        return sonde_err_set(r->err, SONDE_EFORMAT, "series %zu, point %zu: %s", r->nth, r->point, what);
+        return sonde_err_set(r->err, SONDE_EFORMAT, "series %zu, point %zu: %s", r->nth,
+                             r->point, what);
     }
     return sonde_err_set(r->err, SONDE_EFORMAT, "series %zu: %s", r->nth, what);
 }
@@ -155,7 +158,8 @@ static int transfer_json_number(const json_t *v, double *out)
     return 0;
 }
 
-static int read_counter(struct transfer_json_reader *r, const json_t *v, int first, struct sonde_transfer_point *p)
+static int read_counter(struct transfer_json_reader *r, const json_t *v, int first,
+                        struct sonde_transfer_point *p)
 {
     const char *start = json_string_value(json_array_get(v, 2));
     if (transfer_json_whole(json_array_get(v, 1), 0, &p->value)) {
@@ -169,8 +173,8 @@ static int read_counter(struct transfer_json_reader *r, const json_t *v, int fir
     return 0;
 }
 
-static int read_hist(struct transfer_json_reader *r, const json_t *v, struct sonde_transfer_series *s,
-                     struct sonde_transfer_point *p)
+static int read_hist(struct transfer_json_reader *r, const json_t *v,
+                     struct sonde_transfer_series *s, struct sonde_transfer_point *p)
 {
     json_t *buckets = json_array_get(v, 3), *b;
     size_t i;

@@ -1,8 +1,8 @@
 /* text.c - series as OpenMetrics, or Prometheus' text, with a time at each sample.
  *
- * A counter's `_created` says that it began at zero there. A histogram has, at each tick, all buckets
- * that anything falls in during the time that is exported, added up from its beginning, at the bounds
- * that they really have; `le="0.0"` are the zeros. */
+ * A counter's `_created` says that it began at zero there. A histogram has, at each tick, all
+ * buckets that anything falls in during the time that is exported, added up from its beginning, at
+ * the bounds that they really have; `le="0.0"` are the zeros. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static int transfer_text_put_head(const struct transfer_text_sample *k)
     return 1;
 }
 
-static void transfer_text_put_start(const struct transfer_text_sample *k, size_t name_len, const char *suffix,
-                                    const char *le)
+static void transfer_text_put_start(const struct transfer_text_sample *k, size_t name_len,
+                                    const char *suffix, const char *le)
 {
     struct sonde_buf *out = k->w->out;
     const char *labels = k->s->spec.labels;
@@ -84,9 +84,12 @@ static void transfer_text_put_start(const struct transfer_text_sample *k, size_t
 
 static void transfer_text_put_time(const struct transfer_text_sample *k, int64_t ms)
 {
-    if (!k->open) sonde_buf_printf(k->w->out, "%lld", (long long)ms);
-    else sonde_buf_printf(k->w->out, "%s%lld.%03lld", ms < 0 ? "-" : "", (long long)llabs(ms) / 1000,
-                          (long long)llabs(ms) % 1000);
+    if (!k->open) {
+        sonde_buf_printf(k->w->out, "%lld", (long long)ms);
+    } else {
+        sonde_buf_printf(k->w->out, "%s%lld.%03lld", ms < 0 ? "-" : "", (long long)llabs(ms) / 1000,
+                         (long long)llabs(ms) % 1000);
+    }
 }
 
 static void transfer_text_put_end(const struct transfer_text_sample *k, int64_t ms)
@@ -121,7 +124,7 @@ static void put_numbers(const struct transfer_text_sample *k)
     }
 }
 
-/* ---- Histograms ----------------------------------------------------------------------------------- */
+/* ---- Histograms ------------------------------------------------------------------------------ */
 
 struct totals {
     uint64_t n[SONDE__HIST_BUCKETS];
@@ -185,7 +188,9 @@ static void transfer_text_put_histogram(const struct transfer_text_sample *k)
         const struct sonde_transfer_point *p = &s->point[i];
         t->zero += p->zero;
         t->sum_raw += p->sum_raw;
-        for (uint32_t b = 0; b < p->count; b++) t->n[s->bucket[p->first + b].p] += s->bucket[p->first + b].n;
+        for (uint32_t b = 0; b < p->count; b++) {
+            t->n[s->bucket[p->first + b].p] += s->bucket[p->first + b].n;
+        }
         put_tick(k, t, p->time_ms);
     }
     sonde__free(t);
@@ -196,10 +201,12 @@ static int has_le(const char *labels)
     return strncmp(labels, "le=\"", 4) == 0 || strstr(labels, ",le=\"") != NULL;
 }
 
-void sonde_transfer_text_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
+void sonde_transfer_text_write(struct sonde_transfer_writer *w,
+                               const struct sonde_transfer_series *s)
 {
     static const char total[] = "_total";
-    struct transfer_text_sample k = { .w = w, .s = s, .open = w->format == SONDE_TRANSFER_OPENMETRICS };
+    struct transfer_text_sample k = { .w = w, .s = s,
+                                      .open = w->format == SONDE_TRANSFER_OPENMETRICS };
     const size_t len = strlen(s->spec.name), n = sizeof(total) - 1;
     const int ends = len > n && !strcmp(s->spec.name + len - n, total);
     if (len + 32 > sizeof(k.name) || (s->spec.type == SONDE_HISTOGRAM && has_le(s->spec.labels))) {

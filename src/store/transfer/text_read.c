@@ -2,8 +2,8 @@
  *
  * First every sample name with its labels is a series of numbers, found through a hash table, since
  * those of a histogram take turns. Then parts of histograms that have our bounds are put together
- * again; what has other bounds stays the counters that it is (collect/ingest/ingest.h says why). Last it is
- * found out of counters what whole numbers of what they count. */
+ * again; what has other bounds stays the counters that it is (collect/ingest/ingest.h says why).
+ * Last it is found out of counters what whole numbers of what they count. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ struct transfer_text_reader {
     uint64_t rounded;
 };
 
-/* ---- Samples -------------------------------------------------------------------------------------- */
+/* ---- Samples --------------------------------------------------------------------------------- */
 
 static uint32_t transfer_text_read_hash_of(const char *name, const char *labels)
 {
@@ -148,7 +148,7 @@ static int transfer_text_read_on_sample(const struct sonde_exposition_sample *s,
     return sonde_transfer_point(&p->s, &point);
 }
 
-/* ---- What counters count --------------------------------------------------------------------------- */
+/* ---- What counters count --------------------------------------------------------------------- */
 
 static const double scales[] = { 1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-12 };
 
@@ -194,7 +194,7 @@ static int take_counter(struct transfer_text_reader *r, struct plain *p)
     return 0;
 }
 
-/* ---- Histograms ----------------------------------------------------------------------------------- */
+/* ---- Histograms ------------------------------------------------------------------------------ */
 
 /* Buckets of one histogram, in order of their bounds, and its sum and count. */
 struct transfer_text_read_group {
@@ -249,7 +249,9 @@ static int transfer_text_read_bucket_of(double le)
 /* 1 if it is one of ours: bounds, times, totals that never go back. */
 static int transfer_text_read_is_ours(const struct transfer_text_read_group *g)
 {
-    if (!g->sum || !g->total || !same_times(g->sum, g->total) || !(scale_of(&g->sum->s, 1) > 0)) return 0;
+    if (!g->sum || !g->total || !same_times(g->sum, g->total) || !(scale_of(&g->sum->s, 1) > 0)) {
+        return 0;
+    }
     if (!isinf(g->bucket[g->count - 1]->le)) return 0;
     for (size_t b = 0; b < g->count; b++) {
         const struct plain *p = g->bucket[b];
@@ -262,7 +264,9 @@ static int transfer_text_read_is_ours(const struct transfer_text_read_group *g)
                          v = transfer_text_read_at(p, i);
             const double was = i ? transfer_text_read_at(p, i - 1) : 0,
                          below_was = i && b ? transfer_text_read_at(g->bucket[b - 1], i - 1) : 0;
-            if (!(v >= below && v < 0x1p53) || v > floor(v) || !(v - below >= was - below_was)) return 0;
+            if (!(v >= below && v < 0x1p53) || v > floor(v) || !(v - below >= was - below_was)) {
+                return 0;
+            }
         }
     }
     for (size_t i = 0; i < g->total->s.count; i++) {
@@ -276,7 +280,8 @@ static int transfer_text_read_is_ours(const struct transfer_text_read_group *g)
     return 1;
 }
 
-static int fold_tick(const struct transfer_text_read_group *g, size_t i, double scale, struct sonde_transfer_series *out)
+static int fold_tick(const struct transfer_text_read_group *g, size_t i, double scale,
+                     struct sonde_transfer_series *out)
 {
     struct sonde_transfer_point p = { .time_ms = g->total->s.point[i].time_ms,
                                       .first = (uint32_t)out->bucket_count };
@@ -298,7 +303,8 @@ static int fold_tick(const struct transfer_text_read_group *g, size_t i, double 
     return sonde_transfer_point(out, &p);
 }
 
-static int transfer_text_read_fold(struct transfer_text_reader *r, const struct transfer_text_read_group *g)
+static int transfer_text_read_fold(struct transfer_text_reader *r,
+                                   const struct transfer_text_read_group *g)
 {
     const struct plain *first = g->bucket[0];
     const double scale = scale_of(&g->sum->s, 1);
@@ -327,7 +333,8 @@ static int transfer_text_read_fold_all(struct transfer_text_reader *r)
     if (!rc && n) qsort(bucket, n, sizeof(*bucket), by_group);
     for (size_t i = 0; i < n && !rc;) {
         struct transfer_text_read_group g = { .bucket = bucket + i };
-        while (i + g.count < n && !strcmp(bucket[i + g.count]->s.spec.name, bucket[i]->s.spec.name) &&
+        while (i + g.count < n &&
+               !strcmp(bucket[i + g.count]->s.spec.name, bucket[i]->s.spec.name) &&
                !strcmp(bucket[i + g.count]->base, bucket[i]->base)) {
             g.count++;
         }
@@ -340,14 +347,16 @@ static int transfer_text_read_fold_all(struct transfer_text_reader *r)
     return rc;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int take_plain(struct transfer_text_reader *r, struct plain *p)
 {
     const int own = p->stem == strlen(p->s.spec.name);
     int counter = p->type == SONDE_EXPOSITION_COUNTER;
     if (p->used || !p->s.count) return 0;
-    if (p->type == SONDE_EXPOSITION_HISTOGRAM || p->type == SONDE_EXPOSITION_SUMMARY) counter = !own;
+    if (p->type == SONDE_EXPOSITION_HISTOGRAM || p->type == SONDE_EXPOSITION_SUMMARY) {
+        counter = !own;
+    }
     p->s.spec.type = SONDE_GAUGE;
     if (counter) {
         const int rc = take_counter(r, p);
@@ -365,10 +374,11 @@ static int take_plain(struct transfer_text_reader *r, struct plain *p)
     return 0;
 }
 
-int sonde_transfer_text_read(const char *text, size_t len, int openmetrics, struct sonde_transfer *x,
-                             uint64_t *rounded, struct sonde_err *err)
+int sonde_transfer_text_read(const char *text, size_t len, int openmetrics,
+                             struct sonde_transfer *x, uint64_t *rounded, struct sonde_err *err)
 {
-    struct transfer_text_reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000) };
+    struct transfer_text_reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) /
+                                                                  1000000) };
     const struct sonde_exposition_sink sink = { transfer_text_read_on_sample, &r };
     sonde_buf_init(&r.key, 1 << 20);
     sonde_buf_init(&r.base, 1 << 20);

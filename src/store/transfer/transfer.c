@@ -16,7 +16,7 @@
 
 enum { GRIDS_MAX = 64, FLUSH_TICKS = 100 };
 
-/* ---- The table ----------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 void sonde_transfer_series_release(struct sonde_transfer_series *s)
 {
@@ -124,7 +124,7 @@ uint64_t sonde_transfer_bits(double d)
     return bits;
 }
 
-/* ---- Out of a store ------------------------------------------------------------------------------- */
+/* ---- Out of a store -------------------------------------------------------------------------- */
 
 struct exporting {
     struct sonde_transfer_writer w;
@@ -158,8 +158,8 @@ static void transfer_tidy(struct exporting *e)
     for (size_t i = 0; s->spec.type == SONDE_COUNTER && i < s->count; i++) {
         struct sonde_transfer_point *p = &s->point[i];
         const uint64_t before = i ? s->point[i - 1].value : 0, increase = p->sum_raw;
-        /* One that went down is told to begin again: who reads it cannot know whether there was a tick
-         * without it in between. */
+        /* One that went down is told to begin again: who reads it cannot know whether there was a
+         * tick without it in between. */
         if (i && p->value >= before && increase == p->value - before) p->start = SONDE_START_NONE;
         else p->start = increase == p->value && p->value ? SONDE_START_ZERO : SONDE_START_BASE;
     }
@@ -214,8 +214,8 @@ int sonde_transfer_export(const struct sonde_store_ops *ops, struct sonde_store 
     if (format == SONDE_TRANSFER_JSON) {
         sonde_buf_puts(out, "{\"format\":\"sonde-series\",\"version\":1,\"series\":[");
     } else if (format == SONDE_TRANSFER_CSV) {
-        sonde_buf_puts(out, "name,labels,type,kind,unit,source,program,pid,scale,help,time_ms,value,"
-                            "start,zero,sum,buckets\r\n");
+        sonde_buf_puts(out, "name,labels,type,kind,unit,source,program,pid,scale,help,time_ms,"
+                            "value,start,zero,sum,buckets\r\n");
     }
     int rc = ops->query(s, &all, &sink, err);
     finish_series(&e);
@@ -225,8 +225,9 @@ int sonde_transfer_export(const struct sonde_store_ops *ops, struct sonde_store 
     sonde__free(e.w.name);
     if (e.error || out->error) {
         rc = e.error ? e.error : out->error;
-        return sonde_err_set(err, rc, rc == SONDE_EFULL ? "that is too much for one file: ask for a "
-                             "shorter time or fewer series" : "no memory for what is exported");
+        return sonde_err_set(err, rc, rc == SONDE_EFULL ? "that is too much for one file: ask for "
+                                                          "a shorter time or fewer series"
+                                                        : "no memory for what is exported");
     }
     *result = (struct sonde_transfer_result){ e.w.series, e.points, e.w.left_out };
     return rc;
@@ -246,8 +247,8 @@ int sonde_transfer_read(const char *text, size_t len, enum sonde_transfer_format
         const struct sonde_transfer_series *s = &x->at[i];
         for (size_t k = 1; k < s->count && !rc; k++) {
             if (s->point[k].time_ms > s->point[k - 1].time_ms) continue;
-            rc = sonde_err_set(err, SONDE_EFORMAT, "%.100s{%.100s}: times must ascend, and %lld comes "
-                               "after %lld", s->spec.name, s->spec.labels,
+            rc = sonde_err_set(err, SONDE_EFORMAT, "%.100s{%.100s}: times must ascend, and %lld "
+                               "comes after %lld", s->spec.name, s->spec.labels,
                                (long long)s->point[k].time_ms, (long long)s->point[k - 1].time_ms);
         }
         result->points += s->count;
@@ -256,10 +257,10 @@ int sonde_transfer_read(const char *text, size_t len, enum sonde_transfer_format
     return rc;
 }
 
-/* ---- Into a store --------------------------------------------------------------------------------- */
+/* ---- Into a store ---------------------------------------------------------------------------- */
 
-/* Times that belong together. A store has a row of ticks and every series at each of them, from one on
- * to another; series of other times, as files of others may have them, are another run. */
+/* Times that belong together. A store has a row of ticks and every series at each of them, from one
+ * on to another; series of other times, as files of others may have them, are another run. */
 struct grid {
     int64_t *time_ms;
     size_t count, cap;
@@ -365,7 +366,9 @@ static int add_tick(struct importing *m, int64_t time_ms, uint8_t grid, struct s
             if (rc) return rc;
             m->waiting = 0;
             rc = m->ops->define(m->store, &spec, &m->slot[i]);
-            if (rc) return sonde_err_set(err, rc, "cannot keep so many series: %s", sonde_strerror(rc));
+            if (rc) {
+                return sonde_err_set(err, rc, "cannot keep so many series: %s", sonde_strerror(rc));
+            }
             m->slot[i]++;
         }
         m->next[i]++;

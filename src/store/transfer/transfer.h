@@ -1,11 +1,11 @@
-/* transfer.h - series of a store as files, and back: JSON, CSV, OpenMetrics, Prometheus' text. Every
- * tick with its exact value and every bucket of a histogram, so that a file that is read into a store
- * and written again is the same, byte for byte.
+/* transfer.h - series of a store as files, and back: JSON, CSV, OpenMetrics, Prometheus' text.
+ * Every tick with its exact value and every bucket of a histogram, so that a file that is read into
+ * a store and written again is the same, byte for byte.
  *
  *   JSON, CSV       all that the store has: raw integers with their scale, kinds, sources
  *   OpenMetrics,    names, help, labels, times and values, as others read them. Histograms have all
- *   Prometheus      their buckets, with their own bounds as le. What a counter is measured in is found
- *                   out again when it is read; kinds, sources and processes are not there
+ *   Prometheus      their buckets, with their own bounds as le. What a counter is measured in is
+ *                   found out again when it is read; kinds, sources and processes are not there
  *
  * Files of others can be read as well: times of a series may be any, in ascending order. */
 #ifndef SONDE_STORE_TRANSFER_TRANSFER_H
@@ -83,15 +83,18 @@ struct sonde_transfer_writer {
     enum sonde_type type;      /* of it */
     uint64_t series, left_out;
 };
-void sonde_transfer_json_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s);
-void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s);
-void sonde_transfer_text_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s);
+void sonde_transfer_json_write(struct sonde_transfer_writer *w,
+                               const struct sonde_transfer_series *s);
+void sonde_transfer_csv_write(struct sonde_transfer_writer *w,
+                              const struct sonde_transfer_series *s);
+void sonde_transfer_text_write(struct sonde_transfer_writer *w,
+                               const struct sonde_transfer_series *s);
 int sonde_transfer_json_read(const char *text, size_t len, struct sonde_transfer *x,
                              struct sonde_err *err);
 int sonde_transfer_csv_read(const char *text, size_t len, struct sonde_transfer *x,
                             struct sonde_err *err);
-int sonde_transfer_text_read(const char *text, size_t len, int openmetrics, struct sonde_transfer *x,
-                             uint64_t *rounded, struct sonde_err *err);
+int sonde_transfer_text_read(const char *text, size_t len, int openmetrics,
+                             struct sonde_transfer *x, uint64_t *rounded, struct sonde_err *err);
 
 /* Names of types and kinds, back; -1 = there is none. */
 int sonde_transfer_type(const char *name);

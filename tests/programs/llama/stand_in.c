@@ -1,7 +1,7 @@
-/* stand_in.c - a program with llama.cpp's functions linked into it, as far as they are watched: same
- * names, same signatures, same structs by value, known times, no inference. It serves requests on
- * two sequences as a server does: prompts are turned into tokens on a thread of each request's own,
- * prompts and single tokens share batches, part of a prompt is reused, samplers nest.
+/* stand_in.c - a program with llama.cpp's functions linked into it, as far as they are watched:
+ * same names, same signatures, same structs by value, known times, no inference. It serves requests
+ * on two sequences as a server does: prompts are turned into tokens on a thread of each request's
+ * own, prompts and single tokens share batches, part of a prompt is reused, samplers nest.
  *
  *     llama_stand_in [REQUESTS [STEP_US]]    waits for a line on its input first
  *
@@ -40,7 +40,7 @@ struct llama_batch {
     int8_t *logits;
 };
 
-/* ---- What it did ------------------------------------------------------------------------------ */
+/* ---- What it did ----------------------------------------------------------------------------- */
 
 static struct {
     uint64_t requests, prompt_tokens, reused_tokens, output_tokens, batches, batch_tokens;
@@ -64,12 +64,15 @@ static uint64_t busy(uint64_t ns)
     return now - begin;
 }
 
-/* ---- The functions ---------------------------------------------------------------------------- */
+/* ---- The functions --------------------------------------------------------------------------- */
 
 API size_t ggml_backend_buffer_get_size(struct ggml_backend_buffer *b) { return b->size; }
 API const char *ggml_get_name(const struct ggml_tensor *t) { return t->name; }
 
-API void ggml_backend_buffer_set_usage(struct ggml_backend_buffer *b, int usage) { b->usage = usage; }
+API void ggml_backend_buffer_set_usage(struct ggml_backend_buffer *b, int usage)
+{
+    b->usage = usage;
+}
 API void ggml_backend_buffer_free(struct ggml_backend_buffer *b) { free(b); }
 
 static struct ggml_backend_buffer *make_buffer(size_t size)
@@ -102,7 +105,8 @@ API struct llama_model *llama_model_load_from_file(const char *path, struct llam
     return m;
 }
 
-API struct llama_context *llama_init_from_model(struct llama_model *m, struct llama_context_params p)
+API struct llama_context *llama_init_from_model(struct llama_model *m,
+                                                struct llama_context_params p)
 {
     static char memory[1024];
     static struct ggml_context tensors = { sizeof(memory), memory };
@@ -183,7 +187,7 @@ API int32_t llama_sampler_sample(struct llama_sampler *s, struct llama_context *
     return 0;
 }
 
-/* ---- A server --------------------------------------------------------------------------------- */
+/* ---- A server -------------------------------------------------------------------------------- */
 
 struct slot {
     int request;             /* -1 = idle */

@@ -1,4 +1,5 @@
-/* A module with one function that calls back, with a frame of FRAME words and some: see ways.cpp. */
+/* A module with one function that calls back, with a frame of FRAME words and some: see
+ * ways.cpp. */
 #ifndef FRAME
 #define FRAME 0x81
 #endif

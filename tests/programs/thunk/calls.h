@@ -17,9 +17,9 @@ extern "C" {
 #endif
 
 /* Integers beyond six and doubles beyond eight are on the stack. */
-double llama_synchronize(int a, int64_t b, int c, int64_t d, int e, int64_t f, int g, int64_t h, int i,
-                         double k, double l, double m, double n, double o, double p, double q,
-                         double r, double s, double t);
+double llama_synchronize(int a, int64_t b, int c, int64_t d, int e, int64_t f, int g, int64_t h,
+                         int i, double k, double l, double m, double n, double o, double p,
+                         double q, double r, double s, double t);
 struct large llama_memory_clear(int a, struct large in, double b); /* returned in memory */
 int64_t llama_perf_context_reset(int count, ...);
 struct small llama_get_logits(struct small in, long double x);
@@ -28,7 +28,8 @@ struct longs llama_get_embeddings_seq(struct longs in);
 long double llama_get_memory(long double x, int y);
 int llama_model_free(struct wide in, int align);        /* 1: it is where it has to be */
 int llama_set_warmup(int depth);                        /* calls itself */
-void llama_sampler_apply(int what);                     /* 1 throws, 2 longjmp, 3 a thread's end, 0 nothing */
+void llama_sampler_apply(int what);                     /* 1 throws, 2 longjmp, 3 a thread's end, 0
+                                                         * nothing */
 void *llama_free(void *(*call)(void *), void *arg);     /* calls that */
 int llama_vocab_is_eog(void *p, int x);
 

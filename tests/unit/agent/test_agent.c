@@ -1,5 +1,5 @@
-/* The life of an agent: what each step makes, what goes on without a part, and that all is given back
- * whichever step and whichever allocation fails. */
+/* The life of an agent: what each step makes, what goes on without a part, and that all is given
+ * back whichever step and whichever allocation fails. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static int teardown(void **state)
     return system(command);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static void nothing_but_a_model(void **state)
 {
@@ -158,7 +158,7 @@ static void the_last_hours_without_a_store(void **state)
     sonde_agent_close(a);
 }
 
-/* ---- What is missing --------------------------------------------------------------------------- */
+/* ---- What is missing ------------------------------------------------------------------------- */
 
 static void a_part_that_is_missing(void **state)
 {
@@ -251,7 +251,7 @@ static void a_recording_of_what_cannot_be(void **state)
     sonde_agent_close(a);
 }
 
-/* ---- Every allocation fails once --------------------------------------------------------------- */
+/* ---- Every allocation fails once ------------------------------------------------------------- */
 
 static void without_memory(void **state)
 {

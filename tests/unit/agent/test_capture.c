@@ -216,7 +216,8 @@ static void test_context(void **state)
     const struct sonde_model_span span = { .name = "work", .program = "x", .start_ns = unix_ns(),
                                            .duration_ns = 1000 };
     const struct sonde_infer_request r = {
-        .id = 7, .source = SONDE_INFER_API, .program = "x", .model = "m", .route = "", .backend = "",
+        .id = 7, .source = SONDE_INFER_API, .program = "x", .model = "m", .route = "",
+        .backend = "",
         .error = "", .invalid = "", .arrived_ns = unix_ns(), .total_s = 0.001 };
     sonde_wrlock(&m->lock);
     sonde_model_span(m, &span);
@@ -253,6 +254,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = { TEST(test_nobody),  TEST(test_limit),   TEST(test_shared),
-                                        TEST(test_running), TEST(test_context), TEST(test_stopped) };
+                                        TEST(test_running), TEST(test_context),
+                                        TEST(test_stopped) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static double json_num(json_t *root, const char *object, const char *name)
     return json_number_value(json_object_get(at, name));
 }
 
-/* ---- What is asked for --------------------------------------------------------------------------- */
+/* ---- What is asked for ----------------------------------------------------------------------- */
 
 static void test_bodies(void **state)
 {
@@ -192,7 +192,7 @@ static void test_no_store(void **state)
     assert_null(none);
 }
 
-/* ---- Minutes ------------------------------------------------------------------------------------- */
+/* ---- Minutes --------------------------------------------------------------------------------- */
 
 static struct sonde_model_process *add_process(uint32_t pid, const char *program)
 {
@@ -298,7 +298,7 @@ static void test_minutes(void **state)
     sonde_buf_release(&out);
 }
 
-/* ---- For real ------------------------------------------------------------------------------------ */
+/* ---- For real -------------------------------------------------------------------------------- */
 
 /* A process that uses the CPU, and that the model knows. */
 static void start_child(void)

@@ -14,10 +14,16 @@
 
 #define NOW_S 1794800000.0
 
-static const struct { const char *body; int rc; double time_s, end_s; const char *why; } bodies[] = {
+static const struct {
+    const char *body;
+    int rc;
+    double time_s, end_s;
+    const char *why;
+} bodies[] = {
     { "{\"text\":\"deploy 42\"}", 0, NOW_S, 0, "" },
     { "{\"text\":\"x\",\"time\":null,\"end\":null}", 0, NOW_S, 0, "" },
-    { "{\"text\":\"load test\",\"time\":1794700000,\"end\":1794700060.5}", 0, 1794700000, 1794700060.5, "" },
+    { "{\"text\":\"load test\",\"time\":1794700000,\"end\":1794700060.5}", 0, 1794700000,
+      1794700060.5, "" },
     { "{\"text\":\"\"}", SONDE_EINVAL, 0, 0, "\"text\"" },
     { "{\"text\":7}", SONDE_EINVAL, 0, 0, "\"text\"" },
     { "{\"time\":1}", SONDE_EINVAL, 0, 0, "\"text\"" },
@@ -36,7 +42,8 @@ static void test_bodies(void **state)
         char text[SONDE_MARK_TEXT_MAX + 1];
         struct sonde_mark mark = { 0 };
         struct sonde_err err = { "" };
-        const int rc = sonde_mark_parse(bodies[i].body, strlen(bodies[i].body), NOW_S, &mark, text, &err);
+        const int rc = sonde_mark_parse(bodies[i].body, strlen(bodies[i].body), NOW_S, &mark,
+                                        text, &err);
         if (rc != bodies[i].rc || !strstr(err.text, bodies[i].why)) {
             fail_msg("%s: %d, '%s'", bodies[i].body, rc, err.text);
         }
@@ -46,7 +53,7 @@ static void test_bodies(void **state)
     }
 }
 
-/* ---- Both places ------------------------------------------------------------------------------- */
+/* ---- Both places ----------------------------------------------------------------------------- */
 
 static int seen_put(const struct sonde_mark *mark, void *arg)
 {

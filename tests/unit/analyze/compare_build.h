@@ -1,5 +1,5 @@
-/* compare_build.h - runs as a program would leave them, drawn at random: what it does now it goes on
- * doing for a while, a request that follows a slow one is slow. */
+/* compare_build.h - runs as a program would leave them, drawn at random: what it does now it goes
+ * on doing for a while, a request that follows a slow one is slow. */
 #ifndef SONDE_TESTS_COMPARE_BUILD_H
 #define SONDE_TESTS_COMPARE_BUILD_H
 

@@ -94,8 +94,8 @@ static void test_functions(void **state)
     struct sonde_buf out;
     sonde_buf_init(&out, 1 << 16);
     sonde_findings_json(f, &out);
-    assert_non_null(strstr(out.data, "\"function\":\"hot\",\"avg_time_ms\":null,\"call_count\":null,"
-                           "\"severity\":\"warning\",\"percent\":60"));
+    assert_non_null(strstr(out.data, "\"function\":\"hot\",\"avg_time_ms\":null,"
+                           "\"call_count\":null,\"severity\":\"warning\",\"percent\":60"));
     sonde_buf_release(&out);
     sonde_findings_destroy(f);
     sonde_profile_destroy(p);
@@ -132,8 +132,8 @@ static void linked(struct sonde_profile *p, const char *name, uint32_t thread, u
 {
     const struct sonde_profile_span s = { .start_ns = T0 + from_ms * MS, .end_ns = T0 + to_ms * MS,
                                           .name = sonde_profile_cstring(p, name), .id = id,
-                                          .parent = parent, .trace_hi = 1, .trace_lo = parent ? 2 : id,
-                                          .thread = thread };
+                                          .parent = parent, .trace_hi = 1,
+                                          .trace_lo = parent ? 2 : id, .thread = thread };
     assert_int_equal(sonde_profile_add_span(p, &s), 0);
 }
 
@@ -145,19 +145,21 @@ static const struct sonde_finding *finding(const struct sonde_findings *f, const
     return NULL;
 }
 
-/* A request passes through three processes: each millisecond of it is of the innermost span. Two that
- * overlap are not inside of each other, though both are of no thread. */
+/* A request passes through three processes: each millisecond of it is of the innermost span. Two
+ * that overlap are not inside of each other, though both are of no thread. */
 static void test_spans_of_a_trace(void **state)
 {
     (void)state;
     struct sonde_profile *p = make();
-    const uint32_t front = sonde_profile_thread(p, 1, 0, ""), engine = sonde_profile_thread(p, 2, 0, ""),
+    const uint32_t front = sonde_profile_thread(p, 1, 0, ""),
+                   engine = sonde_profile_thread(p, 2, 0, ""),
                    worker = sonde_profile_thread(p, 2, 7, "w");
     linked(p, "decode", worker, 4, 3, 120, 280);
     linked(p, "decode", worker, 5, 3, 280, 380);
     linked(p, "request", engine, 3, 2, 110, 390);
     linked(p, "front", front, 2, 0, 100, 400);
-    linked(p, "front", front, 12, 0, 150, 350); /* another client's, of which nothing else is known */
+    /* Another client's, of which nothing else is known. */
+    linked(p, "front", front, 12, 0, 150, 350);
     struct sonde_findings *f = look(p);
     const struct sonde_finding *decode = finding(f, "decode"), *other = finding(f, "front");
     assert_non_null(decode);
@@ -174,7 +176,8 @@ static void test_spans_of_a_batch(void **state)
 {
     (void)state;
     struct sonde_profile *p = make();
-    const uint32_t engine = sonde_profile_thread(p, 2, 0, ""), worker = sonde_profile_thread(p, 2, 7, "w");
+    const uint32_t engine = sonde_profile_thread(p, 2, 0, ""),
+                   worker = sonde_profile_thread(p, 2, 7, "w");
     linked(p, "request", engine, 21, 0, 0, 500);
     linked(p, "request", engine, 22, 0, 0, 400);
     linked(p, "decode", worker, 23, 0, 100, 500);

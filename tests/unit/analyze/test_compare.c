@@ -52,8 +52,8 @@ static struct sonde_comparison *compare_programs(const struct build_program *bef
 }
 
 static const struct sonde_compare_measure *find(const struct sonde_comparison *c,
-                                       enum sonde_compare_measure_group group, const char *measure,
-                                       const char *subject)
+                                                enum sonde_compare_measure_group group,
+                                                const char *measure, const char *subject)
 {
     for (size_t i = 0; i < c->count; i++) {
         const struct sonde_compare_measure *f = &c->figures[i];
@@ -77,7 +77,12 @@ static void test_same_program(void **state)
 {
     (void)state;
     enum { PAIRS = 1000 };
-    static const struct { const char *what; struct build_program b; size_t runs; int pairs; } cases[] = {
+    static const struct {
+        const char *what;
+        struct build_program b;
+        size_t runs;
+        int pairs;
+    } cases[] = {
         { "CPU only", { .rate_hz = 200, .seconds = 4, .stay = 0.9 }, 1, PAIRS },
         { "requests", { .rate_hz = 50, .seconds = 4, .stay = 0.8, .request_hz = 150,
                         .latency_s = 0.01, .likeness = 0.9 }, 1, PAIRS },
@@ -213,7 +218,8 @@ static void test_figures(void **state)
     }
     assert_int_equal(find(c, SONDE_MEASURE_REQUESTS, "p50", "")->verdict, SONDE_VERDICT_SAME);
     assert_null(find(c, SONDE_MEASURE_REQUESTS, "errors", ""));
-    const struct sonde_compare_measure *prefill = find(c, SONDE_MEASURE_PHASES, "phase.p50", "prefill");
+    const struct sonde_compare_measure *prefill =
+        find(c, SONDE_MEASURE_PHASES, "phase.p50", "prefill");
     assert_non_null(prefill);
     const struct sonde_compare_measure *rate = find(c, SONDE_MEASURE_REQUESTS, "requests", "");
     assert_true(fabs(rate->before - (double)p->infer->request_count / 5) < 1e-9);
@@ -222,7 +228,8 @@ static void test_figures(void **state)
     const struct sonde_compare_measure *cpu = find(c, SONDE_MEASURE_RUN, "cpu", "");
     assert_true(fabs(cpu->before - 5 / (double)p->infer->request_count) < 0.001);
     /* main is in every sample, never by itself. */
-    const struct sonde_compare_measure *main_total = find(c, SONDE_MEASURE_FUNCTIONS, "total", "main");
+    const struct sonde_compare_measure *main_total =
+        find(c, SONDE_MEASURE_FUNCTIONS, "total", "main");
     assert_true(fabs(main_total->before - cpu->before) < 1e-9);
     assert_null(find(c, SONDE_MEASURE_FUNCTIONS, "self", "main"));
     double self = 0;
@@ -280,7 +287,11 @@ static struct sonde_profile *heap_run(uint64_t bytes, uint64_t mean, int full)
 static void test_memory(void **state)
 {
     (void)state;
-    static const struct { uint64_t before, after, mean; int full; enum sonde_verdict peak; } cases[] = {
+    static const struct {
+        uint64_t before, after, mean;
+        int full;
+        enum sonde_verdict peak;
+    } cases[] = {
         { 100 << 20, 120 << 20, 4096, 1, SONDE_VERDICT_MORE },
         { 100 << 20, 103 << 20, 4096, 1, SONDE_VERDICT_SAME },  /* below 5 % */
         { 100 << 20, 120 << 20, 4096, 0, SONDE_VERDICT_MORE },
@@ -405,10 +416,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_program), cmocka_unit_test(test_faster_program),
-        cmocka_unit_test(test_repeated_runs), cmocka_unit_test(test_few_requests), cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_spans_are_requests), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_without_times), cmocka_unit_test(test_time_range),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_repeated_runs), cmocka_unit_test(test_few_requests),
+        cmocka_unit_test(test_figures),       cmocka_unit_test(test_spans_are_requests),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_without_times),
+        cmocka_unit_test(test_time_range),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,12 @@
 static void test_parse(void **state)
 {
     (void)state;
-    static const struct { const char *text, *measure, *glob; int sign; double limit; int absolute; } good[] = {
+    static const struct {
+        const char *text, *measure, *glob;
+        int sign;
+        double limit;
+        int absolute;
+    } good[] = {
         { "p95>5%", "p95", "", 1, 0.05, 0 },
         { "  cpu > 3 % ", "cpu", "", 1, 0.03, 0 },
         { "peak>10%", "peak", "", 1, 0.1, 0 },
@@ -31,10 +36,10 @@ static void test_parse(void **state)
         { "errors>0.01", "errors", "", 1, 0.01, 1 },
     };
     static const char *const bad[] = {
-        "", "p95", "p95>", "p95>5 furlongs", "p95>five%", "p95>-5%", "p95>inf%", "p95>nan%", "p95>0x5%",
-        "p95>5%%", "p95>5% or so", ">5%", "p95=5%", "p96>5%", "self>5%", "spans>5%", "phase.p95>5%",
-        "p95>200", "p95:load>0.2", "ttft.p95<1", "time>60", "phase.p99:prefill>1", "rss>1000000", "alloc>5",
-        "peak:x>5%", "p95:>5%", "p95>1e9%", "p95>5%>",
+        "", "p95", "p95>", "p95>5 furlongs", "p95>five%", "p95>-5%", "p95>inf%", "p95>nan%",
+        "p95>0x5%", "p95>5%%", "p95>5% or so", ">5%", "p95=5%", "p96>5%", "self>5%", "spans>5%",
+        "phase.p95>5%", "p95>200", "p95:load>0.2", "ttft.p95<1", "time>60", "phase.p99:prefill>1",
+        "rss>1000000", "alloc>5", "peak:x>5%", "p95:>5%", "p95>1e9%", "p95>5%>",
         "a_measure_that_is_much_too_long_to_be_one>5%",
     };
     struct sonde_fail_on f;
@@ -50,7 +55,9 @@ static void test_parse(void **state)
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         err.text[0] = '\0';
-        if (sonde_fail_on_parse(bad[i], &f, &err) != SONDE_EINVAL) fail_msg("'%s' is taken", bad[i]);
+        if (sonde_fail_on_parse(bad[i], &f, &err) != SONDE_EINVAL) {
+            fail_msg("'%s' is taken", bad[i]);
+        }
         assert_null(strstr(err.text, "--fail-on")); /* the option is the caller's to name */
         if (!strstr(err.text, bad[i])) fail_msg("'%s' is not named: %s", bad[i], err.text);
     }
@@ -62,13 +69,14 @@ static void test_parse(void **state)
     assert_non_null(strstr(err.text, "1GB"));
 }
 
-static struct sonde_compare_measure figure(enum sonde_compare_measure_group group, const char *measure,
-                                  const char *subject, double relative, enum sonde_verdict v)
+static struct sonde_compare_measure figure(enum sonde_compare_measure_group group,
+                                           const char *measure, const char *subject,
+                                           double relative, enum sonde_verdict v)
 {
     return (struct sonde_compare_measure){ .group = group, .measure = measure, .subject = subject,
-                                  .title = measure, .unit = "seconds", .before = 1,
-                                  .after = 1 + relative, .verdict = v,
-                                  .d = { .change = relative, .relative = relative } };
+                                           .title = measure, .unit = "seconds", .before = 1,
+                                           .after = 1 + relative, .verdict = v,
+                                           .d = { .change = relative, .relative = relative } };
 }
 
 static void test_check(void **state)
@@ -121,6 +129,7 @@ static void test_check(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parse), cmocka_unit_test(test_check) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parse),
+                                        cmocka_unit_test(test_check) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,8 @@ static void devices_and_their_operations(void **state)
 {
     (void)state;
     engine_built_times(&b, "sonde_device_operation_seconds", "cpu", "norm", 10, 1000000, 0);
-    engine_built_times(&b, "sonde_device_operation_seconds", "cpu", "matmul", 99, 2000000, 102000000);
+    engine_built_times(&b, "sonde_device_operation_seconds", "cpu", "matmul", 99, 2000000,
+                       102000000);
     engine_built_times(&b, "sonde_device_operation_seconds", "cuda0", "matmul", 90, 1000000, 0);
     engine_built_add(&b, "sonde_device_operation_seconds", "cpu", "never");
     engine_built_value(&b, "sonde_device_fallbacks_total", "cuda0", "unsupported", 1);
@@ -71,7 +72,8 @@ static void devices_and_their_operations(void **state)
     sonde_engine_destroy(e);
 }
 
-static void pool(const char *name, double capacity, double used, double requested, double free_block)
+static void pool(const char *name, double capacity, double used, double requested,
+                 double free_block)
 {
     engine_built_value(&b, "sonde_memory_pool_bytes", name, "", used);
     engine_built_value(&b, "sonde_memory_pool_capacity_bytes", name, "", capacity);
@@ -93,7 +95,8 @@ static void pools_and_their_fragmentation(void **state)
     engine_built_value(&b, "sonde_memory_pool_peak_bytes", "weights", "", 400);
     struct sonde_engine *e = built();
     assert_int_equal(e->pool_count, 3);
-    const struct sonde_engine_pool *kv = &e->pools[0], *weights = &e->pools[1], *plain = &e->pools[2];
+    const struct sonde_engine_pool *kv = &e->pools[0], *weights = &e->pools[1],
+                                   *plain = &e->pools[2];
     assert_string_equal(kv->pool, "kv");
     assert_true(fabs(kv->external - 0.75) < 1e-12 && fabs(kv->internal - 0.25) < 1e-12);
     assert_true(kv->peak_bytes == 700);
@@ -105,11 +108,13 @@ static void pools_and_their_fragmentation(void **state)
     assert_true(isnan(plain->external) && isnan(plain->internal) && isnan(plain->capacity_bytes));
 
     const struct sonde_engine_pool *all = &e->all_pools;
-    assert_true(all->used_bytes == 850 && all->capacity_bytes == 1500 && all->requested_bytes == 650);
+    assert_true(all->used_bytes == 850 && all->capacity_bytes == 1500 &&
+                all->requested_bytes == 650);
     assert_true(fabs(all->external - (1 - 400.0 / 700)) < 1e-12);
     assert_true(fabs(all->internal - (1 - 650.0 / 800)) < 1e-12);
     assert_int_equal(all->allocation.count, 50);
-    assert_true(fabs(all->allocation.mean_s - 3e-6) < 1e-15 && is_near(all->allocation.max_s, 7e-6));
+    assert_true(fabs(all->allocation.mean_s - 3e-6) < 1e-15 &&
+                is_near(all->allocation.max_s, 7e-6));
     assert_int_equal(all->failures, 3);
     sonde_engine_destroy(e);
 }
@@ -118,7 +123,8 @@ static void pools_and_their_fragmentation(void **state)
 static void fragmentation_stays_between_0_and_1(void **state)
 {
     (void)state;
-    pool("ahead", 100, 60, 80, 90);  /* more asked for than used, a block larger than what is free */
+    /* More asked for than used, a block larger than what is free. */
+    pool("ahead", 100, 60, 80, 90);
     pool("full", 100, 100, 100, 0);
     pool("over", 100, 160, 10, 0);
     pool("below", -100, -60, -10, -5);
@@ -137,14 +143,15 @@ static void nothing_to_say(void **state)
 {
     (void)state;
     assert_null(built());
-    engine_built_value(&b, "sonde_memory_pool_bytes", "kv", "", 5); /* a pool of sonde.h: the heap's */
+    /* A pool of sonde.h: the heap's. */
+    engine_built_value(&b, "sonde_memory_pool_bytes", "kv", "", 5);
     engine_built_value(&b, "sonde_tokenizer_bytes_total", "bpe", "", 0);
     engine_built_add(&b, "sonde_device_operation_seconds", "cpu", "matmul");
     engine_built_value(&b, "sonde_of_a_later_version", "x", "", 1);
     assert_null(built());
 }
 
-/* ---- Tokenizers ----------------------------------------------------------------------------------- */
+/* ---- Tokenizers ------------------------------------------------------------------------------ */
 
 static void tokenizer(double tokens, double lookups, double merges, double hits, double misses)
 {
@@ -255,7 +262,7 @@ static void advice_says_the_figures(void **state)
     sonde_engine_destroy(e);
 }
 
-/* ---- Several programs, a model --------------------------------------------------------------------- */
+/* ---- Several programs, a model --------------------------------------------------------------- */
 
 static void programs_are_kept_apart(void **state)
 {
@@ -275,7 +282,8 @@ static struct sonde_model_series *model_series(struct sonde_model *m, struct son
                                                const struct sonde_model_family_spec *spec,
                                                const struct sonde_label *labels, size_t count)
 {
-    struct sonde_model_series *s = sonde_model_series(m, sonde_model_family(m, spec), p, labels, count);
+    struct sonde_model_series *s =
+        sonde_model_series(m, sonde_model_family(m, spec), p, labels, count);
     assert_non_null(s);
     return s;
 }
@@ -292,7 +300,8 @@ static void of_a_model_and_of_its_recording_the_same(void **state)
         .name = "sonde_device_operation_seconds", .type = SONDE_HISTOGRAM, .scale = 1e-9 },
         (struct sonde_label[]){ { "device", "cpu" }, { "operation", "matmul" } }, 2);
     sonde_model_record(op, 1000000, 300);
-    struct sonde_model_family_spec gauge = { .name = "sonde_memory_pool_bytes", .type = SONDE_GAUGE };
+    struct sonde_model_family_spec gauge = { .name = "sonde_memory_pool_bytes",
+                                             .type = SONDE_GAUGE };
     struct sonde_model_series *used = model_series(m, process, &gauge,
         (struct sonde_label[]){ { "pool", "kv" } }, 1);
     gauge.name = "sonde_memory_pool_capacity_bytes";

@@ -24,7 +24,7 @@ static int teardown(void **state)
     return sonde__alloc_live() != 0;
 }
 
-/* ---- Columns ------------------------------------------------------------------------------------ */
+/* ---- Columns --------------------------------------------------------------------------------- */
 
 static void test_columns(void **state)
 {
@@ -64,7 +64,7 @@ static void test_columns(void **state)
     }
 }
 
-/* ---- Rows --------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Every bound is what its shortest decimal text means, with few digits. */
 static void check_edges(const struct sonde_heatmap *h, const char *name)
@@ -123,7 +123,7 @@ static void test_rows(void **state)
     }
 }
 
-/* ---- Cells -------------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 static double make_value(int shape)
 {

@@ -11,10 +11,12 @@
 #define MS 1000000ull
 #define NS(ms) (1000000000000ull + (ms) * MS)
 
-static struct sonde_infer_item item(uint32_t kind, const char *name, uint64_t start_ms, uint64_t end_ms,
+static struct sonde_infer_item item(uint32_t kind,
+                                    const char *name, uint64_t start_ms, uint64_t end_ms,
                                     uint64_t busy_ms, uint32_t batch, uint64_t tokens)
 {
-    return (struct sonde_infer_item){ NS(start_ms), NS(end_ms), busy_ms * MS, tokens, name, kind, 1, batch };
+    return (struct sonde_infer_item){ NS(start_ms), NS(end_ms), busy_ms * MS, tokens, name, kind, 1,
+                                      batch };
 }
 
 static struct sonde_infer_request request(uint64_t id, uint64_t arrived_ms, uint64_t end_ms,
@@ -70,14 +72,16 @@ static void test_two(void **state)
     sonde_shared_release(&s);
 }
 
-/* What cannot be known is said: no timeline, steps that were joined. Other processes do not count. */
+/* What cannot be known is said: no timeline, steps that were joined. Other processes do not
+ * count. */
 static void test_unknown(void **state)
 {
     (void)state;
     struct sonde_infer_item one[] = { item(SONDE_PHASE_DECODE, "decode", 10, 20, 10, 2, 1) };
     struct sonde_infer_item many[] = { item(SONDE_PHASE_DECODE, "decode", 10, 20, 10, 2, 9) };
     many[0].count = 9;
-    const struct sonde_infer_request r = request(1, 0, 20, one, 1), bare = request(2, 0, 30, NULL, 0);
+    const struct sonde_infer_request r = request(1, 0, 20, one, 1),
+                                     bare = request(2, 0, 30, NULL, 0);
     const struct sonde_infer_request joined = request(3, 0, 20, many, 1);
     struct sonde_infer_request elsewhere = request(4, 0, 20, one, 1);
     elsewhere.pid = 8;
@@ -99,6 +103,7 @@ static void test_unknown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_two), cmocka_unit_test(test_unknown) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_two),
+                                        cmocka_unit_test(test_unknown) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

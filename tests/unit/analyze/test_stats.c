@@ -1,5 +1,5 @@
-/* Student's t against tables, adjusted p-values against a worked example, and how often intervals of
- * ratios and quantiles of what is alike from one to the next hold the truth. */
+/* Student's t against tables, adjusted p-values against a worked example, and how often intervals
+ * of ratios and quantiles of what is alike from one to the next hold the truth. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,7 +176,8 @@ static void test_coverage(void **state)
             median_held += e.value - t * e.se_low <= 0 && e.value + t * e.se_high >= 0;
             e = sonde_estimate_quantile(v, PARTS * EACH, 0.95, run, PARTS, work);
             t = sonde_t_quantile(0.975, e.df);
-            tail_held += e.value - t * e.se_low <= 1.6448536 && e.value + t * e.se_high >= 1.6448536;
+            tail_held += e.value - t * e.se_low <= 1.6448536 &&
+                         e.value + t * e.se_high >= 1.6448536;
         }
         printf("likeness %.2f: mean %.1f %%, median %.1f %%, p95 %.1f %%\n", r,
                100.0 * mean_held / TIMES, 100.0 * median_held / TIMES, 100.0 * tail_held / TIMES);

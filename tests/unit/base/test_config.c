@@ -315,11 +315,11 @@ static void test_env_not_ours(void **state)
 {
     (void)state;
     char *const envp[] = { "SONDE_DIR=/x",        "SONDE_ENABLED=0",   "SONDE_BUILD=b",
-                           "SONDE_SOURCE=s",      "SONDE_=1",          "SONDE_AGENT=1",
-                           "SONDE_CPU",           "SONDE_CPUX_Y=1",    "XSONDE_CPU_ENABLED=maybe",
-                           "SONDE_cpu_enabled=z", "SONDE_TOKEN_X=abc", "=",
-                           /* An engine's: inference.h. */
-                           "SONDE_MEMORY_LIMIT=1GB", "SONDE_SEED=1", "SONDE_BATCH_SIZE=4", "", NULL };
+                           "SONDE_SOURCE=s",      "SONDE_=1",          "SONDE_AGENT=1", "SONDE_CPU",
+                           "SONDE_CPUX_Y=1",    "XSONDE_CPU_ENABLED=maybe", "SONDE_cpu_enabled=z",
+                           "SONDE_TOKEN_X=abc", "=", /* An engine's: inference.h. */
+                           "SONDE_MEMORY_LIMIT=1GB", "SONDE_SEED=1", "SONDE_BATCH_SIZE=4",
+                           "", NULL };
     struct sonde_config_values c, defaults;
     struct sonde_err err = { "" };
     sonde_config_defaults(&c);
@@ -332,7 +332,11 @@ static void test_env_not_ours(void **state)
 static void test_env_of_engines(void **state)
 {
     (void)state;
-    static const struct { const char *envp[5]; int cpu, memory, gpu; const char *error; } cases[] = {
+    static const struct {
+        const char *envp[5];
+        int cpu, memory, gpu;
+        const char *error;
+    } cases[] = {
         { { "NLOCAL_PROFILE_ENABLED=true" }, 1, 1, 1, NULL },
         { { "NLOCAL_PROFILE_ENABLED=false" }, 0, 0, 0, NULL },
         { { "NLOCAL_PROFILE_CPU=false" }, 0, 1, 1, NULL },

@@ -99,10 +99,11 @@ static void read_with_a_cap(void **state)
 {
     (void)state;
     static const struct { size_t bytes, max; int rc; } cases[] = {
-        { 0, 0, 0 },           { 0, 100, 0 },          { 1, 0, SONDE_EFULL },  { 1, 1, 0 },
-        { 100, 100, 0 },       { 101, 100, SONDE_EFULL }, { 4096, 4096, 0 },   { 4097, 4096, SONDE_EFULL },
-        { 70000, 70000, 0 },   { 70000, 1 << 20, 0 },  { 300000, 299999, SONDE_EFULL },
-        { 300000, 300000, 0 }, { 100, 65536, 0 },
+        { 0, 0, 0 },           { 0, 100, 0 },                   { 1, 0, SONDE_EFULL },
+        { 1, 1, 0 },           { 100, 100, 0 },                 { 101, 100, SONDE_EFULL },
+        { 4096, 4096, 0 },     { 4097, 4096, SONDE_EFULL },     { 70000, 70000, 0 },
+        { 70000, 1 << 20, 0 }, { 300000, 299999, SONDE_EFULL }, { 300000, 300000, 0 },
+        { 100, 65536, 0 },
     };
     const char *path = in_dir("capped");
     for (size_t i = 0; i < SONDE_COUNT(cases); i++) {
@@ -136,7 +137,8 @@ static void read_what_has_no_size(void **state)
 
     char small[32], whole[4096];
     assert_true(sonde_file_read_small(AT_FDCWD, "/proc/self/status", whole, sizeof(whole)) > 100);
-    assert_int_equal(sonde_file_read_small(AT_FDCWD, "/proc/self/status", small, sizeof(small)), 31);
+    assert_int_equal(sonde_file_read_small(AT_FDCWD, "/proc/self/status", small, sizeof(small)),
+                     31);
     assert_int_equal(strlen(small), 31);
     assert_memory_equal(small, whole, 31);
     const int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -163,7 +165,8 @@ static void read_failures(void **state)
     assert_string_equal(small, "");
     strcpy(small, "old");
     errno = 0;
-    assert_int_equal(sonde_file_read_small(AT_FDCWD, in_dir("none"), small, sizeof(small)), SONDE_ENOENT);
+    assert_int_equal(sonde_file_read_small(AT_FDCWD, in_dir("none"), small, sizeof(small)),
+                     SONDE_ENOENT);
     assert_int_equal(errno, ENOENT);
     assert_string_equal(small, "");
     assert_int_equal(sonde_file_read_fd(-1, &b), SONDE_EIO);
@@ -305,7 +308,8 @@ static void replaced_in_a_folder(void **state)
     const struct iovec parts[] = { { "one ", 4 }, { "", 0 }, { "two", 3 } };
     struct stat st;
     make(in_dir("victim"), 10);
-    assert_int_equal(symlink("victim", in_dir("part.new")), 0); /* in the way: must not be followed */
+    /* In the way: must not be followed. */
+    assert_int_equal(symlink("victim", in_dir("part.new")), 0);
     assert_int_equal(sonde_file_replace_at(dir_fd, "part", "part.new", parts, 3), 0);
     expect(in_dir("part"), "one two");
     expect(in_dir("victim"), "abcdefghij");
@@ -346,7 +350,8 @@ static void no_memory(void **state)
             struct sonde_err err = { "" };
             sonde_buf_init(&b, 1 << 20);
             sonde__alloc_fail_nth(nth);
-            rc = writing ? sonde_file_replace(path, "new", 3, &err) : sonde_file_read(path, &b, &err);
+            rc = writing ? sonde_file_replace(path, "new", 3, &err)
+                         : sonde_file_read(path, &b, &err);
             sonde__alloc_fail_nth(0);
             assert_true(rc == 0 || rc == SONDE_ENOMEM);
             if (rc) assert_non_null(strstr(err.text, "no memory"));

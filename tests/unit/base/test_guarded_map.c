@@ -77,7 +77,8 @@ static void slots_run_out_and_come_back(void **state)
     for (int i = 0; i < SONDE_GUARDED_MAPS_MAX; i++) {
         assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[i], &err), 0);
     }
-    assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[SONDE_GUARDED_MAPS_MAX], &err), SONDE_EFULL);
+    assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[SONDE_GUARDED_MAPS_MAX], &err),
+                     SONDE_EFULL);
     assert_non_null(strstr(err.text, "4096"));
     sonde_guarded_map_close(&g[77]);
     assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[77], &err), 0);

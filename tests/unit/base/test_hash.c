@@ -69,7 +69,10 @@ static double spread(uint32_t (*hash)(uint32_t))
 
 static uint32_t of_number(uint32_t i) { return (uint32_t)sonde_hash_u64(i); }
 static uint32_t of_page(uint32_t i) { return (uint32_t)sonde_hash_u64((uint64_t)i << 12); }
-static uint32_t of_fields(uint32_t i) { return sonde_hash_end(sonde_hash_mix(sonde_hash_mix(0, 7), i)); }
+static uint32_t of_fields(uint32_t i)
+{
+    return sonde_hash_end(sonde_hash_mix(sonde_hash_mix(0, 7), i));
+}
 static uint32_t of_block(uint32_t i) { return sonde_hash_pointer((void *)((uintptr_t)i * 64)); }
 
 static uint32_t of_text(uint32_t i)
@@ -82,7 +85,8 @@ static uint32_t of_text(uint32_t i)
 static void tables_are_even(void **state)
 {
     (void)state;
-    static uint32_t (*const hashes[])(uint32_t) = { of_number, of_page, of_fields, of_block, of_text };
+    static uint32_t (*const hashes[])(uint32_t) = { of_number, of_page, of_fields, of_block,
+                                                    of_text };
     for (size_t i = 0; i < SONDE_COUNT(hashes); i++) {
         const double chi = spread(hashes[i]);
         if (chi > 400) fail_msg("hash %zu is uneven: %.0f", i, chi);

@@ -69,7 +69,9 @@ static void test_damaged(void **state)
         struct sonde_json_reader r;
         sonde_json_reader_init(&r, cases[i].text, strlen(cases[i].text));
         sonde_json_skip(&r);
-        if (!r.error || !strstr(r.error, cases[i].says)) print_error("%s: %s\n", cases[i].text, r.error);
+        if (!r.error || !strstr(r.error, cases[i].says)) {
+            print_error("%s: %s\n", cases[i].text, r.error);
+        }
         assert_non_null(r.error);
         assert_non_null(strstr(r.error, cases[i].says));
         assert_int_equal(sonde_json_line(&r), cases[i].line);

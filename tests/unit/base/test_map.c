@@ -22,7 +22,8 @@ static uint32_t high(uint32_t key) { return key << 24; }
 static uint32_t last(uint32_t key) { return UINT32_MAX - key % 3; } /* clusters wrap around */
 static uint32_t (*const hashes[])(uint32_t) = { good, few, high, last };
 
-static uint32_t find_row(const struct sonde_map *m, const uint32_t *keys, uint32_t hash, uint32_t key)
+static uint32_t find_row(const struct sonde_map *m, const uint32_t *keys, uint32_t hash,
+                         uint32_t key)
 {
     uint32_t at = hash, row;
     while ((row = sonde_map_next(m, hash, &at))) {

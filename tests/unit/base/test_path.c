@@ -17,9 +17,10 @@ static void base_names(void **state)
 {
     (void)state;
     static const struct { const char *path, *base; } cases[] = {
-        { "", "" },        { "a", "a" },           { "/a", "a" },   { "/usr/lib/libc.so.6", "libc.so.6" },
-        { "a/b", "b" },    { "./a", "a" },         { "/", "/" },    { "/usr/lib/", "/usr/lib/" },
-        { "a//b", "b" },   { "[vdso]", "[vdso]" }, { "a/", "a/" },
+        { "", "" },                            { "a", "a" },                 { "/a", "a" },
+        { "/usr/lib/libc.so.6", "libc.so.6" }, { "a/b", "b" },               { "./a", "a" },
+        { "/", "/" },                          { "/usr/lib/", "/usr/lib/" }, { "a//b", "b" },
+        { "[vdso]", "[vdso]" },                { "a/", "a/" },
     };
     for (size_t i = 0; i < SONDE_COUNT(cases); i++) {
         assert_string_equal(sonde_path_base(cases[i].path), cases[i].base);
@@ -74,7 +75,8 @@ static void orders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_names), cmocka_unit_test(beginnings_and_ends), cmocka_unit_test(orders),
+        cmocka_unit_test(base_names), cmocka_unit_test(beginnings_and_ends),
+        cmocka_unit_test(orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

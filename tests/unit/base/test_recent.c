@@ -59,7 +59,9 @@ static int make_number(void *arg, void **thing, size_t *bytes, struct sonde_err 
     struct number *n = sonde__calloc(1, sizeof(*n));
     assert_non_null(n);
     n->value = w->value;
-    if (w->of) assert_int_equal(take(w->of, 60, &(struct wish){ .value = 1, .bytes = 1 }, &n->of), 0);
+    if (w->of) {
+        assert_int_equal(take(w->of, 60, &(struct wish){ .value = 1, .bytes = 1 }, &n->of), 0);
+    }
     if (w->slow) nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     __atomic_fetch_add(&made, 1, __ATOMIC_SEQ_CST);
     *bytes = w->bytes;
@@ -185,7 +187,8 @@ static void parts_live_as_long_as_the_whole(void **state)
     struct sonde_recent_thing *a, *b;
     size_t bytes;
     begin(10, 60);
-    assert_int_equal(take("whole", 60, &(struct wish){ .value = 2, .bytes = 8, .of = "part" }, &a), 0);
+    assert_int_equal(take("whole", 60, &(struct wish){ .value = 2, .bytes = 8, .of = "part" }, &a),
+                     0);
     sonde_recent_give(a);
     assert_int_equal(take("other", 60, &(struct wish){ .value = 3, .bytes = 1 }, &b), 0);
     assert_int_equal(sonde_recent_count(recent, &bytes), 3);
@@ -295,7 +298,8 @@ static void *ask(void *arg)
     for (int i = 0; i < 50; i++) {
         char name[8];
         snprintf(name, sizeof(name), "%d", i % 5);
-        if (take(name, 60, &(struct wish){ .value = i % 5, .bytes = 400, .slow = i == 0 }, &t) != 0) {
+        if (take(name, 60, &(struct wish){ .value = i % 5, .bytes = 400, .slow = i == 0 },
+                 &t) != 0) {
             return (void *)1;
         }
         if (value_of(t) != i % 5) return (void *)1;

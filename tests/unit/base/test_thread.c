@@ -57,7 +57,9 @@ static void named_and_without_signals(void **state)
         }
     }
     pthread_sigmask(SIG_BLOCK, NULL, &after);
-    for (int i = 1; i < NSIG; i++) assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+    for (int i = 1; i < NSIG; i++) {
+        assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+    }
     close(s.go[0]);
     close(s.go[1]);
 }

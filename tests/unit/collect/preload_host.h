@@ -1,5 +1,5 @@
-/* preload_host.h - programs that are started with libsonde_preload in them, as `sonde record` does it,
- * for tests of what looks at them from outside. Included once a test. */
+/* preload_host.h - programs that are started with libsonde_preload in them, as `sonde record` does
+ * it, for tests of what looks at them from outside. Included once a test. */
 #ifndef SONDE_TESTS_PRELOAD_HOST_H
 #define SONDE_TESTS_PRELOAD_HOST_H
 

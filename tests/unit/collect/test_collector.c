@@ -174,8 +174,8 @@ static void exited_and_killed(void **state)
     wait_for(killed);
     sonde_collector_destroy(c);
 
-    /* An agent that comes later counts all of it: the first one goes on with its state, for others it
-     * is in the rings. */
+    /* An agent that comes later counts all of it: the first one goes on with its state, for others
+     * it is in the rings. */
     for (int agent = 1; agent >= 0; agent--) {
         c = collector(agent, 1000, 0);
         sonde_collector_step(c);
@@ -331,15 +331,15 @@ static void lock_tells_of_agents(void **state)
     close(fd);
 }
 
-/* Agents that start at the same instant write over each other's process ids: what is left of that is
- * written over too, and anything else is somebody's own. */
+/* Agents that start at the same instant write over each other's process ids: what is left of that
+ * is written over too, and anything else is somebody's own. */
 static void lock_says_who_came_last(void **state)
 {
     (void)state;
     static const struct { const char *text; int ours; } cases[] = {
-        { "", 1 },     { "7\n", 1 },       { "4194304\n", 1 }, { "99\n4304\n", 1 }, { "99\n45\n", 1 },
-        { "7", 0 },    { "mine\n", 0 },    { "7 8\n", 0 },     { "-7\n", 0 },
-        { "0123456789012345\n", 0 },
+        { "", 1 },         { "7\n", 1 },                { "4194304\n", 1 }, { "99\n4304\n", 1 },
+        { "99\n45\n", 1 }, { "7", 0 },                  { "mine\n", 0 },    { "7 8\n", 0 },
+        { "-7\n", 0 },     { "0123456789012345\n", 0 },
     };
     char path[128], own[32], text[64];
     struct sonde_err err = { "" };

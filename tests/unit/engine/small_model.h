@@ -84,7 +84,7 @@ static inline int waiter_token(void *context, int32_t token, const char *piece, 
 }
 
 static inline void waiter_end(void *context, enum engine_finish finish, const char *why,
-                       const struct engine_timings *timings)
+                              const struct engine_timings *timings)
 {
     struct waiter *w = context;
     pthread_mutex_lock(&w->lock);

@@ -178,7 +178,10 @@ __attribute__((unused)) static void put_bytes(int fd, const char *data, size_t l
     }
 }
 
-__attribute__((unused)) static void put(int fd, const char *text) { put_bytes(fd, text, strlen(text)); }
+__attribute__((unused)) static void put(int fd, const char *text)
+{
+    put_bytes(fd, text, strlen(text));
+}
 
 static char got[1 << 16];
 static size_t got_len;

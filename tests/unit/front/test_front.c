@@ -168,7 +168,8 @@ static void test_pipelining(void **state)
 {
     (void)state;
     const int c = dial();
-    put(c, "POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"
+    put(c, "POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\n"
+           "Host: h\r\n\r\n"
            "POST /3 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
            "GET /4 HTTP/1.1\r\nHo");
     const int u = up_accept();
@@ -324,14 +325,16 @@ static void test_tunnel(void **state)
 {
     (void)state;
     const int c = dial();
-    put(c, "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"
-           "Sec-WebSocket-Key: k\r\n\r\nearly");
+    put(c,
+        "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Key: k\r\n\r\nearly");
     const int u = up_accept();
     const char *head = get_head(u);
     has(head, "upgrade: websocket");
     has(head, "connection: upgrade");
     has(head, "sec-websocket-key: k");
-    put(u, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello");
+    put(u, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        "hello");
     head = get_head(c);
     has(head, "HTTP/1.1 101 ");
     has(head, "upgrade: websocket");
@@ -436,20 +439,24 @@ static void put_and_get(int u, int c, const char *data)
 static void test_stream(void **state)
 {
     (void)state;
-    static const char request[] = "{\"model\":\"m-1\",\"messages\":[],\"stream\":true,\"max_tokens\":9}";
+    static const char request[] =
+        "{\"model\":\"m-1\",\"messages\":[],\"stream\":true,\"max_tokens\":9}";
     const int c = dial();
     char text[512];
     const uint64_t before = now_ns();
-    snprintf(text, sizeof(text), "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Profile: true\r\n"
+    snprintf(text, sizeof(text),
+             "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Profile: true\r\n"
              "Accept-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n%s", strlen(request), request);
     put(c, text);
     const int u = up_accept();
     lacks(get_head(u), "accept-encoding");
     const uint64_t arrived = now_ns();
     expect(u, request);
-    put(u, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+    put(u,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
     has(get_head(c), "x-profile-id: prof-1\r\n");
-    put_and_get(u, c, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n");
+    put_and_get(u, c,
+                "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n");
     const uint64_t first_sent = now_ns();
     put_and_get(u, c, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n");
     const uint64_t first_got = now_ns();
@@ -459,8 +466,9 @@ static void test_stream(void **state)
     const uint64_t second_sent = now_ns();
     put_and_get(u, c, "\n");
     const uint64_t second_got = now_ns();
-    put_chunk(u, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\n"
-                 "data: [DONE]\n\n");
+    put_chunk(u,
+              "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\n"
+              "data: [DONE]\n\n");
     put(u, "0\r\n\r\n");
     const struct sonde_front_request r = ended(0);
     assert_string_equal(seen.events, "ASHBTTE");
@@ -500,8 +508,9 @@ static void until_looked(int n)
 static void test_held(void **state)
 {
     (void)state;
-    static const char asks[] = "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Profile: true\r\n"
-                               "Content-Length: 2\r\n\r\n{}";
+    static const char asks[] =
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Profile: true\r\n"
+        "Content-Length: 2\r\n\r\n{}";
     char byte;
     hold = 1;
     const int c = dial(), gone = dial();

@@ -7,7 +7,8 @@
 #define ANSWER(body_len, body) "HTTP/1.1 200 OK\r\nContent-Length: " body_len "\r\n\r\n" body
 #define CLOSES "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 #define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-#define STREAM "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define STREAM                                                                                     \
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CHAT "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -420,7 +421,9 @@ static void test_back_pressure(void **state)
     /* The upstream does not read: the client cannot send for ever. And it all arrives. */
     size_t sent = push(c, data, sizeof(data), BIG);
     assert_in_range(sent, 1, BIG - 1);
-    for (size_t all = 0; all < sent;) all += strlen(get_n(u, sent - all < 4096 ? sent - all : 4096));
+    for (size_t all = 0; all < sent;) {
+        all += strlen(get_n(u, sent - all < 4096 ? sent - all : 4096));
+    }
     close(c);
     get_all(u);
     close(u);
@@ -435,7 +438,9 @@ static void test_back_pressure(void **state)
     sent = push(u, data, sizeof(data), BIG);
     assert_in_range(sent, 1, BIG - 1);
     get_head(c);
-    for (size_t all = 0; all < sent;) all += strlen(get_n(c, sent - all < 4096 ? sent - all : 4096));
+    for (size_t all = 0; all < sent;) {
+        all += strlen(get_n(c, sent - all < 4096 ? sent - all : 4096));
+    }
     close(c);
     close(u);
     assert_int_equal(ended(1).outcome, SONDE_FRONT_CANCELLED);

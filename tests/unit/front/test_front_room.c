@@ -1,5 +1,5 @@
-/* Clients that hold a connection to the front and do nothing with it: without a request they make room
- * for others, in the midst of one they have only so much time. */
+/* Clients that hold a connection to the front and do nothing with it: without a request they make
+ * room for others, in the midst of one they have only so much time. */
 #include "front_peer.h"
 
 #define CLOSES "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -68,7 +68,8 @@ static void test_rest_of_a_request(void **state)
     close(u);
 }
 
-/* While it waits for the answer, for more of it or for "100 Continue", the time is the upstream's. */
+/* While it waits for the answer, for more of it or for "100 Continue", the time is the
+ * upstream's. */
 static void test_time_of_others(void **state)
 {
     (void)state;

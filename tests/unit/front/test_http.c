@@ -29,8 +29,8 @@ static size_t below(size_t n)
 static const struct head_case {
     const char *name, *text;
     int response;
-    unsigned status;            /* of the answer to a bad request, or of a good response; 0 = good */
-    const char *problem;        /* part of it; NULL = it is good */
+    unsigned status;           /* of the answer to a bad request, or of a good response; 0 = good */
+    const char *problem;       /* part of it; NULL = it is good */
 } heads[] = {
     { "simple", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 0, 0, NULL },
     { "http/1.0 needs no host", "GET / HTTP/1.0\r\n\r\n", 0, 0, NULL },
@@ -162,8 +162,9 @@ static void test_heads(void **state)
 static void test_fields(void **state)
 {
     (void)state;
-    static const char text[] = "POST /v1/x?y HTTP/1.1\r\nHost:  h:1 \r\nconnection: Keep-Alive, X-Y\r\n"
-                               "Connection: UPGRADE ,, close\r\ncontent-length: 0012\r\nX-Y: 1\r\n\r\n";
+    static const char text[] =
+        "POST /v1/x?y HTTP/1.1\r\nHost:  h:1 \r\nconnection: Keep-Alive, X-Y\r\n"
+        "Connection: UPGRADE ,, close\r\ncontent-length: 0012\r\nX-Y: 1\r\n\r\n";
     struct sonde_http_head h;
     sonde_http_head_init(&h, 0);
     assert_int_equal(sonde_http_head_feed(&h, text, strlen(text)), SONDE_HTTP_DONE);
@@ -311,7 +312,9 @@ static void test_bodies(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(bodies); i++) {
-        for (size_t piece = 1; piece <= strlen(bodies[i].text); piece++) check_body(&bodies[i], piece);
+        for (size_t piece = 1; piece <= strlen(bodies[i].text); piece++) {
+            check_body(&bodies[i], piece);
+        }
         for (int round = 0; round < 30; round++) check_body(&bodies[i], 0);
     }
 }

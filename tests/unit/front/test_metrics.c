@@ -268,7 +268,8 @@ static void test_failures(void **state)
         assert_string_equal(d->error, cases[i].error);
     }
     observer.tick(observer.arg, &now);
-    assert_int_equal(must_find("sonde_front_errors_total", "error=\"connect_refused\"")->counter, 1);
+    assert_int_equal(must_find("sonde_front_errors_total", "error=\"connect_refused\"")->counter,
+                     1);
     assert_int_equal(must_find("sonde_front_errors_total", "error=\"client_closed\"")->counter, 1);
     assert_null(find("sonde_front_errors_total", "error=\"http_429\""));
     must_find("sonde_front_requests_total", "route=\"chat\",status=\"429\"");
@@ -329,7 +330,8 @@ static void test_busy_model(void **state)
         token(&r, US(i), 1);
     }
     observer.tick(observer.arg, &now);
-    assert_int_equal(must_find("sonde_front_forward_seconds", "route=\"chat\"")->hist->count, 20000);
+    assert_int_equal(must_find("sonde_front_forward_seconds", "route=\"chat\"")->hist->count,
+                     20000);
     end(&r, US(30000), SONDE_FRONT_OK, "");
     assert_int_equal(last_done()->tokens_out, 20000);
 }

@@ -10,8 +10,8 @@
 
 #define SECOND 1000000000u
 
-/* Waits that all end after so long; sleeping adds the time to wake. How much time of ten seconds was
- * looked in all, and how often in vain. */
+/* Waits that all end after so long; sleeping adds the time to wake. How much time of ten seconds
+ * was looked in all, and how often in vain. */
 static uint64_t ten_seconds(struct front_poll *p, uint64_t wait_ns, uint64_t wake_ns,
                             uint32_t *in_vain)
 {
@@ -100,7 +100,8 @@ static void test_kinds_and_limits(void **state)
         front_poll_done(&p, FRONT_WAIT_ANSWER, 0, 50000, 1);
     }
     assert_int_equal(front_poll_time(&p, FRONT_WAIT_ANSWER, now), FRONT_POLL_NS);
-    assert_int_equal(front_poll_time(&p, FRONT_WAIT_REQUEST, now), 0); /* of which nothing is known */
+    /* Of which nothing is known. */
+    assert_int_equal(front_poll_time(&p, FRONT_WAIT_REQUEST, now), 0);
     assert_true(p.credit_ns <= (int64_t)costs_max(0));
     /* A few long ones, or none at all, and it sleeps again. */
     for (int i = 0; i < 5; i++) front_poll_done(&p, FRONT_WAIT_ANSWER, 0, 5000000, i > 0);
@@ -111,7 +112,9 @@ static void test_kinds_and_limits(void **state)
     assert_int_equal(front_poll_time(&p, FRONT_WAIT_ANSWER, now), 0);
     /* Whoever is woken first, as long as that takes here, is waited for. */
     front_poll_init(&p, FRONT_POLL_PERCENT);
-    for (int i = 0; i < 4; i++) front_poll_done(&p, FRONT_WAIT_REQUEST, 0, 100000 + 20000 + 100000, 1);
+    for (int i = 0; i < 4; i++) {
+        front_poll_done(&p, FRONT_WAIT_REQUEST, 0, 100000 + 20000 + 100000, 1);
+    }
     assert_int_equal(front_poll_time(&p, FRONT_WAIT_REQUEST, now), FRONT_POLL_NS);
     /* A clock that does not move, or goes back, earns nothing. */
     const int64_t credit = p.credit_ns;

@@ -31,8 +31,8 @@ static const struct {
     { "{\"model\":\"m\",\"stream\":true,\"max_tokens\":5}", "m", 1, 5 },
     { " { \"messages\" : [ {\"role\":\"user\",\"content\":\"{\\\"model\\\":\\\"no\\\"}\"} ] ,\n"
       "\"stream\":false, \"model\" : \"a\\/b\" }", "a/b", 0, -1 },
-    { "{\"messages\":[{\"model\":\"no\",\"stream\":true,\"max_tokens\":1}],\"model\":\"yes\"}", "yes",
-      -1, -1 },
+    { "{\"messages\":[{\"model\":\"no\",\"stream\":true,\"max_tokens\":1}],\"model\":\"yes\"}",
+      "yes", -1, -1 },
     { "{\"model\":\"\\u00e9\\u20ac\",\"max_completion_tokens\":7}", "\xc3\xa9\xe2\x82\xac", -1, 7 },
     { "{\"model\":\"x\",\"options\":{\"num_predict\":9,\"stream\":false}}", "x", -1, 9 },
     { "{\"prompt\":\"a\",\"n_predict\":3,\"stream\":null}", "", -1, 3 },
@@ -137,11 +137,12 @@ static const struct answer_case {
       CHAT("\"content\":\"a\"")
       "data: {\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"code\":500}}\n\n",
       1, 0, 0, 1, -1, -1, -1, "server_error" },
-    { "null error", SONDE_SCAN_SSE, "data: {\"error\":null,\"choices\":[]}\n\n", 0, 0, 0, 0, -1, -1, -1,
-      "" },
+    { "null error", SONDE_SCAN_SSE, "data: {\"error\":null,\"choices\":[]}\n\n", 0, 0, 0, 0, -1, -1,
+      -1, "" },
     { "error field", SONDE_SCAN_SSE, "error: {\"code\":500}\n\n", 0, 0, 0, 1, -1, -1, -1, "" },
     { "responses", SONDE_SCAN_SSE,
-      "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null}}\n\n"
+      "event: response.created\ndata: {\"type\":\"response.created\","
+      "\"response\":{\"usage\":null}}\n\n"
       "event: response.output_text.delta\n"
       "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}\n\n"
       "data: {\"type\":\"response.function_call_arguments.delta\",\"delta\":\"{\"}\n\n"
@@ -151,15 +152,17 @@ static const struct answer_case {
     { "messages", SONDE_SCAN_SSE,
       "data: {\"type\":\"message_start\",\"message\":{\"content\":[],\"usage\":{\"input_tokens\":9,"
       "\"cache_read_input_tokens\":6,\"output_tokens\":1}}}\n\n"
-      "data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
-      "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n"
+      "data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\","
+      "\"text\":\"\"}}\n\n"
+      "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\","
+      "\"text\":\"Hi\"}}\n\n"
       "data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":3}}\n\n"
       "data: {\"type\":\"message_stop\"}\n\n", 1, 0, 1, 0, 9, 3, 6, "" },
     { "llama.cpp", SONDE_SCAN_SSE,
       "data: {\"index\":0,\"content\":\"a\",\"stop\":false}\n\n"
-      "data: {\"index\":0,\"content\":\"\",\"stop\":true,\"tokens_predicted\":1,\"tokens_evaluated\":12,"
-      "\"timings\":{\"cache_n\":4,\"prompt_n\":8,\"prompt_ms\":2.5,\"predicted_n\":1,"
-      "\"predicted_ms\":1.5}}\n\n", 1, 0, 1, 0, 12, 1, 4, "" },
+      "data: {\"index\":0,\"content\":\"\",\"stop\":true,\"tokens_predicted\":1,"
+      "\"tokens_evaluated\":12,\"timings\":{\"cache_n\":4,\"prompt_n\":8,\"prompt_ms\":2.5,"
+      "\"predicted_n\":1,\"predicted_ms\":1.5}}\n\n", 1, 0, 1, 0, 12, 1, 4, "" },
     { "llama.cpp, only timings", SONDE_SCAN_SSE,
       "data: {\"choices\":[],\"timings\":{\"cache_n\":4,\"prompt_n\":8,\"predicted_n\":2}}\n\n",
       0, 0, 0, 0, 12, 2, 4, "" },
@@ -169,25 +172,28 @@ static const struct answer_case {
     { "ollama chat", SONDE_SCAN_NDJSON,
       "{\"message\":{\"role\":\"assistant\",\"content\":\"a\"},\"done\":false}\n"
       "{\"message\":{\"content\":\"\",\"thinking\":\"hm\"},\"done\":false}\r\n\n"
-      "{\"message\":{\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]},\"done\":false}\n"
+      "{\"message\":{\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]},"
+      "\"done\":false}\n"
       "{\"message\":{\"content\":\"\"},\"done\":true,\"total_duration\":9,\"load_duration\":5,"
-      "\"prompt_eval_count\":26,\"prompt_eval_duration\":100,\"eval_count\":2,\"eval_duration\":300}\n",
-      3, 0, 1, 0, 26, 2, -1, "" },
+      "\"prompt_eval_count\":26,\"prompt_eval_duration\":100,\"eval_count\":2,"
+      "\"eval_duration\":300}\n", 3, 0, 1, 0, 26, 2, -1, "" },
     { "ollama generate, no newline at the end", SONDE_SCAN_NDJSON,
-      "{\"response\":\"a\",\"done\":false}\n{\"response\":\"b\",\"done\":true}", 2, 0, 1, 0, -1, -1, -1,
-      "" },
-    { "ollama error", SONDE_SCAN_NDJSON, "{\"error\":\"model gone\"}\n", 0, 0, 0, 1, -1, -1, -1, "" },
+      "{\"response\":\"a\",\"done\":false}\n{\"response\":\"b\",\"done\":true}", 2, 0, 1, 0, -1, -1,
+      -1, "" },
+    { "ollama error", SONDE_SCAN_NDJSON, "{\"error\":\"model gone\"}\n", 0, 0, 0, 1, -1, -1,
+      -1, "" },
     { "one document", SONDE_SCAN_JSON,
-      "{\"choices\":[{\"text\":\"a\",\"message\":{\"content\":\"b\"}}],\n\"usage\":{\"prompt_tokens\":1,"
-      "\"completion_tokens\":2,\"total_tokens\":3}}", 0, 0, 1, 0, 1, 2, -1, "" },
+      "{\"choices\":[{\"text\":\"a\",\"message\":{\"content\":\"b\"}}],\n"
+      "\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2,\"total_tokens\":3}}", 0, 0, 1, 0, 1,
+      2, -1, "" },
     { "an error document", SONDE_SCAN_JSON,
       "{\"error\":{\"code\":\"rate_limit\",\"type\":\"requests\"}}", 0, 0, 1, 1, -1, -1, -1,
       "rate_limit" },
     { "strange numbers", SONDE_SCAN_JSON,
-      "{\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":1e999,\"total_tokens\":\"7\"}}", 0, 0, 1,
-      0, -1, -1, -1, "" },
-    { "nothing", SONDE_SCAN_NOTHING, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", 0, 0, 0, 0, -1, -1, -1,
-      "" },
+      "{\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":1e999,\"total_tokens\":\"7\"}}", 0, 0,
+      1, 0, -1, -1, -1, "" },
+    { "nothing", SONDE_SCAN_NOTHING, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", 0, 0, 0, 0, -1,
+      -1, -1, "" },
 };
 
 static void check_answer(const struct answer_case *c, size_t piece)
@@ -206,8 +212,8 @@ static void check_answer(const struct answer_case *c, size_t piece)
         s.complete != c->complete || s.failed != c->failed ||
         s.usage.prompt_tokens != c->prompt || s.usage.completion_tokens != c->completion ||
         s.usage.cached_tokens != c->cached || strcmp(s.error, c->error) != 0) {
-        fail_msg("%s in pieces of %zu: chunks %u bad %llu complete %d failed %d usage %lld %lld %lld "
-                 "error '%s'", c->name, piece, chunks, (unsigned long long)s.bad, s.complete,
+        fail_msg("%s in pieces of %zu: chunks %u bad %llu complete %d failed %d usage %lld %lld "
+                 "%lld error '%s'", c->name, piece, chunks, (unsigned long long)s.bad, s.complete,
                  s.failed, (long long)s.usage.prompt_tokens, (long long)s.usage.completion_tokens,
                  (long long)s.usage.cached_tokens, s.error);
     }
@@ -322,8 +328,8 @@ static void walk(const json_t *v, uint64_t path, uint32_t depth)
 
 static json_t *random_value(int depth)
 {
-    static const char *const strings[] = { "", "x", "\"\\/\b\f\n\r\t", "\xc3\xa9", "\xf0\x9f\x98\x80",
-                                           "}]," };
+    static const char *const strings[] = { "", "x", "\"\\/\b\f\n\r\t", "\xc3\xa9",
+                                           "\xf0\x9f\x98\x80", "}]," };
     static const char *const keys[] = { "a", "bc", "b", "\"", "\xc3\xa9", "" };
     json_t *v;
     switch (below(depth > 11 ? 6 : 9)) {
@@ -377,9 +383,9 @@ static void test_beside_jansson(void **state)
 static void test_bad_json(void **state)
 {
     (void)state;
-    static const char *const cases[] = { "{", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "[1 2]", "]",
-                                         "{]", "[}", "nul", "nulx", "\"a", "\"\\x\"", "\"\\u12g4\"",
-                                         "{1:2}", "hello", "" };
+    static const char *const cases[] = { "{", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
+                                         "[1 2]", "]", "{]", "[}", "nul", "nulx", "\"a", "\"\\x\"",
+                                         "\"\\u12g4\"", "{1:2}", "hello", "" };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct sonde_json_scan j;
         sonde_json_scan_init(&j, &names, on_value, NULL);

@@ -20,7 +20,8 @@ struct play {
 static inline void play_init(struct play *g, const struct sonde_infer_options *o)
 {
     static const struct sonde_infer_options none;
-    if (sonde_model_create(NULL, &g->m) != 0 || sonde_infer_create(g->m, o ? o : &none, &g->tracker) != 0) {
+    if (sonde_model_create(NULL, &g->m) != 0 ||
+        sonde_infer_create(g->m, o ? o : &none, &g->tracker) != 0) {
         abort();
     }
     g->p = sonde_model_process(g->m, 42, 7, "engine");

@@ -1,5 +1,5 @@
-/* inference: events of several threads, requests that do not add up, requests in a run file, and any
- * allocation failing. */
+/* inference: events of several threads, requests that do not add up, requests in a run file, and
+ * any allocation failing. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "profile/profile.h"
 #include "unit/infer/infer_play.h"
 
-/* ---- Events of other threads ------------------------------------------------------------------ */
+/* ---- Events of other threads ----------------------------------------------------------------- */
 
 struct poster { struct sonde_infer_tracker *tracker; uint64_t first; };
 
@@ -117,7 +117,7 @@ static void validate_names_the_field(void **state)
     assert_int_equal(sonde_infer_validate(&r, &field, &err), 0);
 }
 
-/* ---- Runs, and every allocation failing ------------------------------------------------------- */
+/* ---- Runs, and every allocation failing ------------------------------------------------------ */
 
 static void keep_in_run(const struct sonde_infer_request *r, void *arg)
 {

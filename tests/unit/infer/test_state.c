@@ -10,7 +10,7 @@
 #include "base/state.h"
 #include "unit/infer/infer_play.h"
 
-/* ---- A scenario in steps ---------------------------------------------------------------------- */
+/* ---- A scenario in steps --------------------------------------------------------------------- */
 
 enum { STEPS = 34 };
 
@@ -72,7 +72,7 @@ static void step(struct play *g, int i)
     }
 }
 
-/* ---- Saving and loading ------------------------------------------------------------------------ */
+/* ---- Saving and loading ---------------------------------------------------------------------- */
 
 static void save(const struct play *g, struct sonde_buf *out)
 {
@@ -108,11 +108,15 @@ static void series_same(const struct sonde_model_series *a, const struct sonde_m
 {
     assert_int_equal(a->counter, b->counter);
     /* Rates are of the last tick. */
-    if (!strstr(a->family->name, "per_second")) assert_true(!(a->gauge < b->gauge || a->gauge > b->gauge));
+    if (!strstr(a->family->name, "per_second")) {
+        assert_true(!(a->gauge < b->gauge || a->gauge > b->gauge));
+    }
     assert_int_equal(!a->hist, !b->hist);
     if (a->hist) hist_same(a->hist, b->hist);
     assert_int_equal(a->family->bound_count, b->family->bound_count);
-    for (size_t i = 0; a->le && i < a->family->bound_count; i++) assert_int_equal(a->le[i], b->le[i]);
+    for (size_t i = 0; a->le && i < a->family->bound_count; i++) {
+        assert_int_equal(a->le[i], b->le[i]);
+    }
 }
 
 static void models_same(const struct play *a, const struct play *b)
@@ -165,7 +169,7 @@ static void totals_same(const struct play *a, const struct play *b)
                      sonde_infer_invalid(b->tracker, SONDE_INFER_BAD_duplicate));
 }
 
-/* ---- Tests -------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void cut_anywhere(void **state)
 {
@@ -207,7 +211,8 @@ static void no_leap(void **state)
     save(&first, &b);
     assert_int_equal(load(&second, b.data, b.len, 1), 0);
     play_until(&second, 1000);
-    const struct sonde_model_series *s = play_series(&second, "sonde_infer_requests_total", "\"ok\"");
+    const struct sonde_model_series *s =
+        play_series(&second, "sonde_infer_requests_total", "\"ok\"");
     assert_non_null(s);
     assert_int_equal(s->counter, 1);
     assert_int_equal(s->history_count, 1);

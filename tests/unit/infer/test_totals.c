@@ -41,7 +41,8 @@ static void everything_is_bounded(void **state)
             .model = "tiny", .request.route = route });
         play_event(&g, &(struct sonde_infer_event){
             .type = SONDE_INFER_PHASE, .id = id, .begin_ns = MS((double)id + 5000),
-            .time_ns = MS((double)id + 5001), .phase = { .kind = SONDE_PHASE_NAMED, .name = name } });
+            .time_ns = MS((double)id + 5001),
+            .phase = { .kind = SONDE_PHASE_NAMED, .name = name } });
         play_end(&g, id, (double)id + 5002, SONDE_OK, "");
     }
     play_until(&g, 20000);
@@ -66,7 +67,8 @@ static void long_timelines_are_joined(void **state)
     play_end(&g, 1, tokens * 4, SONDE_OK, "");
     play_until(&g, tokens * 4 + 1000);
     const struct sonde_infer_request *r = need(&g, 1);
-    assert_true(r->item_count > SONDE_INFER_ITEMS_MAX / 4 && r->item_count <= SONDE_INFER_ITEMS_MAX);
+    assert_true(r->item_count > SONDE_INFER_ITEMS_MAX / 4 &&
+                r->item_count <= SONDE_INFER_ITEMS_MAX);
     uint64_t busy = 0, out = 0, last = 0, count = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
         const struct sonde_infer_item *item = &r->items[i];
@@ -124,7 +126,7 @@ static void which_timelines_are_kept(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* ---- Objectives, totals, aliases, models ------------------------------------------------------ */
+/* ---- Objectives, totals, aliases, models ----------------------------------------------------- */
 
 static void goodput(void **state)
 {
@@ -251,7 +253,9 @@ static void check_alias_types(const struct play *g)
         if (strncmp(f->name, "vllm:", 5) && strncmp(f->name, "llamacpp:", 9)) continue;
         if (len < 6 || strcmp(f->name + len - 6, "_total")) continue;
         const int hist = !strcmp(f->name, "vllm:iteration_tokens_total");
-        if (f->type != (hist ? SONDE_HISTOGRAM : SONDE_COUNTER)) fail_msg("the type of %s", f->name);
+        if (f->type != (hist ? SONDE_HISTOGRAM : SONDE_COUNTER)) {
+            fail_msg("the type of %s", f->name);
+        }
         seen++;
     }
     assert_true(seen >= 7);
@@ -414,8 +418,8 @@ static void client_gone(void **state)
     play_release(&g);
 }
 
-/* Where the engine's may be one or the other, neither is called cancelled; nor is one that the front
- * has never seen, or one whose tokens are not the front's. */
+/* Where the engine's may be one or the other, neither is called cancelled; nor is one that the
+ * front has never seen, or one whose tokens are not the front's. */
 static void client_gone_unclear(void **state)
 {
     (void)state;

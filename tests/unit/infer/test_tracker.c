@@ -66,8 +66,8 @@ static void streaming(void **state)
     assert_string_equal(r->items[r->item_count - 1].name, "rerank");
 
     const struct sonde_model_series *s = play_series(
-        &g, "gen_ai_server_time_to_first_token_seconds",
-        "gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"engine\",gen_ai_request_model=\"tiny\"");
+        &g, "gen_ai_server_time_to_first_token_seconds", "gen_ai_operation_name=\"chat\","
+        "gen_ai_provider_name=\"engine\",gen_ai_request_model=\"tiny\"");
     assert_non_null(s);
     assert_int_equal(s->hist->count, 1);
     assert_int_equal(s->hist->sum_raw, 76000000);
@@ -85,7 +85,8 @@ static void streaming(void **state)
     assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"output\""), 10);
     assert_int_equal(counter(&g, "sonde_infer_computed_tokens_total", "phase=\"prefill\""), 40);
     assert_int_equal(counter(&g, "sonde_infer_computed_tokens_total", "phase=\"decode\""), 9);
-    assert_int_equal(counter(&g, "sonde_infer_compute_seconds_total", "phase=\"decode\""), 72000000);
+    assert_int_equal(counter(&g, "sonde_infer_compute_seconds_total", "phase=\"decode\""),
+                     72000000);
     NEAR(play_series(&g, "sonde_infer_prefix_hit_ratio", "tiny")->gauge, 0.6);
     assert_null(play_series(&g, "vllm:time_to_first_token_seconds", ""));
     play_release(&g);
@@ -157,8 +158,8 @@ static void went_on(void **state)
     play_release(&g);
 }
 
-/* The last token and the end of a request were told with the same ticks, and two conversions of those
- * are a nanosecond apart. */
+/* The last token and the end of a request were told with the same ticks, and two conversions of
+ * those are a nanosecond apart. */
 static void the_end_comes_last_of_its_instant(void **state)
 {
     struct play g;
@@ -210,8 +211,8 @@ static void only_from_then_on(void **state)
     assert_int_equal(need(&g, 4)->tokens_out, 2);
     assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"ok\""), 3);
     assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"output\""), 3);
-    assert_int_equal(play_series(&g, "gen_ai_server_time_to_first_token_seconds", "tiny")->hist->count,
-                     1);
+    assert_int_equal(play_series(&g, "gen_ai_server_time_to_first_token_seconds",
+                                 "tiny")->hist->count, 1);
     assert_null(play_series(&g, "sonde_infer_computed_tokens_total", "phase=\"prefill\""));
     sonde_infer_totals(g.tracker, (double)T0 + 14, &t);
     assert_int_equal(t.requests[SONDE_OK], 3);
@@ -272,8 +273,8 @@ static void not_streaming(void **state)
     play_release(&g);
 }
 
-/* Two sequences in one batch: 30 ms for a prompt of 9 tokens and a decode of 1, then 20 ms shared by
- * two decodes. */
+/* Two sequences in one batch: 30 ms for a prompt of 9 tokens and a decode of 1, then 20 ms shared
+ * by two decodes. */
 static void batched(void **state)
 {
     (void)state;
@@ -345,7 +346,8 @@ static void outcomes(void **state)
     assert_int_equal(counter(&g, "sonde_infer_errors_total", "type=\"oom\""), 1);
     assert_int_equal(counter(&g, "sonde_infer_errors_total", "type=\"timeout\""), 1);
     assert_int_equal(counter(&g, "sonde_infer_errors_total", "type=\"cancelled\""), 0);
-    assert_null(play_series(&g, "gen_ai_server_request_duration_seconds", "source=\"api\",process"));
+    assert_null(play_series(&g, "gen_ai_server_request_duration_seconds",
+                            "source=\"api\",process"));
     assert_non_null(play_series(&g, "gen_ai_server_request_duration_seconds",
                                 "error_type=\"oom\""));
     play_release(&g);
@@ -483,10 +485,10 @@ static const struct bad_case {
                                               .begin_ns = MS(20), .time_ns = MS(10),
                                               .phase.kind = SONDE_PHASE_PREFILL },
       SONDE_INFER_BAD_negative },
-    { "a phase of too many tokens", { .type = SONDE_INFER_PHASE, .id = 1, .begin_ns = MS(5),
-                                      .time_ns = MS(10),
-                                      .phase = { .kind = SONDE_PHASE_PREFILL,
-                                                 .tokens = UINT64_MAX } }, SONDE_INFER_BAD_bad_value },
+    { "a phase of too many tokens",
+      { .type = SONDE_INFER_PHASE, .id = 1, .begin_ns = MS(5),
+        .time_ns = MS(10), .phase = { .kind = SONDE_PHASE_PREFILL, .tokens = UINT64_MAX } },
+      SONDE_INFER_BAD_bad_value },
     { "a batch backwards", { .type = SONDE_INFER_BATCH, .begin_ns = MS(20), .time_ns = MS(10),
                              .batch = { .prompt = 1, .requests = 1 } }, SONDE_INFER_BAD_negative },
     { "a part larger than its batch", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
@@ -494,9 +496,9 @@ static const struct bad_case {
       SONDE_INFER_BAD_bad_value },
     { "a part of nothing", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
                              .time_ns = MS(10), .part.all = 2 }, SONDE_INFER_BAD_bad_value },
-    { "a part whose sum overflows", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
-                                      .time_ns = MS(10),
-                                      .part = { .prompt = UINT64_MAX, .output = 2, .all = 5 } }, SONDE_INFER_BAD_bad_value },
+    { "a part whose sum overflows",
+      { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5), .time_ns = MS(10),
+        .part = { .prompt = UINT64_MAX, .output = 2, .all = 5 } }, SONDE_INFER_BAD_bad_value },
     { "more cells than there are", { .type = SONDE_INFER_KV, .time_ns = MS(10),
                                      .kv = { .used = 3, .total = 2 } }, SONDE_INFER_BAD_bad_value },
     { "a cache of nothing", { .type = SONDE_INFER_KV, .time_ns = MS(10) },

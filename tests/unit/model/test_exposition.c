@@ -32,7 +32,8 @@ static int note(const struct sonde_exposition_sample *s, void *arg)
     return 0;
 }
 
-static int parse(const char *text, size_t len, int open, struct sonde_buf *out, struct sonde_err *err)
+static int parse(const char *text, size_t len, int open, struct sonde_buf *out,
+                 struct sonde_err *err)
 {
     const struct sonde_exposition_sink sink = { note, out };
     sonde_buf_init(out, 1 << 20);
@@ -60,10 +61,11 @@ static const struct { const char *what; int open; const char *text, *samples; } 
     { "a name with colons", 0, "a:b:c 1\n", "unknown a:b:c|a:b:c{}=1\n" },
     { "a type does not last", 0, "# TYPE a gauge\na 1\nab 2\n# TYPE c counter\nc 3\n",
       "gauge a|a{}=1\nunknown ab|ab{}=2\ncounter c|c{}=3\n" },
-    { "OpenMetrics", 1,
-      "# TYPE c counter\n# UNIT c bytes\n# HELP c \\\"x\\\"\nc_total{a=\"b\"} 5 1.5 # {trace_id=\"7\"} 3 1\n"
-      "c_created 1\n# TYPE i info\ni_info{v=\"1\"} 1\n# TYPE g gaugehistogram\ng_bucket{le=\"1\"} 1\n"
-      "g_gsum 1\n# TYPE u unknown\nu 1\n# EOF\n",
+    { "OpenMetrics", 1, "# TYPE c counter\n# UNIT c bytes\n# HELP c \\\"x\\\"\n"
+                        "c_total{a=\"b\"} 5 1.5 # {trace_id=\"7\"} 3 1\n"
+                        "c_created 1\n# TYPE i info\ni_info{v=\"1\"} 1\n# TYPE g gaugehistogram\n"
+                        "g_bucket{le=\"1\"} 1\n"
+                        "g_gsum 1\n# TYPE u unknown\nu 1\n# EOF\n",
       "counter c|c_total{a=b}=5@1.500\ncounter c|c_created{}=1 none\ninfo i|i_info{v=1}=1\n"
       "gaugehistogram g|g_bucket{le=1}=1\ngaugehistogram g|g_gsum{}=1\nunknown u|u{}=1\n" },
     { "nothing but the end", 1, "# EOF", "" },

@@ -175,7 +175,8 @@ static void hist_against_oracle(void **state)
     }
 }
 
-/* Counts are whole: 4 requests in a batch are not 3.98. Of large ones, and without a scale, the middle. */
+/* Counts are whole: 4 requests in a batch are not 3.98. Of large ones, and without a scale, the
+ * middle. */
 static void whole_counts(void **state)
 {
     (void)state;

@@ -17,7 +17,8 @@ static struct sonde_buf out;
 
 static void write_file(const char *title, const char *json)
 {
-    struct sonde_page_file f = { .title = title, .source = title, .made_s = 1.5, .query = "from=1&to=2",
+    struct sonde_page_file f = { .title = title,
+                                 .source = title, .made_s = 1.5, .query = "from=1&to=2",
                                  .pages = (const char *const[]){ "cpu", "memory", NULL } };
     sonde_buf_init(&out, 1 << 24);
     sonde_buf_init(&f.answers, 1 << 20);
@@ -68,7 +69,8 @@ static void test_hostile(void **state)
         write_file(cases[i].text, cases[i].json);
         json_t *d = data_of();
         json_t *answers = json_object_get(d, "answers");
-        assert_string_equal(json_string_value(json_object_get(answers, "/api/a?b=1")), cases[i].text);
+        assert_string_equal(json_string_value(json_object_get(answers, "/api/a?b=1")),
+                            cases[i].text);
         assert_int_equal(json_array_size(json_object_get(answers, "/api/c")), 1);
         assert_string_equal(json_string_value(json_object_get(d, "title")), cases[i].text);
         assert_string_equal(json_string_value(json_object_get(d, "source")), cases[i].text);

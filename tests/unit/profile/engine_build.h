@@ -44,9 +44,10 @@ static inline void engine_built_times(struct engine_built *b, const char *family
     s->bucket_count = ns_last ? 2 : 1;
     s->count = n + (ns_last != 0);
     s->value = (double)(n * ns + ns_last) * 1e-9;
-    bucket[0] = (struct sonde_engine_bucket){ (uint32_t)sonde__hist_bucket((double)ns * 1e-9), 0, n };
-    bucket[1] = (struct sonde_engine_bucket){ (uint32_t)sonde__hist_bucket((double)ns_last * 1e-9), 0,
-                                              1 };
+    bucket[0] =
+        (struct sonde_engine_bucket){ (uint32_t)sonde__hist_bucket((double)ns * 1e-9), 0, n };
+    bucket[1] =
+        (struct sonde_engine_bucket){ (uint32_t)sonde__hist_bucket((double)ns_last * 1e-9), 0, 1 };
 }
 
 #endif

@@ -80,7 +80,8 @@ static inline struct sonde_heap *build_heap_facts(struct sonde_profile *p)
         for (uint32_t t = 0; t < 77; t++) sonde_curve_add(&h->growth, t * 0.5);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        h->points[i] = (struct sonde_heap_point){ h->tick0_ns + i, 1 + i, 2 + i, 3 + i, 4 + i, 5 + i };
+        h->points[i] = (struct sonde_heap_point){ h->tick0_ns + i, 1 + i, 2 + i, 3 + i, 4 + i,
+                                                  5 + i };
         h->pools[i] = (struct sonde_heap_pool){ sonde_profile_cstring(p, i ? "kv" : "/m.gguf"), !i,
                                                 600 + i, 700 + i };
     }

@@ -1,5 +1,5 @@
-/* infer_build.h - a run with inference requests whose figures are known: for tests of what stores and
- * shows them. */
+/* infer_build.h - a run with inference requests whose figures are known: for tests of what stores
+ * and shows them. */
 #ifndef SONDE_TESTS_INFER_BUILD_H
 #define SONDE_TESTS_INFER_BUILD_H
 

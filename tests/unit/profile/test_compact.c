@@ -1,4 +1,5 @@
-/* Parts of profiles added and folded: nothing of weights and counts may be lost or counted twice. */
+/* Parts of profiles added and folded: nothing of weights and counts may be lost or counted
+ * twice. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -98,7 +99,8 @@ static void test_lost(void **state)
 {
     (void)state;
     struct sonde_profile *all = hundred(), *p = new_profile();
-    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ .to_ns = START + S }), 0);
+    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ .to_ns = START + S }),
+                     0);
     assert_int_equal(p->lost_records, 0);
     assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ 0 }), 0);
     assert_int_equal(p->lost_records, 7);
@@ -214,7 +216,8 @@ static uint32_t inside(const struct sonde_profile *p, const char *span)
     return n;
 }
 
-/* A span that ends in a later part is found by samples of an earlier one, once they are together. */
+/* A span that ends in a later part is found by samples of an earlier one, once they are
+ * together. */
 static void test_spans(void **state)
 {
     (void)state;
@@ -298,7 +301,7 @@ static void test_spans_of_others(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde_profile *all = new_profile();
         const struct sonde_compact_part part = { .pid = cases[i].pid ? cases[i].pid : 1, .spans = 1,
-                                              .others_max = cases[i].others_max };
+                                                 .others_max = cases[i].others_max };
         assert_int_equal(sonde_compact_add(all, p, &part), 0);
         for (int k = 0; k < 6 && cases[i].wanted[k]; k++) {
             if (!has_span(all, cases[i].wanted[k])) {

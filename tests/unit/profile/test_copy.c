@@ -28,8 +28,9 @@ static struct sonde_profile *copy_source(void)
         .stack = stack, .thread = two, .time_ns = 200, .weight = 7, .count = 1 }), 0);
     for (uint32_t i = 0; i < 2; i++) {
         const struct sonde_profile_span span = { .start_ns = 50 + i * 100, .end_ns = 150 + i * 100,
-            .id = i + 1, .thread = i ? two : one,
-            .name = sonde_profile_cstring(p, i ? "second" : "first") };
+                                                 .id = i + 1, .thread = i ? two : one,
+                                                 .name = sonde_profile_cstring(p, i ? "second"
+                                                                                    : "first") };
         assert_int_equal(sonde_profile_add_span(p, &span), 0);
         const struct sonde_profile_part part = { .request = 70 + i, .span = i, .tokens_out = 1 };
         assert_int_equal(sonde_profile_add_part(p, &part), 0);

@@ -62,7 +62,10 @@ static void test_covers_everything(void **state)
 
 static void test_coarser(void **state)
 {
-    static const struct { uint32_t first, count, then_first, then_count; float values[4]; } cases[] = {
+    static const struct {
+        uint32_t first, count, then_first, then_count;
+        float values[4];
+    } cases[] = {
         { 0, 0, 0, 0, { 0 } },
         { 7, 0, 3, 0, { 0 } },
         { 4, 4, 2, 2, { 1.5f, 3.5f } },
@@ -136,9 +139,12 @@ static void test_sum_is_that_of_its_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_points_are_ticks), cmocka_unit_test(test_joins_when_full),
-        cmocka_unit_test(test_covers_everything),      cmocka_unit_test(test_coarser),
-        cmocka_unit_test(test_sum_of_equal_ones),      cmocka_unit_test(test_sum_is_that_of_its_parts),
+        cmocka_unit_test(test_first_points_are_ticks),
+        cmocka_unit_test(test_joins_when_full),
+        cmocka_unit_test(test_covers_everything),
+        cmocka_unit_test(test_coarser),
+        cmocka_unit_test(test_sum_of_equal_ones),
+        cmocka_unit_test(test_sum_is_that_of_its_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,8 @@ static void test_empty(void **state)
     sonde_profile_destroy(p);
 }
 
-/* Totals of threads stay, times are those of samples, and what a function has is right on average. */
+/* Totals of threads stay, times are those of samples, and what a function has is right on
+ * average. */
 static void test_halve(void **state)
 {
     (void)state;
@@ -131,6 +132,7 @@ static void test_halve(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_cut), cmocka_unit_test(test_thin),
-                                        cmocka_unit_test(test_halve), cmocka_unit_test(test_empty) };
+                                        cmocka_unit_test(test_halve),
+                                        cmocka_unit_test(test_empty) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,8 @@ static struct sonde_model *make_model(size_t counters)
 {
     struct sonde_model *m;
     const struct sonde_model_limits limits = { .series_max = 1u << 20, .history_series_max = 1 };
-    const struct sonde_model_family_spec counter = { .name = "app_requests_total", .help = "Requests.",
-                                                     .type = SONDE_COUNTER };
+    const struct sonde_model_family_spec counter = { .name = "app_requests_total",
+                                                     .help = "Requests.", .type = SONDE_COUNTER };
     const struct sonde_model_family_spec gauge = { .name = "app_level", .type = SONDE_GAUGE };
     const struct sonde_model_family_spec hist = { .name = "app_seconds", .unit = "seconds",
                                                   .type = SONDE_HISTOGRAM, .scale = 1e-9 };
@@ -44,7 +44,8 @@ static struct sonde_model *make_model(size_t counters)
         s->created_s = 50;
     }
     sonde_model_series(m, sonde_model_family(m, &gauge), NULL, NULL, 0)->gauge = -2.5;
-    struct sonde_model_series *h = sonde_model_series(m, sonde_model_family(m, &hist), p[0], NULL, 0);
+    struct sonde_model_series *h =
+        sonde_model_series(m, sonde_model_family(m, &hist), p[0], NULL, 0);
     const uint64_t values[] = { 0, 1, 1000000, 1000000, 2000000000, 5 };
     for (size_t i = 0; i < 6; i++) sonde_model_record(h, values[i], 1);
     sonde_model_exemplar(h, &(struct sonde_exemplar){ .value = 2, .trace_hi = 0x1122334455667788,

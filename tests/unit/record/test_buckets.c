@@ -21,7 +21,7 @@
 #define VALUES 1000000
 #endif
 
-/* ---- Exact ------------------------------------------------------------------------------------- */
+/* ---- Exact ----------------------------------------------------------------------------------- */
 
 #define LIMBS 110
 
@@ -73,7 +73,7 @@ static void bounds_are_exact(void **state)
     }
 }
 
-/* ---- The bucket ---------------------------------------------------------------------------------- */
+/* ---- The bucket ------------------------------------------------------------------------------ */
 
 /* By the bounds just proved, one after the other. Negative or too large: not a bucket. */
 static int64_t expected(double v)
@@ -159,7 +159,7 @@ static void what_is_not_a_number_in_range(void **state)
     assert_true(sonde__hist_bucket(-(double)INFINITY) >= SONDE__HIST_BUCKETS);
 }
 
-/* ---- Recorded -------------------------------------------------------------------------------------- */
+/* ---- Recorded -------------------------------------------------------------------------------- */
 
 /* Every value is found in the bucket of its product with the scale; none is lost at the edges. */
 static void recorded_values_are_where_they_belong(void **state)

@@ -27,7 +27,7 @@ static void define_all(void)
     NEED(!sonde_define(SONDE_COUNTER, &m, &family));
 }
 
-/* ---- Deferred: a cancellation is pending all the while ------------------------------------------ */
+/* ---- Deferred: a cancellation is pending all the while --------------------------------------- */
 
 static int reached;
 
@@ -71,7 +71,7 @@ CHILD_TEST(no_call_is_a_cancellation_point)
     NEED_EQ(readback_counter(sonde_counter_bind(family, (const char *const[]){ "new" })), 1);
 }
 
-/* ---- Asynchronous: at any instruction ------------------------------------------------------------ */
+/* ---- Asynchronous: at any instruction -------------------------------------------------------- */
 
 /* The sanitizers' own code is not safe to be torn out of. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

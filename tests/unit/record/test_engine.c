@@ -56,13 +56,15 @@ CHILD_TEST(devices)
     sonde_device_op_record_mean(op, 1007, 10); /* what does not divide is not lost */
     NEED_EQ(hist_count(again, &sum), 21);
     NEED_EQ(sum, 2077);
-    const struct sonde_device_op first = sonde_device_op("cuda0", "copy"); /* no block of buckets yet */
+    /* No block of buckets yet. */
+    const struct sonde_device_op first = sonde_device_op("cuda0", "copy");
     sonde_device_op_record_mean(first, 300, 3);
     NEED_EQ(hist_count(first.seconds, &sum), 3);
     NEED_EQ(sum, 300);
     NEED_EQ(sonde_device_op("cuda0", "matmul").seconds.off, op.seconds.off); /* defined once */
     NEED(sonde_device_op("cpu", "matmul").seconds.off != op.seconds.off);
-    NEED_EQ(sonde_device_op(NULL, "matmul").seconds.off, sonde_device_op("cpu", "matmul").seconds.off);
+    NEED_EQ(sonde_device_op(NULL, "matmul").seconds.off,
+            sonde_device_op("cpu", "matmul").seconds.off);
 
     sonde_device_fallback("cuda0", "out_of_memory");
     sonde_device_fallback("cuda0", "out_of_memory");
@@ -70,9 +72,9 @@ CHILD_TEST(devices)
     const struct sonde_family falls =
         family_of(SONDE_COUNTER, "sonde_device_fallbacks_total", "device", "reason");
     NEED_EQ(readback_counter(
-                sonde_counter_bind(falls, (const char *const[]){ "cuda0", "out_of_memory" })), 2);
+        sonde_counter_bind(falls, (const char *const[]){ "cuda0", "out_of_memory" })), 2);
     NEED_EQ(readback_counter(
-                sonde_counter_bind(falls, (const char *const[]){ "cuda0", "other" })), 1);
+        sonde_counter_bind(falls, (const char *const[]){ "cuda0", "other" })), 1);
 }
 
 CHILD_TEST(pools)

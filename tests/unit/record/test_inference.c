@@ -240,7 +240,7 @@ CHILD_TEST(a_batch_tells_who_is_in_it)
     NEED_EQ(records(), now);
 }
 
-/* ---- Times that the engine says --------------------------------------------------------------- */
+/* ---- Times that the engine says -------------------------------------------------------------- */
 
 CHILD_TEST(events_have_the_time_that_they_are_given)
 {

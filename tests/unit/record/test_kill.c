@@ -29,7 +29,7 @@
 struct progress { uint64_t counted, recorded, pad[6]; };
 static struct progress *progress;
 
-/* ---- The victim ---------------------------------------------------------------------------------- */
+/* ---- The victim ------------------------------------------------------------------------------ */
 
 static struct sonde_family counters, hists;
 
@@ -66,7 +66,7 @@ static void victim(void)
     for (;;) pause();
 }
 
-/* ---- The agent's side ------------------------------------------------------------------------------ */
+/* ---- The agent's side ------------------------------------------------------------------------ */
 
 struct reader {
     int dirfd;

@@ -180,7 +180,7 @@ CHILD_TEST(toggling_while_threads_record)
     NEED_EQ(readback_counter(toggled), before + 5);
 }
 
-/* ---- Configuration ----------------------------------------------------------------------------- */
+/* ---- Configuration --------------------------------------------------------------------------- */
 
 struct newer_config { struct sonde_config known; uint64_t unknown[4]; };
 
@@ -377,7 +377,7 @@ CHILD_TEST(bad_traceparent_is_ignored)
     NEED(!t.hi && !t.lo && !t.span);
 }
 
-/* ---- Clock and errno -------------------------------------------------------------------------- */
+/* ---- Clock and errno ------------------------------------------------------------------------- */
 
 /* What a forked worker records first is a duration. */
 CHILD_TEST(durations_in_a_forked_child)

@@ -240,7 +240,8 @@ static void spans_nest(void **state)
             struct sonde_span s;
             sonde_span_begin(&s, sonde_name("inner"));
             sonde_span_attr_int(&s, sonde_name("tokens"), -5);
-            sonde_span_attr_str(&s, sonde_name("model"), "a model with a name of more than forty bytes");
+            sonde_span_attr_str(&s, sonde_name("model"),
+                                "a model with a name of more than forty bytes");
             sonde_span_end(&s, SONDE_TIMEOUT);
         }
         const struct sonde__span_rec *r = readback_span(0);
@@ -385,7 +386,8 @@ static void scopes_measure(void **state)
     assert_true(
         readback_counter(sonde_counter_bind(f, (const char *const[]){ "busy", "minor" })) > 0);
     assert_int_equal(sonde_define(SONDE_COUNTER, &items, &f), 0);
-    assert_int_equal(readback_counter(sonde_counter_bind(f, (const char *const[]){ "rows" })), 1000);
+    assert_int_equal(readback_counter(sonde_counter_bind(f, (const char *const[]){ "rows" })),
+                     1000);
 }
 
 static void traceparent_reads_and_writes(void **state)

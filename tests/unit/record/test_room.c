@@ -29,7 +29,7 @@
 #define SANITIZED 0
 #endif
 
-/* ---- The program: it does its own work, and records a lot -------------------------------------- */
+/* ---- The program: it does its own work, and records a lot ------------------------------------ */
 
 #define WORKERS 6
 #define ROUNDS 400u
@@ -80,7 +80,7 @@ static uint64_t drops(void)
     return n;
 }
 
-/* ---- File systems ------------------------------------------------------------------------------ */
+/* ---- File systems ---------------------------------------------------------------------------- */
 
 static char mounted[128];
 
@@ -288,7 +288,7 @@ CHILD_TEST(budget_is_kept)
     NEED(drops() > 0);
 }
 
-/* ---- Directories ------------------------------------------------------------------------------- */
+/* ---- Directories ----------------------------------------------------------------------------- */
 
 static const char *below(const char *name)
 {
@@ -366,7 +366,7 @@ CHILD_TEST(directory_name_is_too_long)
     refused(path, SONDE_EINVAL);
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void limit(int what, uint64_t value)
 {
@@ -452,7 +452,7 @@ CHILD_TEST(three_descriptors_once_open)
     NEED_EQ(readback_counter(counter), WORKERS * ROUNDS);
 }
 
-/* ---- Little stack ------------------------------------------------------------------------------- */
+/* ---- Little stack ---------------------------------------------------------------------------- */
 
 static void *on_a_small_stack(void *arg)
 {
@@ -503,7 +503,7 @@ CHILD_TEST(handlers_stack)
     NEED_EQ(readback_counter(sonde_counter("stack_total", "x")), 1);
 }
 
-/* ---- A program that keeps its memory -------------------------------------------------------------- */
+/* ---- A program that keeps its memory --------------------------------------------------------- */
 
 /* mlockall must not make pages of the file that nobody asked for. */
 static void locked(int before)
@@ -521,7 +521,7 @@ static void locked(int before)
 CHILD_TEST(locked_once_open) { locked(0); }
 CHILD_TEST(locked_from_the_start) { locked(1); }
 
-/* ---- A program that closes what it does not know ------------------------------------------------ */
+/* ---- A program that closes what it does not know --------------------------------------------- */
 
 #define OWN 30
 

@@ -23,7 +23,7 @@
 #define SANITIZED 0
 #endif
 
-/* ---- What is recorded to ----------------------------------------------------------------------- */
+/* ---- What is recorded to --------------------------------------------------------------------- */
 
 static struct sonde_counter counter, other;
 static struct sonde_hist hist;
@@ -309,7 +309,7 @@ CHILD_TEST(handlers_on_their_own_stack)
     expect_exact(2, 2);
 }
 
-/* ---- Jumping away ----------------------------------------------------------------------------- */
+/* ---- Jumping away ---------------------------------------------------------------------------- */
 
 static sigjmp_buf back;
 
@@ -334,7 +334,8 @@ static int leave_after(uint64_t n, void (*work)(uint64_t))
 static void bind_one(uint64_t n)
 {
     char value[40];
-    sonde_counter_add(sonde_counter_bind(family, (const char *const[]){ number(value, "j", n) }), 1);
+    sonde_counter_add(sonde_counter_bind(family, (const char *const[]){ number(value, "j", n) }),
+                      1);
 }
 
 static void define_one(uint64_t n)
@@ -416,7 +417,7 @@ CHILD_TEST(jumping_out_of_the_opening)
 }
 #endif
 
-/* ---- By the clock: all of it at once, with threads --------------------------------------------- */
+/* ---- By the clock: all of it at once, with threads ------------------------------------------- */
 
 static uint64_t timer_hits, timer_bound; /* atomic: several threads' handlers */
 

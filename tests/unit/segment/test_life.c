@@ -81,22 +81,27 @@ static void file_write(const char *name, const void *data, size_t len, off_t byt
     close(fd);
 }
 
-static int is_there(const char *name) { return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
+static int is_there(const char *name)
+{
+    return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
 
 static void names(void **state)
 {
     (void)state;
     static const struct { const char *name; int ok; } cases[] = {
-        { "12.345", 1 },       { "12.345.1", 1 },    { "3.11", 1 },          { "1.0", 1 },
-        { "12", 0 },           { "12.", 0 },         { "12.345.", 0 },       { "12.345.0", 0 },
-        { "0.1", 0 },          { "012.1", 0 },       { "1.02", 0 },          { "1.2.03", 0 },
-        { "1.2.3.4", 0 },      { "todo.txt", 0 },    { "t2.345.tmp7", 0 },   { "", 0 },
-        { "4294967296.1", 0 }, { "-1.2", 0 },        { "1.2 ", 0 },          { "1.2.4294967296", 0 },
+        { "12.345", 1 },       { "12.345.1", 1 }, { "3.11", 1 },        { "1.0", 1 },
+        { "12", 0 },           { "12.", 0 },      { "12.345.", 0 },     { "12.345.0", 0 },
+        { "0.1", 0 },          { "012.1", 0 },    { "1.02", 0 },        { "1.2.03", 0 },
+        { "1.2.3.4", 0 },      { "todo.txt", 0 }, { "t2.345.tmp7", 0 }, { "", 0 },
+        { "4294967296.1", 0 }, { "-1.2", 0 },     { "1.2 ", 0 },        { "1.2.4294967296", 0 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde__name n;
         char again[SONDE__NAME_BYTES];
-        if ((sonde__name_parse(cases[i].name, &n) == 0) != cases[i].ok) fail_msg("%s", cases[i].name);
+        if ((sonde__name_parse(cases[i].name, &n) == 0) != cases[i].ok) {
+            fail_msg("%s", cases[i].name);
+        }
         if (!cases[i].ok) continue;
         sonde__name_make(again, &n);
         assert_string_equal(again, cases[i].name);
@@ -135,8 +140,8 @@ static void foreign_files(void **state)
     assert_int_equal(mkfifoat(dirfd, "9.1", 0600), 0);
     assert_int_equal(mkdirat(dirfd, "10.1", 0700), 0);
     file_write(".sonde-0000000000000abc-42.tmp", "notes", 5, 5);
-    static const char *const all[] = { "3.11", "4.11", "todo.txt", "3.12", "5.1", "6.1", "7.1", "8.1",
-                                       "9.1", "10.1", ".sonde-0000000000000abc-42.tmp" };
+    static const char *const all[] = { "3.11", "4.11", "todo.txt", "3.12", "5.1", "6.1", "7.1",
+                                       "8.1", "9.1", "10.1", ".sonde-0000000000000abc-42.tmp" };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (sonde__life_sweep(dirfd, all[i], &here) != SONDE__LIFE_FOREIGN) fail_msg("%s", all[i]);
         assert_true(is_there(all[i]));
@@ -176,7 +181,8 @@ static void mapped_is_alive(void **state)
     const int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
     void *reader = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
     munmap(p, BYTES);
-    assert_int_equal(sonde__life(dirfd, name, &here), SONDE__LIFE_DEAD); /* who reads does not count */
+    /* Who reads does not count. */
+    assert_int_equal(sonde__life(dirfd, name, &here), SONDE__LIFE_DEAD);
     assert_true(is_there(name));
     assert_int_equal(sonde__life_sweep(dirfd, name, &here), SONDE__LIFE_DEAD);
     assert_false(is_there(name));

@@ -59,7 +59,7 @@ static size_t round_trip(enum sonde_chunk_type type, const uint64_t *v, uint32_t
     return len;
 }
 
-/* ---- Shapes ------------------------------------------------------------------------------------ */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static uint64_t total;
 static double level;
@@ -67,10 +67,22 @@ static uint64_t make_constant(uint32_t i) { return i ? 42 : 42; }
 static uint64_t make_clock(uint32_t i) { return 1763260118000u + 1000u * i + random_u64() % 3; }
 static uint64_t make_counter(uint32_t i) { return total += i ? 95 + random_u64() % 11 : 1000000; }
 static uint64_t make_idle(uint32_t i) { return total += i % 100 == 7; }
-static uint64_t make_pages(uint32_t i) { (void)i; return bits((double)(total += 4096 * (random_u64() % 3)) + 1e9); }
+static uint64_t make_pages(uint32_t i)
+{
+    (void)i;
+    return bits((double)(total += 4096 * (random_u64() % 3)) + 1e9);
+}
 static uint64_t make_cpu_ns(uint32_t i) { (void)i; return total += 10000000 * (random_u64() % 5); }
-static uint64_t make_percent(uint32_t i) { (void)i; return bits((double)(random_u64() % 1000) / 10); }
-static uint64_t make_millis(uint32_t i) { (void)i; return bits((double)(40000 + random_u64() % 500) / 1000); }
+static uint64_t make_percent(uint32_t i)
+{
+    (void)i;
+    return bits((double)(random_u64() % 1000) / 10);
+}
+static uint64_t make_millis(uint32_t i)
+{
+    (void)i;
+    return bits((double)(40000 + random_u64() % 500) / 1000);
+}
 static uint64_t make_walk(uint32_t i) { (void)i; return bits(level += floor(uniform() * 9) - 4); }
 static uint64_t make_ratio(uint32_t i) { (void)i; return bits(0.5 + uniform() / 10); }
 static uint64_t make_odd(uint32_t i) { return i ? bits(M_PI) : bits(M_PI); }
@@ -118,8 +130,9 @@ static void test_shapes(void **unused)
 static void test_special_doubles(void **unused)
 {
     (void)unused;
-    const double special[] = { NAN,  -0.0,  0.0,     INFINITY, -INFINITY, 5e-324, 1.7976931348623157e308,
-                               1e15, 1e-12, 1e-13,   -1.5,     0.1,       2.5e-7, 9007199254740993.0,
+    const double special[] = { NAN,  -0.0,  0.0,     INFINITY,
+                               -INFINITY, 5e-324, 1.7976931348623157e308, 1e15,
+                               1e-12, 1e-13,   -1.5,     0.1,       2.5e-7, 9007199254740993.0,
                                -9007199254740992.0,  9007199254740992.0,  1e17 };
     const size_t n = sizeof(special) / sizeof(special[0]);
     uint64_t v[2];
@@ -181,7 +194,7 @@ static void test_damaged(void **unused)
     assert_int_equal(in.bad, 1);
 }
 
-/* ---- Histograms -------------------------------------------------------------------------------- */
+/* ---- Histograms ------------------------------------------------------------------------------ */
 
 /* What a tick of a latency histogram adds: some records around the same value. */
 static void random_delta(struct sonde_hist_delta *d, struct sonde_hist_bucket *buckets)

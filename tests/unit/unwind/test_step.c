@@ -330,16 +330,21 @@ static void rules_from_code(void **state)
     assert_false(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe5\xe8", 4));
     assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 4, 0));
     /* Another function's. */
-    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x48\x89\xe5\x5d\xc3\x66\x90\x48", 9, 0));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x48\x89\xe5\x5d\xc3\x66\x90\x48", 9,
+                                        0));
     assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x5d\xc3\x48", 6, 11));
-    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\xc2\x08\x00\xcc\xcc\x48", 9, 8));
-    assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\xe8\x08\x00\xcc\xcc\x48", 9, 0));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\xc2\x08\x00\xcc\xcc\x48", 9,
+                                        8));
+    assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\xe8\x08\x00\xcc\xcc\x48", 9,
+                                       0));
     assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x74\x02\x5d\xc3\x48", 8, 0));
     /* mov %rbx,%rax is no ret, though the next instruction is aligned. */
     assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x48\x8b\xc3\x48", 7, 10));
-    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x48\x8b\x47\x10\xc3\x48", 9, 8));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x48\x8b\x47\x10\xc3\x48", 9,
+                                        8));
     /* movzbl 1(%rdi),%eax; ret; nop looks like it, but is filled up. */
-    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x0f\xb6\x47\x01\xc3\x90\x48", 10, 0));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x0f\xb6\x47\x01\xc3\x90\x48",
+                                        10, 0));
 }
 
 static void perf_registers(void **state)

@@ -1,5 +1,5 @@
-/* test_account.c - weights of samples against the kernel's account of CPU time, with an account that
- * the test writes. */
+/* test_account.c - weights of samples against the kernel's account of CPU time, with an account
+ * that the test writes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -154,7 +154,8 @@ static void emptied(void **state)
     tear_down(&f);
 }
 
-/* More processes than there is room for are left as they are; those that are gone make room at once. */
+/* More processes than there is room for are left as they are; those that are gone make room at
+ * once. */
 static int read_high(uint32_t pid, int user_only, uint64_t *ns)
 {
     (void)user_only;

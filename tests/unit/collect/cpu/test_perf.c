@@ -255,7 +255,7 @@ static void test_programs(void **state)
         unsigned long long count = 0;
         struct sonde_profile *p = profile_burn(
             &b, args, (struct sonde_cpu_options){ .children = cases[i].children,
-                                             .off_cpu = 1 });
+                                                  .off_cpu = 1 });
         assert_true(burn_said(&b, "done", cases[i].key, &count, NULL));
         assert_int_equal(count, cases[i].count);
         if (cases[i].part) {
@@ -417,7 +417,8 @@ static void test_forgets_stacks(void **state)
     struct sonde_err err = { "" };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
     uint64_t samples = 0;
-    for (int i = 0; i < 12000 && samples < 5000; i++) { /* a megabyte has the stacks of some 1,500 */
+    /* A megabyte has the stacks of some 1,500. */
+    for (int i = 0; i < 12000 && samples < 5000; i++) {
         usleep(10000);
         assert_int_equal(sonde_cpu_since(c, &cursor, 1, &part), 0);
         assert_int_equal(part->dropped_samples, 0);
@@ -439,8 +440,8 @@ static void test_forgets_stacks(void **state)
     sonde_profile_destroy(part);
 }
 
-/* What is taken away part by part weighs no more than the CPU time that was used: nothing counts twice,
- * whenever it is taken. */
+/* What is taken away part by part weighs no more than the CPU time that was used: nothing counts
+ * twice, whenever it is taken. */
 static void test_parts_add_up(void **state)
 {
     (void)state;
@@ -472,11 +473,12 @@ static void test_parts_add_up(void **state)
     assert_int_equal(sonde_cpu_stop(c, &part), 0);
     sonde_profile_destroy(part);
     const uint64_t used = after - before;
-    assert_in_range(weight, used / 2, used + used / 20 + 50000000); /* some may be lost on a busy machine */
+    /* Some may be lost on a busy machine. */
+    assert_in_range(weight, used / 2, used + used / 20 + 50000000);
 }
 
-/* What is blocked while somebody looks has not ended: it is in the copy, and counts once in the end,
- * however often it was looked at. */
+/* What is blocked while somebody looks has not ended: it is in the copy, and counts once in the
+ * end, however often it was looked at. */
 static void test_snapshots_while_blocked(void **state)
 {
     (void)state;

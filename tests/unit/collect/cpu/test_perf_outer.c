@@ -1,5 +1,5 @@
-/* Words beyond the copy of a stack: what is believed, what is remembered, and what waits. The memory
- * that is read is our own. */
+/* Words beyond the copy of a stack: what is believed, what is remembered, and what waits. The
+ * memory that is read is our own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,8 @@ static int tear_down(void **state)
     return sonde__alloc_live() != 0;
 }
 
-/* One sample, 10 ms after the last, of thread tid: the frame's caller as it is told, 0 = it is not. */
+/* One sample, 10 ms after the last, of thread tid: the frame's caller as it is told, 0 = it is
+ * not. */
 static uint64_t ask(uint32_t tid, int final, int call)
 {
     uint64_t word;
@@ -112,8 +113,8 @@ static void what_changes_is_not_believed(void **state)
     assert_in_range(n, 32, 128);
 }
 
-/* Behind the call of another function: only when it has been nothing else for long, and not a change
- * when the right one comes. */
+/* Behind the call of another function: only when it has been nothing else for long, and not a
+ * change when the right one comes. */
 static void other_functions(void **state)
 {
     (void)state;

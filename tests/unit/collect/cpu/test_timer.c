@@ -272,8 +272,8 @@ static uint32_t deepest_of(const struct sonde_profile *p)
     return deepest;
 }
 
-/* In code without tables and without a frame pointer the caller is found where nothing else is on the
- * stack. Where something is it may be missing: nobody says that such a stack is complete. */
+/* In code without tables and without a frame pointer the caller is found where nothing else is on
+ * the stack. Where something is it may be missing: nobody says that such a stack is complete. */
 static void test_bare(void **state)
 {
     static const char *const args[] = { "bare", NULL }, *const leaf[] = { "leaf", NULL };
@@ -284,7 +284,8 @@ static void test_bare(void **state)
     struct sonde_profile *whole =
         host_profile(&b, "timer_host", leaf, (struct sonde_cpu_options){ 0 }, &st);
     check_complete(whole);
-    assert_true(deepest_of(whole) >= 7); /* _start, libc's two, main, mode_leaf, leaf_caller, leaf_spin */
+    /* _start, libc's two, main, mode_leaf, leaf_caller, leaf_spin */
+    assert_true(deepest_of(whole) >= 7);
     sonde_profile_destroy(whole);
     struct sonde_profile *p =
         host_profile(&b, "timer_host", args, (struct sonde_cpu_options){ 0 }, &st);

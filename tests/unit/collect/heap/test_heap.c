@@ -695,7 +695,8 @@ static void test_little_memory(void **state)
         build_allocs(&f.p.b, 0, build_site(&f.p.b, node), 1, 0, 1000 + i);
     }
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_heap_reader_options){ .bytes_max = 1 }); /* as little as possible */
+    /* As little as possible. */
+    fixture_start(&f, (struct sonde_heap_reader_options){ .bytes_max = 1 });
     end_process(&f.p);
     sonde_heap_reader_status(f.reader, &st);
     fixture_stop(&f);
@@ -750,7 +751,7 @@ static void test_environment(void **state)
     close(open(library, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     setenv("SONDE_PRELOAD", library, 1);
     const struct sonde_heap_reader_options o = { .pid = (uint32_t)f.p.pid, .dir = f.dir, .full = 1,
-                                         .mean = 4096, .scan = 1, .seed = 77 };
+                                                 .mean = 4096, .scan = 1, .seed = 77 };
     if (sonde_heap_reader_start_on_exec(&o, &f.reader, &err) != 0) fail_msg("%s", err.text);
     const char *env = sonde_heap_reader_environment(f.reader, &size);
     assert_int_equal(strncmp(env, "LD_PRELOAD=/", 12), 0);

@@ -1,5 +1,5 @@
-/* The heap profiler, agent and libsonde_preload together, on a program that knows what it allocates:
- * exact in full mode, within the stated bounds in sampled mode. */
+/* The heap profiler, agent and libsonde_preload together, on a program that knows what it
+ * allocates: exact in full mode, within the stated bounds in sampled mode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,9 @@
 
 /* ---- Running programs ------------------------------------------------------------------------ */
 
-static struct sonde_heap_reader *host_start(struct burn *b, const char *program, const char *const *args,
-                                    struct sonde_heap_reader_options o)
+static struct sonde_heap_reader *host_start(struct burn *b,
+                                            const char *program, const char *const *args,
+                                            struct sonde_heap_reader_options o)
 {
     struct sonde_heap_reader *m = NULL;
     struct sonde_err err = { "" };
@@ -34,9 +35,9 @@ static struct sonde_heap_reader *host_start(struct burn *b, const char *program,
     return m;
 }
 
-static struct sonde_profile *host_profile(struct burn *b, const char *program,
-                                          const char *const *args, struct sonde_heap_reader_options o,
-                                          struct sonde_heap_reader_status *st)
+static struct sonde_profile *host_profile(
+    struct burn *b, const char *program, const char *const *args,
+    struct sonde_heap_reader_options o, struct sonde_heap_reader_status *st)
 {
     struct sonde_profile *p = NULL;
     struct sonde_heap_reader *m = host_start(b, program, args, o);

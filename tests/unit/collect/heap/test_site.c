@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "collect/heap/private.h"
 
-/* Seen late in the first ticks, and looked at soon after they have become half as many: with an amount
- * that stays, which is a number, and with one that changes, which is a series. */
+/* Seen late in the first ticks, and looked at soon after they have become half as many: with an
+ * amount that stays, which is a number, and with one that changes, which is a series. */
 static void test_coarsened(void **state)
 {
     (void)state;

@@ -36,11 +36,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int put(const char *name, enum sonde_type type, const struct sonde_label *labels, size_t count,
-               double value)
+static int put(const char *name, enum sonde_type type, const struct sonde_label *labels,
+               size_t count, double value)
 {
     const struct sonde_ingest_point p = { .name = name, .type = type, .labels = labels,
-                                           .label_count = count, .value = value, .now_s = 1 };
+                                          .label_count = count, .value = value, .now_s = 1 };
     return sonde_ingest_put(source, &p);
 }
 
@@ -65,7 +65,8 @@ static void expect(const char *format, const char *wanted)
 static void test_labels(void **state)
 {
     (void)state;
-    const struct sonde_label l[] = { { "z", "1" }, { "job", "theirs" }, { "none", "" }, { "a", "\"\n" } };
+    const struct sonde_label l[] = { { "z", "1" }, { "job", "theirs" }, { "none", "" },
+                                     { "a", "\"\n" } };
     assert_int_equal(put("x", SONDE_GAUGE, l, 4, 5), 0);
     assert_string_equal(only("x")->label_text,
                         "a=\"\\\"\\n\",exported_job=\"theirs\",instance=\"i\",job=\"j\",z=\"1\"");
@@ -76,8 +77,8 @@ static void test_labels(void **state)
 
     const struct sonde_label renamed[] = { { "exported_job", "far" }, { "job", "near" } };
     assert_int_equal(put("y", SONDE_GAUGE, renamed, 2, 1), 0);
-    assert_string_equal(only("y")->label_text, "exported_exported_job=\"near\",exported_job=\"far\","
-                                               "instance=\"i\",job=\"j\"");
+    assert_string_equal(only("y")->label_text, "exported_exported_job=\"near\","
+                                               "exported_job=\"far\",instance=\"i\",job=\"j\"");
 
     const struct sonde_label twice[] = { { "a", "1" }, { "a", "2" } };
     assert_int_equal(put("x", SONDE_GAUGE, twice, 2, 1), SONDE_EINVAL);
@@ -91,7 +92,8 @@ static void test_labels(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    const struct sonde_model_family_spec ours = { .name = "x", .type = SONDE_COUNTER, .scale = 1e-9 };
+    const struct sonde_model_family_spec ours = { .name = "x", .type = SONDE_COUNTER,
+                                                  .scale = 1e-9 };
     assert_int_equal(put("x", SONDE_GAUGE, NULL, 0, 5), 0);
     struct sonde_model_family *f = sonde_model_family(model, &ours);
     assert_non_null(f);
@@ -178,7 +180,8 @@ static void test_histogram_shown(void **state)
 {
     (void)state;
     static const struct { const char *name, *le; double value; } part[] = {
-        { "h_bucket", "1", 2 }, { "h_bucket", "+Inf", 3 }, { "h_sum", NULL, 4.5 }, { "h_count", NULL, 3 },
+        { "h_bucket", "1", 2 }, { "h_bucket", "+Inf", 3 }, { "h_sum", NULL, 4.5 },
+        { "h_count", NULL, 3 },
     };
     for (size_t i = 0; i < 4; i++) {
         const struct sonde_label l[] = { { "le", part[i].le } };
@@ -229,7 +232,7 @@ static void test_stale(void **state)
     const struct sonde_ingest_options o = { .series_max = 8, .stale_s = 60 };
     assert_int_equal(sonde_ingest_create(model, &o, &f), 0);
     struct sonde_ingest_point p = { .name = "a", .type = SONDE_COUNTER, .value = 2, .delta = 1,
-                                     .now_s = 1000 };
+                                    .now_s = 1000 };
     assert_int_equal(sonde_ingest_put(f, &p), 0);
     assert_int_equal(sonde_ingest_put(f, &p), 0);
     assert_true(only("a")->gauge == 4);
@@ -258,7 +261,7 @@ static void test_no_memory(void **state)
     assert_int_equal(rc, 0);
 }
 
-/* ---- What is to be scraped -------------------------------------------------------------------- */
+/* ---- What is to be scraped ------------------------------------------------------------------- */
 
 static const struct { const char *json, *reason; } bad_targets[] = {
     { "", "not a JSON array" },
@@ -283,9 +286,11 @@ static void test_targets(void **state)
     const struct sonde_scrape_options o = { .interval_s = 15, .timeout_s = 10 };
     struct sonde_scrape_targets t = { 0 };
     struct sonde_err err = { "" };
-    assert_int_equal(sonde_scrape_targets_parse(&t,
-        "[\"http://127.0.0.1:9100\",{\"url\":\"https://x/y?z=1\",\"job\":\"b\",\"labels\":{\"a\":\"c\"},"
-        "\"interval_seconds\":2,\"bearer_token_file\":\"/f\"}]", &o, &err), 0);
+    assert_int_equal(
+        sonde_scrape_targets_parse(&t, "[\"http://127.0.0.1:9100\",{\"url\":\"https://x/y?z=1\","
+                                       "\"job\":\"b\",\"labels\":{\"a\":\"c\"},"
+                                       "\"interval_seconds\":2,\"bearer_token_file\":\"/f\"}]", &o,
+                                   &err), 0);
     assert_int_equal(t.count, 2);
     assert_string_equal(t.at[0].url, "http://127.0.0.1:9100/metrics");
     assert_string_equal(t.at[0].instance, "127.0.0.1:9100");
@@ -297,7 +302,8 @@ static void test_targets(void **state)
     sonde_scrape_targets_release(&t);
     for (size_t i = 0; i < sizeof(bad_targets) / sizeof(bad_targets[0]); i++) {
         print_message("%s\n", bad_targets[i].json);
-        assert_int_equal(sonde_scrape_targets_parse(&t, bad_targets[i].json, &o, &err), SONDE_EINVAL);
+        assert_int_equal(sonde_scrape_targets_parse(&t, bad_targets[i].json, &o, &err),
+                         SONDE_EINVAL);
         if (!strstr(err.text, bad_targets[i].reason)) fail_msg("%s", err.text);
         sonde_scrape_targets_release(&t);
     }

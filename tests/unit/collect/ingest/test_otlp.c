@@ -1,5 +1,6 @@
-/* OTLP into the model: names, temporality, resets, histograms of all kinds, and what is refused. What
- * is sent is JSON here, which is made protobuf on the way; tests/e2e/test_otlp.sh has the real SDK. */
+/* OTLP into the model: names, temporality, resets, histograms of all kinds, and what is refused.
+ * What is sent is JSON here, which is made protobuf on the way; tests/e2e/test_otlp.sh has the real
+ * SDK. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,8 +50,8 @@ static int send_json(enum sonde_otlp_signal signal, const char *json, struct son
 static void json_that_becomes_too_large(void **state)
 {
     (void)state;
-    static const char head[] = "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"m\","
-                               "\"histogram\":{\"dataPoints\":[{\"bucketCounts\":[0";
+    static const char head[] = "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{"
+                               "\"name\":\"m\",\"histogram\":{\"dataPoints\":[{\"bucketCounts\":[0";
     static const char tail[] = "]}]}}]}]}]}";
     char json[4096];
     size_t n = (size_t)snprintf(json, sizeof(json), "%s", head);
@@ -71,8 +72,8 @@ static struct sonde_otlp_result send_metric(const char *inside)
 {
     char json[4096];
     struct sonde_otlp_result r;
-    snprintf(json, sizeof(json), "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"m\",%s}]"
-             "}]}]}", inside);
+    snprintf(json, sizeof(json), "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{"
+             "\"name\":\"m\",%s}]}]}]}", inside);
     assert_int_equal(send_json(SONDE_OTLP_METRICS, json, &r), 0);
     return r;
 }
@@ -85,7 +86,11 @@ static const struct sonde_model_series *only(const char *name)
     return f->series[0];
 }
 
-static const struct { const char *name, *unit; int monotonic, gauge; const char *wanted, *unit_word; }
+static const struct {
+    const char *name, *unit;
+    int monotonic, gauge;
+    const char *wanted, *unit_word;
+}
 names[] = {
     { "http.server.duration", "s", 0, 0, "http_server_duration_seconds", "seconds" },
     { "http.server.duration_seconds", "s", 0, 0, "http_server_duration_seconds", "seconds" },
@@ -117,15 +122,18 @@ static void test_names(void **state)
 static void test_sums(void **state)
 {
     (void)state;
-#define SUM(temporality, monotonic, point)                                                       \
-    "\"sum\":{\"aggregationTemporality\":" #temporality ",\"isMonotonic\":" #monotonic              \
+#define SUM(temporality, monotonic, point)                                                         \
+    "\"sum\":{\"aggregationTemporality\":" #temporality ",\"isMonotonic\":" #monotonic             \
     ",\"dataPoints\":[{" point "}]}"
-    assert_int_equal(send_metric(SUM(2, true, "\"asDouble\":2.5,\"timeUnixNano\":\"10\"")).accepted, 1);
+    assert_int_equal(send_metric(SUM(2, true, "\"asDouble\":2.5,\"timeUnixNano\":\"10\"")).accepted,
+                     1);
     assert_true(only("m_total")->gauge == 2.5);
-    assert_int_equal(send_metric(SUM(2, true, "\"asInt\":\"9007199254740993\",\"timeUnixNano\":\"11\"")).accepted, 1);
+    assert_int_equal(send_metric(SUM(2, true, "\"asInt\":\"9007199254740993\","
+                                     "\"timeUnixNano\":\"11\"")).accepted, 1);
     assert_true(only("m_total")->gauge == 9007199254740992.0);
     /* What comes late is not taken for what is now. */
-    assert_int_equal(send_metric(SUM(2, true, "\"asDouble\":1,\"timeUnixNano\":\"5\"")).rejected, 1);
+    assert_int_equal(send_metric(SUM(2, true, "\"asDouble\":1,\"timeUnixNano\":\"5\"")).rejected,
+                     1);
     assert_int_equal(send_metric(SUM(2, false, "\"asDouble\":-7")).accepted, 1);
     assert_true(only("m")->gauge == -7);
 }
@@ -134,7 +142,8 @@ static void test_deltas(void **state)
 {
     (void)state;
     static const char *const points[] = {
-        SUM(1, true, "\"asInt\":5,\"timeUnixNano\":\"10\""), SUM(1, true, "\"asInt\":6,\"timeUnixNano\":\"20\""),
+        SUM(1, true, "\"asInt\":5,\"timeUnixNano\":\"10\""),
+        SUM(1, true, "\"asInt\":6,\"timeUnixNano\":\"20\""),
     };
     for (int i = 0; i < 2; i++) assert_int_equal(send_metric(points[i]).accepted, 1);
     assert_true(only("m_total")->gauge == 11);
@@ -144,7 +153,8 @@ static void test_deltas(void **state)
     sonde_model_tick(model, 1);
     assert_true(only("m_total")->history[0] == 11);
     assert_int_equal(send_metric(SUM(1, false, "\"asInt\":5,\"timeUnixNano\":\"10\"")).accepted, 1);
-    assert_int_equal(send_metric(SUM(1, false, "\"asInt\":-8,\"timeUnixNano\":\"20\"")).accepted, 1);
+    assert_int_equal(send_metric(SUM(1, false, "\"asInt\":-8,\"timeUnixNano\":\"20\"")).accepted,
+                     1);
     assert_true(only("m")->gauge == -3);
 }
 
@@ -162,8 +172,9 @@ static void test_restart(void **state)
 static void test_bounds(void **state)
 {
     (void)state;
-#define HISTOGRAM(count, counts, bounds)                                                         \
-    "\"unit\":\"s\",\"histogram\":{\"aggregationTemporality\":2,\"dataPoints\":[{\"count\":" #count        \
+#define HISTOGRAM(count, counts, bounds)                                                           \
+    "\"unit\":\"s\",\"histogram\":{\"aggregationTemporality\":2,\"dataPoints\":[{\"count\":"       \
+    #count                                                                                         \
     ",\"sum\":1.5,\"bucketCounts\":[" counts "],\"explicitBounds\":[" bounds "]}]}"
     assert_int_equal(send_metric(HISTOGRAM(6, "\"1\",2,3", "0.5,1")).accepted, 1);
     const struct sonde_model_family *f = sonde_model_family_find(model, "m_seconds_bucket");
@@ -190,8 +201,9 @@ static void test_exponential(void **state)
 {
     (void)state;
 #define EXPONENTIAL(temporality, scale, zero, count, positive, negative, offset)                   \
-    "\"exponentialHistogram\":{\"aggregationTemporality\":" #temporality ",\"dataPoints\":[{\"count\":" #count \
-    ",\"scale\":" #scale ",\"zeroCount\":" #zero ",\"sum\":10,\"positive\":{\"offset\":" #offset              \
+    "\"exponentialHistogram\":{\"aggregationTemporality\":" #temporality                           \
+    ",\"dataPoints\":[{\"count\":" #count                                                          \
+    ",\"scale\":" #scale ",\"zeroCount\":" #zero ",\"sum\":10,\"positive\":{\"offset\":" #offset   \
     ",\"bucketCounts\":[" positive "]},\"negative\":{\"bucketCounts\":[" negative "]}}]}"
     /* Scale 7: two make one of ours. Index -1 and 0 of ours are on either side of 1. */
     assert_int_equal(send_metric(EXPONENTIAL(2, 7, 2, 12, "1,2,3,4", "", -2)).accepted, 1);
@@ -212,7 +224,8 @@ static void test_exponential(void **state)
     assert_int_equal(send_metric(EXPONENTIAL(2, 0, 2, 9, "1,0,3", "1,2", -1)).accepted, 1);
     assert_null(sonde_model_family_find(model, "m"));
     static const struct { const char *le; double n; } wanted[] = {
-        { "le=\"-2\"", 2 }, { "le=\"-1\"", 3 }, { "le=\"0\"", 5 }, { "le=\"1\"", 6 }, { "le=\"4\"", 9 },
+        { "le=\"-2\"", 2 }, { "le=\"-1\"", 3 }, { "le=\"0\"", 5 }, { "le=\"1\"", 6 },
+        { "le=\"4\"", 9 },
         { "le=\"+Inf\"", 9 },
     };
     const struct sonde_model_family *f = sonde_model_family_find(model, "m_bucket");
@@ -228,8 +241,9 @@ static void test_exponential(void **state)
 static void test_summary(void **state)
 {
     (void)state;
-    assert_int_equal(send_metric("\"summary\":{\"dataPoints\":[{\"count\":\"3\",\"sum\":6,\"quantileValues\":["
-                                 "{\"quantile\":0.5,\"value\":2},{\"quantile\":0.99,\"value\":\"NaN\"}]}]}").accepted, 1);
+    assert_int_equal(send_metric("\"summary\":{\"dataPoints\":[{\"count\":\"3\","
+                                 "\"sum\":6,\"quantileValues\":[{\"quantile\":0.5,\"value\":2},"
+                                 "{\"quantile\":0.99,\"value\":\"NaN\"}]}]}").accepted, 1);
     const struct sonde_model_family *f = sonde_model_family_find(model, "m");
     assert_int_equal(f->series_count, 2);
     assert_string_equal(f->series[0]->label_text, "quantile=\"0.5\"");
@@ -240,9 +254,12 @@ static void test_summary(void **state)
 static const char *const bad_json[] = {
     "", "[]", "{", "{\"resourceMetrics\":[7]}", "{\"resourceMetrics\":[{\"scopeMetrics\":{}}]}",
     "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":5}]}]}]}",
-    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{\"asInt\":\"x\"}]}}]}]}]}",
-    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{\"asInt\":1.5}]}}]}]}]}",
-    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{\"timeUnixNano\":-1}]}}]}]}]}",
+    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{"
+    "\"asInt\":\"x\"}]}}]}]}]}",
+    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{"
+    "\"asInt\":1.5}]}}]}]}]}",
+    "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"gauge\":{\"dataPoints\":[{"
+    "\"timeUnixNano\":-1}]}}]}]}]}",
 };
 
 static void test_garbage(void **state)
@@ -263,15 +280,20 @@ static void test_spans(void **state)
 {
     (void)state;
     struct sonde_otlp_result r;
-    assert_int_equal(send_json(SONDE_OTLP_TRACES,
-        "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"traceId\":\"0123456789ABCDEF0123456789abcdef\","
-        "\"spanId\":\"00000000000000ff\",\"name\":\"n\",\"startTimeUnixNano\":\"100\",\"endTimeUnixNano\":250,"
-        "\"status\":{\"code\":2},\"attributes\":[{\"key\":\"thread.id\",\"value\":{\"intValue\":\"7\"}},"
-        "{\"key\":\"l\",\"value\":{\"arrayValue\":{\"values\":[{\"intValue\":1}]}}}]},"
-        "{\"traceId\":\"0123456789abcdef0123456789abcdef\",\"spanId\":\"01\",\"name\":\"short id\"},"
-        "{\"traceId\":\"0123456789abcdef0123456789abcdef\",\"spanId\":\"0000000000000001\","
-        "\"startTimeUnixNano\":\"100\",\"endTimeUnixNano\":\"99\"}]}],\"resource\":{\"attributes\":["
-        "{\"key\":\"service.name\",\"value\":{\"stringValue\":\"svc\"}}]}}]}", &r), 0);
+    assert_int_equal(
+        send_json(SONDE_OTLP_TRACES,
+                  "{\"resourceSpans\":[{"
+                  "\"scopeSpans\":[{\"spans\":[{\"traceId\":\"0123456789ABCDEF0123456789abcdef\","
+                  "\"spanId\":\"00000000000000ff\",\"name\":\"n\","
+                  "\"startTimeUnixNano\":\"100\",\"endTimeUnixNano\":250,\"status\":{\"code\":2},"
+                  "\"attributes\":[{\"key\":\"thread.id\",\"value\":{\"intValue\":\"7\"}},"
+                  "{\"key\":\"l\",\"value\":{\"arrayValue\":{\"values\":[{\"intValue\":1}]}}}]},"
+                  "{\"traceId\":\"0123456789abcdef0123456789abcdef\",\"spanId\":\"01\","
+                  "\"name\":\"short id\"},{\"traceId\":\"0123456789abcdef0123456789abcdef\","
+                  "\"spanId\":\"0000000000000001\",\"startTimeUnixNano\":\"100\","
+                  "\"endTimeUnixNano\":\"99\"}]}],\"resource\":{\"attributes\":["
+                  "{\"key\":\"service.name\",\"value\":{\"stringValue\":\"svc\"}}]}}]}", &r),
+        0);
     assert_int_equal(r.accepted, 1);
     assert_int_equal(r.rejected, 2);
     assert_int_equal(model->span_next, 1);
@@ -288,8 +310,8 @@ static void test_spans(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    static const char json[] = "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"m\","
-                               "\"gauge\":{\"dataPoints\":[{\"asInt\":1}]}}]}]}]}";
+    static const char json[] = "{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{"
+                               "\"name\":\"m\",\"gauge\":{\"dataPoints\":[{\"asInt\":1}]}}]}]}]}";
     struct sonde_otlp_result r = { 0 };
     int rc = SONDE_ENOMEM;
     for (uint64_t nth = 1; nth < 100 && (rc || !r.accepted); nth++) {

@@ -343,7 +343,8 @@ static inline struct sonde__heap *build_mem(struct build *b, uint32_t mode, uint
 static inline struct sonde__heap_node *build_node_at(struct build *b, uint32_t id)
 {
     return (struct sonde__heap_node *)(void *)(b->base +
-                                              build_mem_at(b)->node_chunk[id / SONDE__HEAP_NODES]) +
+                                               build_mem_at(b)->node_chunk[id /
+                                                                           SONDE__HEAP_NODES]) +
            id % SONDE__HEAP_NODES;
 }
 

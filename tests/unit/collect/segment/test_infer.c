@@ -1,5 +1,5 @@
-/* Inference events out of rings made by hand, word by word from segment.h: what is delivered of good
- * ones, and of hostile ones nothing that could hurt. */
+/* Inference events out of rings made by hand, word by word from segment.h: what is delivered of
+ * good ones, and of hostile ones nothing that could hurt. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -246,7 +246,12 @@ static void h_pid(struct build *b) { b->h->pid++; build_seal(b); }
 static void h_start(struct build *b) { b->h->start_time++; build_seal(b); }
 static void h_program(struct build *b) { memset(b->h->program, 'x', 64); build_seal(b); }
 static void h_program8(struct build *b) { b->h->program[0] = (char)0xff; build_seal(b); }
-static void h_size(struct build *b) { b->h->file_bytes += 4096; b->h->block_max += 4096; build_seal(b); }
+static void h_size(struct build *b)
+{
+    b->h->file_bytes += 4096;
+    b->h->block_max += 4096;
+    build_seal(b);
+}
 static void h_size_less(struct build *b) { b->h->file_bytes -= 4096; build_seal(b); }
 static void h_size_huge(struct build *b) { b->h->file_bytes = UINT64_MAX; build_seal(b); }
 static void h_families(struct build *b) { b->h->family_max = UINT32_MAX; build_seal(b); }
@@ -287,10 +292,18 @@ static void f_bit(struct build *b) { build_family_at(b, 1)->kind ^= 2; }
 static void f_text(struct build *b) { b->base[b->h->string_off + 2] ^= 1; }
 static void f_type(struct build *b) { build_family_at(b, 1)->type = 9; build_family_seal(b, 1); }
 static void f_scale(struct build *b) { build_family_at(b, 1)->scale = -1; build_family_seal(b, 1); }
-static void f_scale_nan(struct build *b) { build_family_at(b, 1)->scale = __builtin_nan(""); build_family_seal(b, 1); }
+static void f_scale_nan(struct build *b)
+{
+    build_family_at(b, 1)->scale = __builtin_nan("");
+    build_family_seal(b, 1);
+}
 static void f_name_off(struct build *b) { build_family_at(b, 1)->name.off = UINT32_MAX; }
 static void f_name_len(struct build *b) { build_family_at(b, 1)->name.len = UINT32_MAX; }
-static void f_name_empty(struct build *b) { build_family_at(b, 1)->name.len = 0; build_family_seal(b, 1); }
+static void f_name_empty(struct build *b)
+{
+    build_family_at(b, 1)->name.len = 0;
+    build_family_seal(b, 1);
+}
 static void f_name_bad(struct build *b)
 {
     b->base[b->h->string_off + build_family_at(b, 1)->name.off] = '9';
@@ -306,10 +319,26 @@ static void f_help8(struct build *b)
     b->base[b->h->string_off + build_family_at(b, 1)->help.off] = (char)0xc0;
     build_family_seal(b, 1);
 }
-static void f_labels_more(struct build *b) { build_family_at(b, 1)->label_count = 3; build_family_seal(b, 1); }
-static void f_labels_less(struct build *b) { build_family_at(b, 1)->label_count = 1; build_family_seal(b, 1); }
-static void f_labels_huge(struct build *b) { build_family_at(b, 1)->label_count = UINT32_MAX; build_family_seal(b, 1); }
-static void f_tags_more(struct build *b) { build_family_at(b, 1)->tag_count = 2; build_family_seal(b, 1); }
+static void f_labels_more(struct build *b)
+{
+    build_family_at(b, 1)->label_count = 3;
+    build_family_seal(b, 1);
+}
+static void f_labels_less(struct build *b)
+{
+    build_family_at(b, 1)->label_count = 1;
+    build_family_seal(b, 1);
+}
+static void f_labels_huge(struct build *b)
+{
+    build_family_at(b, 1)->label_count = UINT32_MAX;
+    build_family_seal(b, 1);
+}
+static void f_tags_more(struct build *b)
+{
+    build_family_at(b, 1)->tag_count = 2;
+    build_family_seal(b, 1);
+}
 static void f_label_len(struct build *b)
 {
     b->base[b->h->string_off + build_family_at(b, 1)->labels.off + 1] = 0x7f;
@@ -331,18 +360,38 @@ static void f_label_twice(struct build *b)
     build_family(b, SONDE_COUNTER, "x", 1, two, NULL);
 }
 static void s_bit(struct build *b) { build_series_at(b, 1)->created_ns ^= 1; }
-static void s_family(struct build *b) { build_series_at(b, 1)->family = 999; build_series_seal(b, 1); }
-static void s_family_none(struct build *b) { build_series_at(b, 1)->family = 0; build_series_seal(b, 1); }
-static void s_family_name(struct build *b) { build_series_at(b, 1)->family = 5; build_series_seal(b, 1); }
+static void s_family(struct build *b)
+{
+    build_series_at(b, 1)->family = 999;
+    build_series_seal(b, 1);
+}
+static void s_family_none(struct build *b)
+{
+    build_series_at(b, 1)->family = 0;
+    build_series_seal(b, 1);
+}
+static void s_family_name(struct build *b)
+{
+    build_series_at(b, 1)->family = 5;
+    build_series_seal(b, 1);
+}
 static void s_values_off(struct build *b) { build_series_at(b, 1)->values.off = 1u << 30; }
 static void s_values_len(struct build *b) { build_series_at(b, 1)->values.len = 1u << 30; }
-static void s_values_short(struct build *b) { build_series_at(b, 1)->values.len--; build_series_seal(b, 1); }
+static void s_values_short(struct build *b)
+{
+    build_series_at(b, 1)->values.len--;
+    build_series_seal(b, 1);
+}
 static void s_values8(struct build *b)
 {
     b->base[b->h->string_off + build_series_at(b, 1)->values.off + 2] = (char)0x80;
     build_series_seal(b, 1);
 }
-static void s_values_none(struct build *b) { build_series_at(b, 1)->values.len = 0; build_series_seal(b, 1); }
+static void s_values_none(struct build *b)
+{
+    build_series_at(b, 1)->values.len = 0;
+    build_series_seal(b, 1);
+}
 
 #define HIST 4u /* the histogram's series in build_sample */
 static void v_block_out(struct build *b) { *build_cell(b, 1, HIST) = b->bytes + 64; }

@@ -54,9 +54,9 @@ static void enter(struct sonde_uprobe_pairs *p, uint32_t tid, uint32_t fn, uint6
                   struct sonde_uprobe_memory *m)
 {
     const struct sonde_uprobe_hit h = { .time_ns = ns, .sp = sp, .back = 0x400000 + sp,
-                                        .arg = { 0x100, 0xffffffff00000002, 0xfffffffffffffffd, 4, 5 },
-                                        .tid = tid, .fn = (uint16_t)fn, .batch_tokens = 9,
-                                        .memory = m };
+                                        .arg = { 0x100, 0xffffffff00000002, 0xfffffffffffffffd,
+                                                 4, 5 }, .tid = tid, .fn = (uint16_t)fn,
+                                        .batch_tokens = 9, .memory = m };
     sonde_uprobe_pairs_take(p, &h);
 }
 
@@ -305,8 +305,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_nesting), cmocka_unit_test(test_left),
-        cmocka_unit_test(test_jump),   cmocka_unit_test(test_memory),  cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_left),   cmocka_unit_test(test_jump),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_texts),  cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,14 +100,20 @@ static void test_getters(void **state)
 {
     (void)state;
 #define CODE(s) s, sizeof(s) - 1
-    static const struct { const char *what, *code; size_t len; int address; int32_t at; } cases[] = {
+    static const struct {
+        const char *what, *code;
+        size_t len;
+        int address;
+        int32_t at;
+    } cases[] = {
         { "mov 8(%rdi)", CODE("\x48\x8b\x47\x08\xc3"), 0, 8 },
         { "mov 0x158(%rdi)", CODE("\x48\x8b\x87\x58\x01\x00\x00\xc3"), 0, 0x158 },
-        { "not optimized", CODE("\x55\x48\x89\xe5\x48\x89\x7d\xf8\x48\x8b\x45\xf8\x48\x8b\x40\x58\x5d\xc3"),
+        { "not optimized",
+          CODE("\x55\x48\x89\xe5\x48\x89\x7d\xf8\x48\x8b\x45\xf8\x48\x8b\x40\x58\x5d\xc3"),
           0, 0x58 },
         { "lea, not optimized",
-          CODE("\x55\x48\x89\xe5\x48\x89\x7d\xf8\x48\x8b\x45\xf8\x48\x05\x00\x01\x00\x00\x5d\xc3"), 1,
-          0x100 },
+          CODE("\x55\x48\x89\xe5\x48\x89\x7d\xf8\x48\x8b\x45\xf8\x48\x05\x00\x01\x00\x00\x5d\xc3"),
+          1, 0x100 },
         { "an address is not a load", CODE("\x48\x8d\x47\x08\xc3"), 0, -1 },
         { "behind the return", CODE("\xc3\x48\x8b\x47\x08"), 0, -1 },
         { "negative", CODE("\x48\x8b\x47\xf8\xc3"), 0, -1 },

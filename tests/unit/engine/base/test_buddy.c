@@ -133,7 +133,8 @@ static void test_model(void **state)
             }
             assert_int_equal((uintptr_t)at % 64, 0);
             for (size_t i = 0; i < count; i++) {
-                assert_true(at + block_bytes(bytes) <= live[i].at || at >= live[i].at + live[i].block);
+                assert_true(at + block_bytes(bytes) <= live[i].at ||
+                            at >= live[i].at + live[i].block);
             }
             live[count].at = at;
             live[count].asked = bytes;
@@ -147,7 +148,9 @@ static void test_model(void **state)
             if (used > used_max) used_max = used;
         } else if (count) {
             const size_t i = random_next(&x) % count;
-            for (uint64_t k = 0; k < live[i].block; k++) assert_int_equal(live[i].at[k], live[i].mark);
+            for (uint64_t k = 0; k < live[i].block; k++) {
+                assert_int_equal(live[i].at[k], live[i].mark);
+            }
             buddy_free(b, live[i].at);
             used -= live[i].block;
             asked -= live[i].asked;
@@ -197,7 +200,9 @@ static void *thread_work(void *arg)
     for (int i = 0; i < 4000; i++) {
         const size_t n = random_next(&x) % 16;
         if (held[n]) {
-            if (held[n][0] != (unsigned char)n || held[n][bytes[n] - 1] != (unsigned char)n) return b;
+            if (held[n][0] != (unsigned char)n || held[n][bytes[n] - 1] != (unsigned char)n) {
+                return b;
+            }
             buddy_free(b, held[n]);
             held[n] = NULL;
             continue;
@@ -215,7 +220,9 @@ static void test_threads(void **state)
     (void)state;
     struct buddy *b = pool_create(1 << 16);
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, thread_work, b), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, thread_work, b), 0);
+    }
     for (int i = 0; i < 4; i++) {
         void *failed;
         pthread_join(threads[i], &failed);

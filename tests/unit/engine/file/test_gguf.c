@@ -13,7 +13,7 @@
 #include "file/gguf.h"
 #include "file/weight.h"
 
-/* ---- A file, piece by piece: each test says which piece is wrong ------------------------------- */
+/* ---- A file, piece by piece: each test says which piece is wrong ----------------------------- */
 
 struct bytes { unsigned char data[4096]; size_t count; };
 
@@ -48,8 +48,8 @@ static void put_pair_u32(struct bytes *b, const char *key, uint32_t value)
     put_u32(b, value);
 }
 
-static void put_tensor(struct bytes *b, const char *name, uint64_t cols, uint64_t rows, uint32_t type,
-                       uint64_t offset)
+static void put_tensor(struct bytes *b, const char *name, uint64_t cols, uint64_t rows,
+                       uint32_t type, uint64_t offset)
 {
     put_text(b, name);
     put_u32(b, 2);
@@ -114,7 +114,7 @@ static struct gguf *file_open(const struct bytes *b)
     return g;
 }
 
-/* ---- What is right ----------------------------------------------------------------------------- */
+/* ---- What is right --------------------------------------------------------------------------- */
 
 static void test_read(void **state)
 {
@@ -127,8 +127,8 @@ static void test_read(void **state)
     int truth;
     struct gguf_text text;
     struct gguf_array array;
-    static const char *const integers[] = { "type.0", "type.1", "type.2", "type.3", "type.4", "type.5",
-                                            "type.10", "type.11" };
+    static const char *const integers[] = { "type.0", "type.1", "type.2", "type.3", "type.4",
+                                            "type.5", "type.10", "type.11" };
     for (size_t i = 0; i < 8; i++) {
         u = 7;
         assert_true(gguf_get_u32(g, integers[i], &u));
@@ -199,14 +199,21 @@ static void test_empty(void **state)
     gguf_close(g);
 }
 
-/* ---- What is wrong ----------------------------------------------------------------------------- */
+/* ---- What is wrong --------------------------------------------------------------------------- */
 
-static void bad_magic(struct bytes *b) { put(b, "GGML\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24); }
+static void bad_magic(struct bytes *b)
+{
+    put(b, "GGML\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+}
 static void bad_version_1(struct bytes *b) { put_header(b, 1, 0, 0); }
 static void bad_version_4(struct bytes *b) { put_header(b, 4, 0, 0); }
 static void bad_endian(struct bytes *b) { put_header(b, 0x03000000, 0, 0); }
 static void bad_pair_count(struct bytes *b) { put_header(b, 3, 0, UINT64_MAX); put_data(b, 64); }
-static void bad_tensor_count(struct bytes *b) { put_header(b, 3, UINT64_MAX / 8, 0); put_data(b, 64); }
+static void bad_tensor_count(struct bytes *b)
+{
+    put_header(b, 3, UINT64_MAX / 8, 0);
+    put_data(b, 64);
+}
 
 static void bad_key_length(struct bytes *b)
 {
@@ -270,8 +277,8 @@ static void bad_alignment_text(struct bytes *b)
     put_text(b, "32");
 }
 
-static void bad_tensor(struct bytes *b, const char *name, uint64_t cols, uint64_t rows, uint32_t type,
-                       uint64_t offset)
+static void bad_tensor(struct bytes *b, const char *name, uint64_t cols, uint64_t rows,
+                       uint32_t type, uint64_t offset)
 {
     put_header(b, 3, 1, 0);
     put_tensor(b, name, cols, rows, type, offset);
@@ -279,8 +286,14 @@ static void bad_tensor(struct bytes *b, const char *name, uint64_t cols, uint64_
 }
 
 static void bad_dimension_0(struct bytes *b) { bad_tensor(b, "t", 4, 0, WEIGHT_F32, 0); }
-static void bad_dimensions(struct bytes *b) { bad_tensor(b, "t", 1u << 31, 1u << 31, WEIGHT_F32, 0); }
-static void bad_dimension(struct bytes *b) { bad_tensor(b, "t", (uint64_t)1 << 62, 4, WEIGHT_F32, 0); }
+static void bad_dimensions(struct bytes *b)
+{
+    bad_tensor(b, "t", 1u << 31, 1u << 31, WEIGHT_F32, 0);
+}
+static void bad_dimension(struct bytes *b)
+{
+    bad_tensor(b, "t", (uint64_t)1 << 62, 4, WEIGHT_F32, 0);
+}
 static void bad_block(struct bytes *b) { bad_tensor(b, "t", 33, 1, WEIGHT_Q8_0, 0); }
 static void bad_offset(struct bytes *b) { bad_tensor(b, "t", 4, 1, WEIGHT_F32, 8); }
 static void bad_beyond(struct bytes *b) { bad_tensor(b, "t", 4, 1, WEIGHT_F32, 128); }

@@ -144,7 +144,8 @@ static void test_refused(void **state)
 {
     (void)state;
     static const struct { const char *path, *says; } cases[] = {
-        { "/dev/null", "regular file" }, { "/", "regular file" }, { "/no/such/m.gguf", "No such file" },
+        { "/dev/null", "regular file" }, { "/", "regular file" },
+        { "/no/such/m.gguf", "No such file" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct gguf_writer *w = NULL;

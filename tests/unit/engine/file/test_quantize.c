@@ -56,13 +56,15 @@ static struct gguf *model_made(const char *path, enum random_vocab_kind kind,
     struct fail why;
     assert_int_equal(random_vocab_train(kind, text, 60000, size.vocab, &v, &why), 0);
     assert_int_equal(random_vocab_size(v), size.vocab);
-    const struct random_model m = { .size = &size, .arch = arch, .type = type, .vocab = v, .seed = 3 };
+    const struct random_model m = { .size = &size, .arch = arch, .type = type, .vocab = v,
+                                    .seed = 3 };
     if (random_model_write(&m, path, &why)) fail_msg("%s", why.text);
     random_vocab_destroy(v);
     return opened(path);
 }
 
-static struct gguf *quantized(const struct gguf *in, enum weight_type type, struct quantize_report *r)
+static struct gguf *quantized(const struct gguf *in, enum weight_type type,
+                              struct quantize_report *r)
 {
     struct fail why;
     if (quantize_file(in, type, path_out, NULL, r, &why)) fail_msg("%s", why.text);
@@ -74,17 +76,19 @@ static int tensors_same(const struct gguf *a, const struct gguf *b)
 {
     for (uint64_t i = 0; i < gguf_tensor_count(a); i++) {
         const struct gguf_tensor *x = gguf_tensor_at(a, i), *y = gguf_tensor_at(b, i);
-        if (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)) return 0;
+        if (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)) {
+            return 0;
+        }
     }
     return gguf_tensor_count(a) == gguf_tensor_count(b);
 }
 
-static const enum weight_type types[] = { WEIGHT_F32, WEIGHT_F16, WEIGHT_Q8_0, WEIGHT_Q4_0, WEIGHT_TQ2_0,
-                                          WEIGHT_I2_S };
+static const enum weight_type types[] = { WEIGHT_F32, WEIGHT_F16, WEIGHT_Q8_0, WEIGHT_Q4_0,
+                                          WEIGHT_TQ2_0, WEIGHT_I2_S };
 enum { TYPES = 6 };
 
-/* What is made as a type is what is made as F32 and quantized; ternary ones of llama are not, as they
- * are ternary by birth. Metadata stays, but for the file type. */
+/* What is made as a type is what is made as F32 and quantized; ternary ones of llama are not, as
+ * they are ternary by birth. Metadata stays, but for the file type. */
 static void test_all_types(void **state)
 {
     (void)state;
@@ -119,7 +123,8 @@ static void test_all_types(void **state)
     }
 }
 
-/* Ternary numbers are the same numbers in every type that holds them, whatever they went through. */
+/* Ternary numbers are the same numbers in every type that holds them, whatever they went
+ * through. */
 static void test_ternary_round_trip(void **state)
 {
     (void)state;
@@ -250,7 +255,8 @@ static void test_vocab(void **state)
     assert_true(random_vocab_is_odd(v, 0x80));
     assert_true(random_vocab_is_odd(v, 256 + 1));
     random_vocab_destroy(v);
-    assert_int_equal(random_vocab_train(RANDOM_VOCAB_SPM, "\xff\xff\xff\n\n\n", 6, 1000, &v, &why), 0);
+    assert_int_equal(random_vocab_train(RANDOM_VOCAB_SPM, "\xff\xff\xff\n\n\n", 6, 1000, &v, &why),
+                     0);
     assert_int_equal(random_vocab_size(v), 3 + 256 + 2);
     random_vocab_destroy(v);
     random_vocab_destroy(NULL);

@@ -43,7 +43,7 @@ static void test_words(void **state)
     free(words);
 }
 
-/* ---- Against counting all pairs anew for every merge -------------------------------------------- */
+/* ---- Against counting all pairs anew for every merge ----------------------------------------- */
 
 enum { MERGES = 200 };
 
@@ -107,7 +107,9 @@ static void test_as_naive(void **state)
     for (size_t i = 0; i < count; i++) {
         naive[i].count = from[i].bytes < 64 ? from[i].bytes : 64;
         naive[i].times = from[i].times;
-        for (uint32_t k = 0; k < naive[i].count; k++) naive[i].symbols[k] = (unsigned char)from[i].at[k];
+        for (uint32_t k = 0; k < naive[i].count; k++) {
+            naive[i].symbols[k] = (unsigned char)from[i].at[k];
+        }
         words[i] = (struct bpe_word){ naive[i].symbols, naive[i].count, naive[i].times };
     }
     struct merges m = { .count = 0 };
@@ -130,7 +132,8 @@ static void test_as_naive(void **state)
 static void test_overlap_and_barrier(void **state)
 {
     (void)state;
-    /* aaaa: the pair a a is there three times, but merges twice; then aa aa. Nothing over a barrier. */
+    /* aaaa: the pair a a is there three times, but merges twice; then aa aa. Nothing over a
+     * barrier. */
     uint32_t a[4] = { 1, 1, 1, 1 }, b[3] = { 2, BPE_BARRIER, 3 };
     const struct bpe_word words[] = { { a, 4, 2 }, { b, 3, 100 } };
     struct merges m = { .count = 0 };

@@ -33,8 +33,8 @@ static uint64_t bytes_hash(const void *data, size_t bytes)
     return h;
 }
 
-/* What ggml's quantize and dequantize make of the vector is known by hashes, which were taken from the
- * real library once. */
+/* What ggml's quantize and dequantize make of the vector is known by hashes, which were taken from
+ * the real library once. */
 static void test_as_ggml(void **state)
 {
     (void)state;
@@ -105,8 +105,8 @@ static void test_ternary(void **state)
     assert_int_equal(weight_bytes(WEIGHT_I2_S, 256, 3), 3 * 64 + 32);
 }
 
-/* Scales so small that their inverse is infinite, and numbers that are none: something comes out, and
- * no conversion is undefined. */
+/* Scales so small that their inverse is infinite, and numbers that are none: something comes out,
+ * and no conversion is undefined. */
 static void test_extremes(void **state)
 {
     (void)state;
@@ -134,8 +134,9 @@ static void test_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_ggml),  cmocka_unit_test(test_f16),   cmocka_unit_test(test_ternary),
-        cmocka_unit_test(test_extremes), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_as_ggml), cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_ternary), cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 enum { LENGTH = 80, SHARED = 66, CONTEXT = 128, BATCH = 160, VOCAB = 97 };
 
-/* ---- A model that can be run ------------------------------------------------------------------- */
+/* ---- A model that can be run ----------------------------------------------------------------- */
 
 struct runner {
     struct buddy *weights, *cells, *activations;
@@ -62,7 +62,9 @@ static void runner_close(struct runner *r)
 
 static void tokens_of(int32_t *tokens, uint32_t seed)
 {
-    for (uint32_t i = 0; i < LENGTH; i++) tokens[i] = (int32_t)((i * i * 7 + i * seed + seed) % VOCAB);
+    for (uint32_t i = 0; i < LENGTH; i++) {
+        tokens[i] = (int32_t)((i * i * 7 + i * seed + seed) % VOCAB);
+    }
 }
 
 static uint32_t slot_begin(struct runner *r, const int32_t *tokens, uint32_t *reused)
@@ -99,7 +101,7 @@ static void run_all(struct runner *r, uint32_t slot, const int32_t *tokens, uint
     run_part(r, slot, tokens, from, LENGTH, part, out);
 }
 
-/* ---- The same bits ----------------------------------------------------------------------------- */
+/* ---- The same bits --------------------------------------------------------------------------- */
 
 static float alone[LENGTH * VOCAB], other[LENGTH * VOCAB];
 
@@ -136,7 +138,8 @@ static void check_mixed(struct runner *r, const int32_t *a, const int32_t *b)
         forward_run(r->f, batch, n, &logits);
         at_a += chunk;
         at_b += row;
-        memcpy(mixed + (size_t)(at_a - 1) * VOCAB, logits + (size_t)row * VOCAB, VOCAB * sizeof(float));
+        memcpy(mixed + (size_t)(at_a - 1) * VOCAB, logits + (size_t)row * VOCAB,
+               VOCAB * sizeof(float));
     }
     kv_slot_release(r->kv, slot_a);
     kv_slot_release(r->kv, slot_b);
@@ -187,22 +190,26 @@ static void test_same_bits(void **state)
 {
     (void)state;
     static const struct tiny_model rows[] = {
-        { .type = WEIGHT_F32 }, { .type = WEIGHT_F16 }, { .type = WEIGHT_Q8_0 }, { .type = WEIGHT_Q4_0 },
+        { .type = WEIGHT_F32 },
+        { .type = WEIGHT_F16 }, { .type = WEIGHT_Q8_0 }, { .type = WEIGHT_Q4_0 },
         { .type = WEIGHT_TQ2_0 }, { .arch = "bitnet", .type = WEIGHT_TQ2_0, .scales = 1 },
         { .arch = "bitnet-b1.58", .type = WEIGHT_I2_S } };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_bits(&rows[i], kernel_choose()->name);
     }
     /* math/ tests all types of all kernels */
-    check_bits(&(struct tiny_model){ .type = WEIGHT_Q8_0, .embd = 64, .heads = 4, .heads_kv = 2, .ff = 64 },
-               "portable");
+    check_bits(&(struct tiny_model){ .type = WEIGHT_Q8_0, .embd = 64, .heads = 4, .heads_kv = 2,
+                                     .ff = 64 }, "portable");
 }
 
-/* ---- A plain reference, in double precision ---------------------------------------------------- */
+/* ---- A plain reference, in double precision -------------------------------------------------- */
 
-/* Keys, values and queries are f16, and activations of I2_S int8: rounded as the engine does, that is
- * what makes it one model. The rest is as the papers have it. */
-static double half_of(double x) { return (double)weight_f16_to_float(weight_f16_from_float((float)x)); }
+/* Keys, values and queries are f16, and activations of I2_S int8: rounded as the engine does, that
+ * is what makes it one model. The rest is as the papers have it. */
+static double half_of(double x)
+{
+    return (double)weight_f16_to_float(weight_f16_from_float((float)x));
+}
 
 static void plain_product(const struct weight *w, const double *x, double by, double *out)
 {
@@ -224,7 +231,9 @@ static void plain_norm(const double *x, const float *gain, uint32_t n, float eps
 {
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) sum += x[i] * x[i];
-    for (uint32_t i = 0; i < n; i++) out[i] = x[i] / sqrt(sum / n + (double)epsilon) * (double)gain[i];
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = x[i] / sqrt(sum / n + (double)epsilon) * (double)gain[i];
+    }
 }
 
 static void plain_rope(const struct model *m, double *x, uint32_t heads, uint32_t position)
@@ -246,8 +255,8 @@ static void plain_rope(const struct model *m, double *x, uint32_t heads, uint32_
 
 static double plain_keys[2][LENGTH][256], plain_values[2][LENGTH][256];
 
-static void plain_attention(const struct model *m, uint32_t layer, const double *q, uint32_t position,
-                            double *out)
+static void plain_attention(const struct model *m, uint32_t layer, const double *q,
+                            uint32_t position, double *out)
 {
     const uint32_t n = m->head_dim, group = m->heads / m->heads_kv;
     for (uint32_t h = 0; h < m->heads; h++) {
@@ -262,7 +271,8 @@ static void plain_attention(const struct model *m, uint32_t layer, const double 
         for (uint32_t i = 0; i < n; i++) {
             out[h * n + i] = 0;
             for (uint32_t p = 0; p <= position; p++) {
-                out[h * n + i] += half_of(weights[p] / sum) * plain_values[layer][p][h / group * n + i];
+                out[h * n + i] +=
+                    half_of(weights[p] / sum) * plain_values[layer][p][h / group * n + i];
             }
         }
     }
@@ -363,7 +373,7 @@ static void test_reference(void **state)
                                           .heads = 4, .heads_kv = 2, .ff = 128 }, "portable", 2e-2);
 }
 
-/* ---- Times -------------------------------------------------------------------------------------- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 static void test_times(void **state)
 {
@@ -410,8 +420,8 @@ static void test_no_room(void **state)
     struct forward *f = NULL;
     runner_open(&r, &(struct tiny_model){ .type = WEIGHT_F32 }, "portable", 1, 1);
     assert_int_equal(buddy_create("small", 65536, 4096, &small, &why), 0);
-    assert_int_equal(forward_create(r.m, r.kv, r.team, kernel_named("portable"), small, BATCH, &f, &why),
-                     -1);
+    assert_int_equal(forward_create(r.m, r.kv, r.team, kernel_named("portable"), small, BATCH, &f,
+                                    &why), -1);
     assert_non_null(strstr(why.text, "a pass of 160 tokens needs"));
     buddy_destroy(small);
     runner_close(&r);

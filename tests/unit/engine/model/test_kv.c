@@ -21,7 +21,8 @@ static struct kv *kv_of(uint32_t slots, uint64_t pages, struct buddy **pool)
 {
     struct fail why;
     struct kv *kv;
-    assert_int_equal(buddy_create("kv", kv_pool_bytes_of(&shape, pages), KV_POOL_UNIT, pool, &why), 0);
+    assert_int_equal(buddy_create("kv", kv_pool_bytes_of(&shape, pages), KV_POOL_UNIT, pool, &why),
+                     0);
     assert_int_equal(kv_create(&shape, slots, CONTEXT, *pool, &kv, &why), 0);
     return kv;
 }
@@ -119,7 +120,7 @@ static void test_pressure(void **state)
     buddy_destroy(pool);
 }
 
-/* ---- At random --------------------------------------------------------------------------------- */
+/* ---- At random ------------------------------------------------------------------------------- */
 
 struct shadow { int32_t tokens[CONTEXT]; uint32_t length; int busy; };
 
@@ -155,7 +156,8 @@ static void cells_check(struct kv *kv, uint32_t slot, const struct shadow *s)
 {
     for (uint32_t p = 0; p < s->length; p++) {
         const uint32_t l = p % LAYERS, h = p % HEADS;
-        assert_int_equal(kv_key(kv, slot, l, h, p)[HEAD_DIM - 1], mark_of(s->tokens[p], p, l, h, 0));
+        assert_int_equal(kv_key(kv, slot, l, h, p)[HEAD_DIM - 1],
+                         mark_of(s->tokens[p], p, l, h, 0));
         assert_int_equal(kv_value(kv, slot, l, h, p)[0], mark_of(s->tokens[p], p, l, h, 1));
     }
 }
@@ -267,7 +269,8 @@ static void test_random(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_reuse), cmocka_unit_test(test_pressure),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_reuse),
+                                        cmocka_unit_test(test_pressure),
                                         cmocka_unit_test(test_random) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
 
 #include "unit/engine/model/tiny_model.h"
 
-static int tiny_load(const struct tiny_model *t, struct buddy **pool, struct model **m, struct fail *why)
+static int tiny_load(const struct tiny_model *t, struct buddy **pool, struct model **m,
+                     struct fail *why)
 {
     struct gguf *g = NULL;
     *pool = NULL;
@@ -65,7 +66,8 @@ static void test_refuses(void **state)
         { "no number llama.block_count", { .skip = "block_count" } },
         { "no number llama.attention.head_count", { .skip = "attention.head_count" } },
         { "8 attention heads cannot share 3", { .heads_kv = 3 } },
-        { "llama.block_count is 2000", { .layers = 2000, .embd = 4, .heads = 2, .heads_kv = 2, .ff = 4 } },
+        { "llama.block_count is 2000",
+          { .layers = 2000, .embd = 4, .heads = 2, .heads_kv = 2, .ff = 4 } },
         { "mixtures of experts", { .experts = 8 } },
         { "attention.key_length", { .heads = 7, .heads_kv = 7, .embd = 256 } },
         { "33 rotated dimensions", { .rope_dims = 33 } },
@@ -77,22 +79,30 @@ static void test_refuses(void **state)
         { "no tensor token_embd.weight", { .skip = "token_embd.weight" } },
         { "no tensor output_norm.weight", { .skip = "output_norm.weight" } },
         { "no tensor blk.1.ffn_down.weight", { .skip = "blk.1.ffn_down.weight" } },
-        { "no tensor blk.0.attn_sub_norm.weight", { .arch = "bitnet", .skip = "blk.0.attn_sub_norm.weight" } },
-        { "blk.0.attn_k.weight is 256 × 256, but should be 256 × 128", { .wrong_shape = "blk.0.attn_k.weight" } },
+        { "no tensor blk.0.attn_sub_norm.weight",
+          { .arch = "bitnet", .skip = "blk.0.attn_sub_norm.weight" } },
+        { "blk.0.attn_k.weight is 256 × 256, but should be 256 × 128",
+          { .wrong_shape = "blk.0.attn_k.weight" } },
         { "output.weight is 256 × 194", { .wrong_shape = "output.weight" } },
-        { "blk.1.attn_norm.weight is F16, but should be F32", { .wrong_type = "blk.1.attn_norm.weight" } },
+        { "blk.1.attn_norm.weight is F16, but should be F32",
+          { .wrong_type = "blk.1.attn_norm.weight" } },
         { "blk.0.attn_q.bias is not one", { .extra = "blk.0.attn_q.bias" } },
         { "blk.0.ffn_gate_inp.weight is not one", { .extra = "blk.0.ffn_gate_inp.weight" } },
-        { "output_norm.weight holds a number that is not finite", { .not_finite = "output_norm.weight" } },
-        { "scale of the tensor blk.0.ffn_up.weight is not", { .arch = "bitnet", .type = WEIGHT_I2_S, .not_finite = "blk.0.ffn_up.weight" } },
-        { "blk.0.attn_v.weight is of the type 12, which", { .wrong_type = "blk.0.attn_v.weight", .unknown_type = 12 } },
+        { "output_norm.weight holds a number that is not finite",
+          { .not_finite = "output_norm.weight" } },
+        { "scale of the tensor blk.0.ffn_up.weight is not",
+          { .arch = "bitnet", .type = WEIGHT_I2_S, .not_finite = "blk.0.ffn_up.weight" } },
+        { "blk.0.attn_v.weight is of the type 12, which",
+          { .wrong_type = "blk.0.attn_v.weight", .unknown_type = 12 } },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buddy *pool;
         struct model *m = NULL;
         struct fail why = { "" };
         if (!tiny_load(&rows[i].t, &pool, &m, &why)) fail_msg("it loads: %s", rows[i].says);
-        if (!strstr(why.text, rows[i].says)) fail_msg("'%s' does not say '%s'", why.text, rows[i].says);
+        if (!strstr(why.text, rows[i].says)) {
+            fail_msg("'%s' does not say '%s'", why.text, rows[i].says);
+        }
         if (pool) {
             struct buddy_stats stats;
             buddy_stats(pool, &stats);
@@ -119,7 +129,8 @@ static void test_no_room(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_loads), cmocka_unit_test(test_refuses),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_loads),
+                                        cmocka_unit_test(test_refuses),
                                         cmocka_unit_test(test_no_room) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

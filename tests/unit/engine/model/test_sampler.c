@@ -41,7 +41,8 @@ static void test_greedy(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(choose_once(&p, rows[i].logits, 4), rows[i].token);
         /* top_k 1 is the same at any temperature */
-        const struct sampler_params one = { .temperature = 1.5f, .top_k = 1, .top_p = 1, .seed = i };
+        const struct sampler_params one = { .temperature = 1.5f, .top_k = 1, .top_p = 1,
+                                            .seed = i };
         assert_int_equal(choose_once(&one, rows[i].logits, 4), rows[i].token);
     }
 }
@@ -56,9 +57,9 @@ static void test_odd_values(void **state)
     for (size_t i = 0; i < 9 * 9 * 9; i++) {
         const float logits[3] = { values[i % 9], values[i / 9 % 9], values[i / 81] };
         for (size_t k = 0; k < 8 * 8 * 8; k++) {
-            const struct sampler_params p = { .temperature = params[k % 8], .top_p = params[k / 8 % 8],
-                                              .min_p = params[k / 64], .top_k = (uint32_t)(k % 5),
-                                              .seed = k };
+            const struct sampler_params p = { .temperature = params[k % 8],
+                                              .top_p = params[k / 8 % 8], .min_p = params[k / 64],
+                                              .top_k = (uint32_t)(k % 5), .seed = k };
             struct sampler s;
             sampler_init(&s, &p);
             const int32_t token = sampler_choose(&s, scratch, logits, 3);
@@ -103,7 +104,8 @@ static void expected(const float *logits, const struct sampler_params *p, double
 static void test_distribution(void **state)
 {
     (void)state;
-    static const float logits[VOCAB] = { 1, 2.5f, -1, 0.3f, 2.2f, 0, -3, 1.9f, 2.5f, 0.7f, -0.4f, 1.1f };
+    static const float logits[VOCAB] = { 1, 2.5f, -1, 0.3f, 2.2f, 0, -3, 1.9f, 2.5f, 0.7f,
+                                         -0.4f, 1.1f };
     static const struct sampler_params rows[] = {
         { 1, 0, 1, 0, 1 },        { 0.7f, 0, 1, 0, 2 },     { 2.5f, 0, 1, 0, 3 },
         { 1, 5, 1, 0, 4 },        { 1, 0, 0.8f, 0, 5 },     { 1, 0, 1, 0.2f, 6 },
@@ -118,7 +120,8 @@ static void test_distribution(void **state)
         sampler_init(&s, &rows[i]);
         for (int n = 0; n < DRAWS; n++) counts[sampler_choose(&s, scratch, logits, VOCAB)]++;
         for (int k = 0; k < VOCAB; k++) {
-            const double mean = DRAWS * probability[k], slack = 5 * sqrt(mean * (1 - probability[k]));
+            const double mean = DRAWS * probability[k],
+                         slack = 5 * sqrt(mean * (1 - probability[k]));
             if (fabs(counts[k] - mean) > slack + 1e-6) {
                 fail_msg("row %zu, token %d: %d, not %.1f ± %.1f", i, k, counts[k], mean, slack);
             }
@@ -161,7 +164,8 @@ static void test_top_k(void **state)
     static int drawn[LARGE];
     struct sampler s;
     struct sampler_scratch *scratch = sampler_scratch_create(LARGE);
-    for (int i = 0; i < LARGE; i++) logits[i] = (float)((i * 7919) % LARGE) * 1e-4f; /* all different */
+    /* All different. */
+    for (int i = 0; i < LARGE; i++) logits[i] = (float)((i * 7919) % LARGE) * 1e-4f;
     sampler_init(&s, &(struct sampler_params){ 1, K, 1, 0, 5 });
     for (int i = 0; i < 2000; i++) drawn[sampler_choose(&s, scratch, logits, LARGE)] = 1;
     for (int i = 0; i < LARGE; i++) {

@@ -1,4 +1,5 @@
-/* tiny_model.h - small random models for tests of model/, written as a file and loaded, with faults. */
+/* tiny_model.h - small random models for tests of model/, written as a file and loaded, with
+ * faults. */
 #ifndef TESTS_UNIT_ENGINE_TINY_MODEL_H
 #define TESTS_UNIT_ENGINE_TINY_MODEL_H
 
@@ -37,8 +38,8 @@ static float tiny_random(struct tiny_writer *t) /* −1 to 1 */
 static int tiny_is(const char *a, const char *b) { return a && b && !strcmp(a, b); }
 
 /* First round: what there is; second: its numbers. */
-static void tiny_tensor(struct tiny_writer *t, const char *name, enum weight_type type, uint32_t cols,
-                        uint32_t rows, float size)
+static void tiny_tensor(struct tiny_writer *t, const char *name, enum weight_type type,
+                        uint32_t cols, uint32_t rows, float size)
 {
     if (tiny_is(t->m.skip, name)) return;
     if (tiny_is(t->m.wrong_type, name)) type = WEIGHT_F16;
@@ -46,10 +47,10 @@ static void tiny_tensor(struct tiny_writer *t, const char *name, enum weight_typ
     const uint64_t bytes = weight_bytes(type, cols, rows);
     const uint64_t dims[] = { cols, rows };
     if (!t->data) {
-        const uint32_t told = tiny_is(t->m.wrong_type, name) && t->m.unknown_type ? t->m.unknown_type
-                                                                                  : (uint32_t)type;
-        gguf_write_tensor(t->w, (struct gguf_text){ name, strlen(name) }, told, dims, rows == 1 ? 1 : 2,
-                          bytes);
+        const uint32_t told = tiny_is(t->m.wrong_type, name) && t->m.unknown_type
+                                  ? t->m.unknown_type : (uint32_t)type;
+        gguf_write_tensor(t->w, (struct gguf_text){ name, strlen(name) }, told, dims,
+                          rows == 1 ? 1 : 2, bytes);
         return;
     }
     float *x = malloc(cols * sizeof(*x));

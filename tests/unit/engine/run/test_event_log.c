@@ -75,7 +75,7 @@ static void *writer_thread(void *arg)
     const struct writer *w = arg;
     for (uint64_t i = 0; i < ROUNDS; i++) {
         struct engine_event pair[] = { { .kind = EVENT_BATCH, .at = sonde_ticks(), .a = i },
-                                { .kind = EVENT_MEMBER, .a = i } };
+                                       { .kind = EVENT_MEMBER, .a = i } };
         snprintf(pair[1].request, sizeof(pair[1].request), "%d", w->number);
         event_log_put(w->log, pair, 2);
     }

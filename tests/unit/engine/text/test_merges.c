@@ -56,7 +56,8 @@ static size_t slow_merge(const struct merges *m, uint32_t *symbols, size_t count
     }
 }
 
-/* A few symbols and random pairs of them, which may lead anywhere: ties, chains, cycles of lengths. */
+/* A few symbols and random pairs of them, which may lead anywhere: ties, chains, cycles of
+ * lengths. */
 static void test_random(void **state)
 {
     (void)state;

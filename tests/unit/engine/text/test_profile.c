@@ -40,11 +40,13 @@ static void test_same_as_sonde(void **state)
     struct tokenizer *t = load();
     static char text[20000];
     static int32_t out[60000];
-    static const size_t lengths[] = { 1, 64, 65, 256, 257, 1024, 1025, 4096, 4097, 16384, 16385, 0 };
+    static const size_t lengths[] = { 1, 64, 65, 256, 257, 1024, 1025, 4096, 4097, 16384,
+                                      16385, 0 };
     for (size_t i = 0; i < sizeof(text); i++) text[i] = "ab a  aab"[i * i % 9];
     size_t count, total = 0;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        assert_int_equal(tokenizer_encode(t, text, lengths[i], TOKENIZE_BOS, out, 60000, &count), 0);
+        assert_int_equal(tokenizer_encode(t, text, lengths[i], TOKENIZE_BOS, out, 60000, &count),
+                         0);
         total += count;
     }
     char piece[8];

@@ -33,7 +33,8 @@ static const struct { const char *pre, *text, *words; } cases[] = {
     { "gpt-2", "I'LL i'll", "I|'|LL| i|'ll|" },
     { "gpt-2", "a   ", "a|   |" },
     { "gpt-2", " \u00a0x", " |\u00a0|x|" },
-    { "llama-bpe", "I'LL pay 1234567 euros!\n\n  ok", "I|'LL| pay| |123|456|7| euros|!\n\n| | ok|" },
+    { "llama-bpe", "I'LL pay 1234567 euros!\n\n  ok",
+      "I|'LL| pay| |123|456|7| euros|!\n\n| | ok|" },
     { "llama-bpe", "x \n y", "x| \n| y|" },
     { "llama-bpe", "\"quoted\"", "\"quoted|\"|" },
     { "llama-bpe", "tail ", "tail| |" },
@@ -62,7 +63,8 @@ static void test_words(void **state)
         uint32_t units[256];
         char valid[768];
         size_t bytes;
-        const size_t count = unicode_units(cases[i].text, strlen(cases[i].text), units, valid, &bytes);
+        const size_t count = unicode_units(cases[i].text, strlen(cases[i].text), units, valid,
+                                           &bytes);
         struct joined j = { .valid = valid };
         assert_int_equal(split_words(s, units, count, word_join, &j), 0);
         assert_string_equal(j.text, cases[i].words);
@@ -104,8 +106,8 @@ static void test_decode(void **state)
     static const struct { const char *text; size_t took; uint32_t point; } decodes[] = {
         { "a", 1, 'a' }, { "\xC3\xA9", 2, 0xE9 }, { "\xE4\xBD\xA0", 3, 0x4F60 },
         { "\xF0\x9F\x99\x82", 4, 0x1F642 },
-        { "\x80", 1, 0xFFFD }, { "\xC3", 1, 0xFFFD }, { "\xC3(", 1, 0xFFFD }, { "\xE4\xBD", 1, 0xFFFD },
-        { "\xF8\x80\x80\x80", 1, 0xFFFD }, { "\xFF", 1, 0xFFFD },
+        { "\x80", 1, 0xFFFD }, { "\xC3", 1, 0xFFFD }, { "\xC3(", 1, 0xFFFD },
+        { "\xE4\xBD", 1, 0xFFFD }, { "\xF8\x80\x80\x80", 1, 0xFFFD }, { "\xFF", 1, 0xFFFD },
         { "\xF4\x90\x80\x80", 1, 0xFFFD },      /* beyond the last */
         { "\xC1\x81", 2, 'A' },                 /* longer than needed: accepted, as in llama.cpp */
         { "\xED\xA0\x80", 3, 0xD800 },          /* half of a pair, too */
@@ -142,7 +144,8 @@ static void test_classes(void **state)
         { 0x2EBF0, UNIT_LETTER }, { 0x2FFC, UNIT_SYMBOL },  /* of 15.1 */
     };
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-        assert_int_equal(unicode_unit(classes[i].point), classes[i].point << UNIT_SHIFT | classes[i].flags);
+        assert_int_equal(unicode_unit(classes[i].point),
+                         classes[i].point << UNIT_SHIFT | classes[i].flags);
     }
 }
 

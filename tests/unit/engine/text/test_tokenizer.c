@@ -89,7 +89,8 @@ static void test_specials(void **state)
     tokenizer_destroy(t);
 }
 
-/* A word that is a token is that token even if merges lead elsewhere; and begin of text is added. */
+/* A word that is a token is that token even if merges lead elsewhere; and begin of text is
+ * added. */
 static void test_ignore_merges(void **state)
 {
     (void)state;
@@ -323,7 +324,9 @@ static void *encode_often(void *tokenizer)
         int32_t tokens[32], again[32];
         size_t count, more;
         const char *text = texts[i % 4];
-        if (tokenizer_encode(tokenizer, text, strlen(text), 0, tokens, 32, &count)) return tokenizer;
+        if (tokenizer_encode(tokenizer, text, strlen(text), 0, tokens, 32, &count)) {
+            return tokenizer;
+        }
         if (tokenizer_encode(tokenizer, text, strlen(text), 0, again, 32, &more)) return tokenizer;
         if (count != more || memcmp(tokens, again, count * 4)) return tokenizer;
     }
@@ -335,7 +338,9 @@ static void test_threads(void **state)
     (void)state;
     struct tokenizer *t = sp_load(1);
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, encode_often, t), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, t), 0);
+    }
     for (int i = 0; i < 4; i++) {
         void *bad;
         pthread_join(threads[i], &bad);

@@ -61,7 +61,8 @@ static inline void vocab_file_bool(struct vocab_file *f, const char *key, int va
     vocab_file_put(f, &byte, 1);
 }
 
-static inline void vocab_file_array(struct vocab_file *f, const char *key, uint32_t of, uint64_t count)
+static inline void vocab_file_array(struct vocab_file *f, const char *key, uint32_t of,
+                                    uint64_t count)
 {
     vocab_file_key(f, key, GGUF_ARRAY);
     vocab_file_put(f, &of, 4);

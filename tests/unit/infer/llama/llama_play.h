@@ -1,4 +1,5 @@
-/* llama_play.h - tests: calls of llama.cpp as servers make them, and what the tracker told of them. */
+/* llama_play.h - tests: calls of llama.cpp as servers make them, and what the tracker told of
+ * them. */
 #ifndef SONDE_TEST_INFER_LLAMA_LLAMA_PLAY_H
 #define SONDE_TEST_INFER_LLAMA_LLAMA_PLAY_H
 
@@ -138,8 +139,8 @@ static inline struct sonde_llama_call call(uint16_t fn, uint32_t tid, uint64_t m
     return c;
 }
 
-static inline void simple(uint16_t fn, uint32_t tid, uint64_t ms, uint64_t object, uint64_t a, uint64_t b,
-                   uint64_t d, int64_t result)
+static inline void simple(uint16_t fn, uint32_t tid, uint64_t ms, uint64_t object, uint64_t a,
+                          uint64_t b, uint64_t d, int64_t result)
 {
     struct sonde_llama_call c = call(fn, tid, ms, object);
     c.arg[0] = a;
@@ -166,15 +167,15 @@ static inline void decode(const struct sonde_llama_part *parts, uint32_t n, uint
 }
 
 static inline struct sonde_llama_part part(int32_t seq, int32_t pos, uint32_t row, uint32_t tokens,
-                                    uint32_t outputs, int32_t last)
+                                           uint32_t outputs, int32_t last)
 {
     return (struct sonde_llama_part){ .seq = seq, .pos = pos, .row = row, .tokens = tokens,
                                       .outputs = outputs,
                                       .tail = SONDE__LLAMA_TAIL(tokens > 1 ? 5 : -1, last) };
 }
 
-static inline void decode_one(int32_t seq, int32_t pos, uint32_t tokens, uint32_t outputs, int32_t last,
-                       uint64_t ms)
+static inline void decode_one(int32_t seq, int32_t pos, uint32_t tokens, uint32_t outputs,
+                              int32_t last, uint64_t ms)
 {
     const struct sonde_llama_part p = part(seq, pos, 0, tokens, outputs, last);
     decode(&p, 1, ms);

@@ -1,7 +1,8 @@
-/* Calls of llama.cpp of which nothing can be relied on: any values, in any number, without memory. */
+/* Calls of llama.cpp of which nothing can be relied on: any values, in any number, without
+ * memory. */
 #include "unit/infer/llama/llama_play.h"
 
-/* ---- Whatever comes ----------------------------------------------------------------------------- */
+/* ---- Whatever comes -------------------------------------------------------------------------- */
 
 static uint64_t rng = 88172645463325252ull;
 static uint64_t draw(uint64_t n)
@@ -36,7 +37,8 @@ static void test_hostile(void **state)
         c.result = (int64_t)odd_value();
         if (!draw(20)) c.begin_ns = odd_value();
         if (!draw(20)) c.end_ns = odd_value();
-        snprintf(text, sizeof(text), "%s%c%c", draw(2) ? "cache_k" : "", (char)draw(256), (char)draw(256));
+        snprintf(text, sizeof(text), "%s%c%c", draw(2) ? "cache_k" : "", (char)draw(256),
+                 (char)draw(256));
         c.text = text;
         if (c.fn == SONDE__LLAMA_DECODE || c.fn == SONDE__LLAMA_ENCODE) {
             c.part_count = (uint32_t)draw(6);

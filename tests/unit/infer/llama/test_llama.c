@@ -2,7 +2,7 @@
  * they arrived, what of their prompts was reused, whose tokens came out when. */
 #include "unit/infer/llama/llama_play.h"
 
-/* ---- One request ------------------------------------------------------------------------------ */
+/* ---- One request ----------------------------------------------------------------------------- */
 
 static void test_request(void **state)
 {
@@ -57,7 +57,9 @@ static void test_request(void **state)
 
     size_t encode = 0;
     for (size_t i = 0; i < seen_count; i++) {
-        if (seen[i].e.type != SONDE_INFER_PHASE || seen[i].e.phase.kind != SONDE_PHASE_ENCODE) continue;
+        if (seen[i].e.type != SONDE_INFER_PHASE || seen[i].e.phase.kind != SONDE_PHASE_ENCODE) {
+            continue;
+        }
         encode++;
         assert_int_equal(seen[i].e.id, r->id);
         assert_int_equal(seen[i].e.begin_ns, arrived);
@@ -104,7 +106,7 @@ static void test_memory(void **state)
     assert_string_equal(nth(SONDE_INFER_MEMORY, 5)->memory.kind, "weights");
 }
 
-/* ---- Warm-up ---------------------------------------------------------------------------------- */
+/* ---- Warm-up --------------------------------------------------------------------------------- */
 
 static void test_warmup(void **state)
 {
@@ -152,7 +154,7 @@ static void test_small_prompt(void **state)
     assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->prompt.count, 3);
 }
 
-/* ---- Sequences -------------------------------------------------------------------------------- */
+/* ---- Sequences ------------------------------------------------------------------------------- */
 
 /* A second turn reuses what the first left; chunks of a prompt are one request, whatever is cut
  * before each. */
@@ -347,7 +349,7 @@ static void test_implied(void **state)
     assert_int_equal(nth(SONDE_INFER_BATCH, 3)->batch.output, 1);
 }
 
-/* ---- Prompts ---------------------------------------------------------------------------------- */
+/* ---- Prompts --------------------------------------------------------------------------------- */
 
 static void test_arrivals(void **state)
 {
@@ -410,7 +412,7 @@ static void test_order(void **state)
     assert_int_equal(f.late, 1);
 }
 
-/* ---- A device that computes on ----------------------------------------------------------------- */
+/* ---- A device that computes on --------------------------------------------------------------- */
 
 static void test_waiting(void **state)
 {
@@ -425,7 +427,7 @@ static void test_waiting(void **state)
     assert_int_equal(nth(SONDE_INFER_BATCH, 0)->time_ns, BASE + (begin + 42) * MS);
 }
 
-/* ---- The check --------------------------------------------------------------------------------- */
+/* ---- The check ------------------------------------------------------------------------------- */
 
 static void test_check(void **state)
 {

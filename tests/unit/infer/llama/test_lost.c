@@ -2,7 +2,7 @@
  * lost. */
 #include "unit/infer/llama/llama_play.h"
 
-/* ---- Silence ---------------------------------------------------------------------------------- */
+/* ---- Silence --------------------------------------------------------------------------------- */
 
 /* A request of n tokens on seq, which ends as n_predict ends it: with no call. Returns its last
  * token's time. */
@@ -76,7 +76,8 @@ static void test_silence_goes_on(void **state)
     assert_int_equal(count(SONDE_INFER_REQUEST), 4);
 }
 
-/* A pass that takes long is no silence of those who may be in it. Who is not in the next two ended. */
+/* A pass that takes long is no silence of those who may be in it. Who is not in the next two
+ * ended. */
 static void test_silence_in_a_pass(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void test_silence_of_a_prompt(void **state)
     assert_int_equal(nth(SONDE_INFER_END, 0)->end.outcome, SONDE_CANCELLED);
 }
 
-/* ---- Calls that were lost ---------------------------------------------------------------------- */
+/* ---- Calls that were lost -------------------------------------------------------------------- */
 
 /* A second reader: the ring of the loop has wrapped, that of a connection has not. */
 static void test_ring_wrapped(void **state)
@@ -157,7 +158,9 @@ static void test_ring_wrapped(void **state)
     assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->begin_ns, arrived);
     assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->request.incomplete, 0);
     for (size_t i = 0; i < seen_count; i++) {
-        if (seen[i].e.type == SONDE_INFER_REQUEST) assert_string_equal(seen[i].model, "tiny-llama.Q4");
+        if (seen[i].e.type == SONDE_INFER_REQUEST) {
+            assert_string_equal(seen[i].model, "tiny-llama.Q4");
+        }
     }
     sonde_llama_figures(x, &f);
     assert_int_equal(f.unused, 2);
@@ -210,7 +213,8 @@ static void test_lost_meanwhile(void **state)
     assert_int_equal(f.check.contexts, 0); /* nothing to compare any more */
 }
 
-/* Ids are the same for whoever reads the same calls, from wherever he begins and by whatever clock. */
+/* Ids are the same for whoever reads the same calls, from wherever he begins and by whatever
+ * clock. */
 static void test_same_ids(void **state)
 {
     (void)state;

@@ -61,7 +61,8 @@ static inline int view_open(struct view *v, const char *dir, int pid)
 static inline const struct sonde__heap_node *view_node(const struct view *v, uint32_t i)
 {
     return (const struct sonde__heap_node *)(void *)(v->base +
-               v->m->node_chunk[i / SONDE__HEAP_NODES]) + i % SONDE__HEAP_NODES;
+                                                     v->m->node_chunk[i / SONDE__HEAP_NODES]) +
+           i % SONDE__HEAP_NODES;
 }
 
 static inline uint64_t view_ip(const struct view *v, uint32_t node)
@@ -72,7 +73,9 @@ static inline uint64_t view_ip(const struct view *v, uint32_t node)
 static inline const struct sonde__heap_module *view_module(const struct view *v, uint32_t i)
 {
     return (const struct sonde__heap_module *)(void *)(v->base +
-               v->m->module_chunk[i / SONDE__HEAP_MODULES]) + i % SONDE__HEAP_MODULES;
+                                                       v->m->module_chunk[i /
+                                                                          SONDE__HEAP_MODULES]) +
+           i % SONDE__HEAP_MODULES;
 }
 
 static inline const char *view_module_path(const struct view *v, uint32_t i, uint32_t *len)
@@ -97,7 +100,7 @@ static inline struct sonde__heap_row view_row(const struct view *v, uint32_t sit
         const uint64_t chunk = directory[site / SONDE__HEAP_ROWS];
         if (!chunk) continue;
         const uint64_t *row = (const uint64_t *)(void *)(v->base + chunk +
-                                  site % SONDE__HEAP_ROWS * sizeof(sum));
+                                                         site % SONDE__HEAP_ROWS * sizeof(sum));
         for (size_t i = 0; i < VIEW_WORDS; i++) to[i] += row[i];
     }
     return sum;

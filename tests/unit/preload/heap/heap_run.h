@@ -1,4 +1,5 @@
-/* heap_run.h - tests: a program under the heap profiler, what it said, and what the profile says. */
+/* heap_run.h - tests: a program under the heap profiler, what it said, and what the profile
+ * says. */
 #ifndef SONDE_TEST_PRELOAD_HEAP_HEAP_RUN_H
 #define SONDE_TEST_PRELOAD_HEAP_HEAP_RUN_H
 

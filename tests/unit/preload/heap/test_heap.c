@@ -563,8 +563,8 @@ static void check_tally(const char *what, const struct tally *t)
     if (t->live_bytes < ENOUGH || t->live_count < ENOUGH || t->alloc_bytes < ENOUGH ||
         t->alloc_count < ENOUGH) {
         fail_msg("%s: of %d runs the truth was in the interval of live bytes in %d, of live blocks "
-                 "in %d, of bytes in %d, of allocations in %d", what, SEEDS, t->live_bytes, t->live_count,
-                 t->alloc_bytes, t->alloc_count);
+                 "in %d, of bytes in %d, of allocations in %d", what, SEEDS, t->live_bytes,
+                 t->live_count, t->alloc_bytes, t->alloc_count);
     }
 }
 

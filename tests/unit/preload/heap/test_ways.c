@@ -1,6 +1,6 @@
 /* Stacks that are remembered instead of walked, on a program that is hard to remember: hundreds of
- * ways to one place, on all kinds of stacks. Sizes say by which way a block was asked for, so that a
- * stack mistaken for another shows in its bytes. */
+ * ways to one place, on all kinds of stacks. Sizes say by which way a block was asked for, so that
+ * a stack mistaken for another shows in its bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* A comparison in words and JSON: each verdict, what is not known, names that are up to something. */
+/* A comparison in words and JSON: each verdict, what is not known, names that are up to
+ * something. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +26,9 @@ static void lacks(const char *text, const char *what)
     if (strstr(text, what)) fail_msg("'%s' in:\n%s", what, text);
 }
 
-static struct sonde_compare_measure figure(enum sonde_compare_measure_group group, const char *measure,
-                                  const char *title, const char *unit, const char *subject)
+static struct sonde_compare_measure figure(enum sonde_compare_measure_group group,
+                                           const char *measure,
+                                           const char *title, const char *unit, const char *subject)
 {
     return (struct sonde_compare_measure){
         .group = group, .measure = measure, .title = title, .unit = unit, .subject = subject,
@@ -132,8 +134,8 @@ static void test_other_verdicts(void **state)
                                   .verdict = SONDE_VERDICT_SAME, .basis = SONDE_BASIS_SHARE };
     for (int i = 0; i < 3; i++) figures[i].verdict = SONDE_VERDICT_SAME;
     char *text = report(&c, SONDE_REPORT_TEXT, 0);
-    has(text, "b.run is not different from a.run: 3 figures differ by no more than noise; less than "
-              "about 3.0 % in time p50 of load could not have been seen\n");
+    has(text, "b.run is not different from a.run: 3 figures differ by no more than noise; less "
+              "than about 3.0 % in time p50 of load could not have been seen\n");
     sonde__free(text);
 
     c.verdict = figures[0].verdict = SONDE_VERDICT_SLOWER;
@@ -189,8 +191,9 @@ static void test_json(void **state)
     const json_t *figures = json_object_get(root, "figures");
     assert_true(json_array_size(figures) > 20);
     static const char *const of_figure[] = { "group", "measure", "title", "unit", "before", "after",
-        "change", "change_low", "change_high", "relative", "relative_low", "relative_high", "p",
-        "p_adjusted", "better", "verdict" };
+                                             "change", "change_low", "change_high",
+                                             "relative", "relative_low", "relative_high", "p",
+                                             "p_adjusted", "better", "verdict" };
     for (size_t i = 0; i < json_array_size(figures); i++) {
         const json_t *f = json_array_get(figures, i);
         for (size_t k = 0; k < sizeof(of_figure) / sizeof(of_figure[0]); k++) {

@@ -1,5 +1,5 @@
-/* Devices, pools and tokenizers in a report: text, Markdown, JSON, the answer of /api/engine, and what
- * `sonde top` makes of that. */
+/* Devices, pools and tokenizers in a report: text, Markdown, JSON, the answer of /api/engine, and
+ * what `sonde top` makes of that. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -53,7 +53,8 @@ static void text_of_one_program(void **state)
         has(text, "\nPools\n");
         has(text, "\nkv    4.00 MiB  4.00 MiB  8.00 MiB");
         has(text, "75.0 %");
-        has(text, "encoded    50 inputs, 0 B, 500 tokens (0.00 bytes each); 100k tokens per second");
+        has(text,
+            "encoded    50 inputs, 0 B, 500 tokens (0.00 bytes each); 100k tokens per second");
         assert_null(strstr(text, "advice")); /* too few inputs */
         has(text, "\n  name       bpe?\n"); /* no control character gets through */
         sonde__free(text);

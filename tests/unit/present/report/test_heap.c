@@ -310,8 +310,8 @@ static void test_summary(void **state)
     sonde_buf_init(&b, 1 << 16);
     sonde_heap_summary(p, 5, 1, &b);
     has(b.data, "heap: 76.4 MiB +-10 % in use, 77.2 MiB at the peak, 288 MiB allocated in 199k "
-                "calls (sampled, one in 512 KiB)\nLEAK: 6.51 KiB a second, 628 KiB since the end of "
-                "warm-up: session_open  src/server.c:99\n");
+                "calls (sampled, one in 512 KiB)\nLEAK: 6.51 KiB a second, 628 KiB since the end "
+                "of warm-up: session_open  src/server.c:99\n");
     sonde_buf_reset(&b);
     p->heap->ended = p->heap->scanned = p->heap->full = 1;
     p->heap->sites[2].lost_bytes = 800;

@@ -35,8 +35,8 @@ static void test_text(void **state)
     has(text, "requests   100: 98 ok, 1 error, 1 cancelled; ");
     has(text, "prompts    10000 tokens, 2500 of them reused from a cache (25.0 %)");
     has(text, "output     5050 tokens: ");
-    has(text, "goodput    99.0 % (99 of 100 requests met all objectives: first token within 100 ms, "
-              "total within\n             1.00 s)");
+    has(text, "goodput    99.0 % (99 of 100 requests met all objectives: first token within 100 "
+              "ms, total within\n             1.00 s)");
     has(text, "not used   3 events: duplicate (told before)");
     has(text, "dropped    2 requests did not fit in memory");
     /* Nearest rank: of 100 the 50th, 95th and 99th. */

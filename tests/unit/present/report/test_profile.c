@@ -243,15 +243,15 @@ static void test_diff_of_memory(void **state)
     sonde__free(text);
 }
 
-/* A function that calls itself counts once a stack, with no matter how it was called; a side without
- * samples has no table. */
+/* A function that calls itself counts once a stack, with no matter how it was called; a side
+ * without samples has no table. */
 static void test_diff_of_recursion(void **state)
 {
     (void)state;
     char *text = diff_of(profile_of((const char *const[]){ "m;a;a;a", "m;b;a" },
                                     (const uint64_t[]){ 2 * S, 2 * S }, 2, SONDE_SAMPLE_CPU),
-                         profile_of((const char *const[]){ "m;a;b" }, (const uint64_t[]){ 4 * S }, 1,
-                                    SONDE_SAMPLE_CPU));
+                         profile_of((const char *const[]){ "m;a;b" }, (const uint64_t[]){ 4 * S },
+                                    1, SONDE_SAMPLE_CPU));
     has(text, "100.00    0.00  -100.00          100.00  100.00   +0.00       4.00 s     0 s  a\n");
     sonde__free(text);
     text = diff_of(profile_of(NULL, NULL, 0, SONDE_SAMPLE_CPU),

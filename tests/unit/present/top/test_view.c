@@ -194,7 +194,8 @@ static void inference_page(void **state)
     has(text, " 4 memory  [5 inference]");
     has(text, "15.4 requests/s · 4 running · 2 waiting · 4 failed, 5 cancelled · goodput 90.0 % · "
               "3 events not used");
-    has(text, "tokens/s: 266 out in all · 55.1 as a user sees · computed 252 decode, 1.41k prefill");
+    has(text,
+        "tokens/s: 266 out in all · 55.1 as a user sees · computed 252 decode, 1.41k prefill");
     has(text, "phases ······██████────────────  queue 25.0 % · prefill 25.0 % · decode 50.0 %");
     has(text, "tiny on cpu · KV 65.5 % of 1.00k cells · prefix hits 32.9 % · weights 512 MiB, kv "
               "64.0 MiB");

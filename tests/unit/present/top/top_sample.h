@@ -90,33 +90,35 @@
 #define STAT(count, total, p50, p95, p99)                                                       \
     "{\"count\":" count ",\"total\":" total ",\"avg\":1,\"p50\":" p50 ",\"p95\":" p95             \
     ",\"p99\":" p99 ",\"max\":9}"
-#define SAMPLE_INFERENCE                                                                       \
-    "{\"time\":1700000000.5,\"window_s\":60,\"invalid_events\":{\"duplicate\":2,\"negative\":1}," \
-    "\"models\":[{\"process\":\"engine\",\"pid\":42,\"source\":\"api\",\"model\":\"tiny\","      \
-    "\"backend\":\"cpu\",\"running\":4,\"waiting\":2,\"prefill_tokens_per_s\":1407.5,"          \
-    "\"decode_tokens_per_s\":251.7,\"output_tokens_per_s\":266,\"hit_ratio\":0.329,"            \
-    "\"kv\":{\"used\":655,\"total\":1000,\"peak\":700},\"memory\":{\"weights\":{\"bytes\":536870912}," \
-    "\"kv\":{\"bytes\":67108864}},\"memory_peak_bytes\":603979776}],"                          \
-    "\"groups\":[{\"process\":\"engine\",\"pid\":42,\"model\":\"tiny\",\"route\":\"/v1/chat\","   \
-    "\"requests\":{\"ok\":35,\"error\":3,\"cancelled\":5,\"timeout\":1,\"lost\":0},"             \
-    "\"requests_per_s\":15.4,\"slo_met\":90,\"slo_missed\":10,"                                \
-    "\"user_tokens_per_s\":{\"count\":35,\"p50\":55.1},"                                       \
-    "\"duration\":" STAT("35", "12", "0.319", "0.579", "0.598") ","                           \
-    "\"ttft\":" STAT("44", "3", "0.05", "0.213", "0.218") ","                                 \
-    "\"itl\":" STAT("697", "10", "0.0136", "0.0321", "0.0439") ","                            \
-    "\"phases\":{\"queue\":" STAT("40", "1", "1", "1", "1") ",\"prefill\":"                     \
+#define SAMPLE_INFERENCE                                                                           \
+    "{\"time\":1700000000.5,\"window_s\":60,\"invalid_events\":{\"duplicate\":2,\"negative\":1},"  \
+    "\"models\":[{\"process\":\"engine\",\"pid\":42,\"source\":\"api\",\"model\":\"tiny\","        \
+    "\"backend\":\"cpu\",\"running\":4,\"waiting\":2,\"prefill_tokens_per_s\":1407.5,"             \
+    "\"decode_tokens_per_s\":251.7,\"output_tokens_per_s\":266,\"hit_ratio\":0.329,"               \
+    "\"kv\":{\"used\":655,\"total\":1000,\"peak\":700},"                                           \
+    "\"memory\":{\"weights\":{\"bytes\":536870912},"                                               \
+    "\"kv\":{\"bytes\":67108864}},\"memory_peak_bytes\":603979776}],"                              \
+    "\"groups\":[{\"process\":\"engine\",\"pid\":42,\"model\":\"tiny\",\"route\":\"/v1/chat\","    \
+    "\"requests\":{\"ok\":35,\"error\":3,\"cancelled\":5,\"timeout\":1,\"lost\":0},"               \
+    "\"requests_per_s\":15.4,\"slo_met\":90,\"slo_missed\":10,"                                    \
+    "\"user_tokens_per_s\":{\"count\":35,\"p50\":55.1},"                                           \
+    "\"duration\":" STAT("35", "12", "0.319", "0.579", "0.598") ","                                \
+    "\"ttft\":" STAT("44", "3", "0.05", "0.213", "0.218") ","                                      \
+    "\"itl\":" STAT("697", "10", "0.0136", "0.0321", "0.0439") ","                                 \
+    "\"phases\":{\"queue\":" STAT("40", "1", "1", "1", "1") ",\"prefill\":"                        \
     STAT("40", "1", "1", "1", "1") ",\"decode\":" STAT("40", "2", "1", "1", "1") "}}]}"
-#define SAMPLE_REQUESTS                                                                        \
-    "{\"time\":1700000000.5,\"total\":77,\"requests\":["                                       \
-    "{\"id\":\"00000000000000a1\",\"own_id\":\"job-1\",\"state\":\"done\",\"outcome\":\"ok\","   \
+#define SAMPLE_REQUESTS                                                                            \
+    "{\"time\":1700000000.5,\"total\":77,\"requests\":["                                           \
+    "{\"id\":\"00000000000000a1\",\"own_id\":\"job-1\",\"state\":\"done\",\"outcome\":\"ok\","     \
     "\"pid\":42,\"program\":\"engine\",\"model\":\"tiny\",\"route\":\"/v1/chat\",\"trace_id\":\""  \
-    TRACE1 "\",\"arrived\":1699999990,\"total_s\":0.4,\"ttft_s\":0.2,\"tokens_in\":96,"         \
-    "\"tokens_out\":25,\"tokens_per_s\":62.5,\"phases\":{\"queue\":{\"seconds\":0.1,\"count\":1}}," \
+    TRACE1 "\",\"arrived\":1699999990,\"total_s\":0.4,\"ttft_s\":0.2,\"tokens_in\":96,"            \
+    "\"tokens_out\":25,\"tokens_per_s\":62.5,\"phases\":{\"queue\":{\"seconds\":0.1,"              \
+    "\"count\":1}},"                                                                               \
     "\"itl\":{\"count\":24,\"mean_s\":0.008},\"timeline\":[{\"name\":\"prefill\",\"start_s\":0.1," \
-    "\"end_s\":0.2,\"busy_s\":0.1,\"tokens\":96},{\"name\":\"tokens\",\"start_s\":0.2,"          \
-    "\"end_s\":0.2,\"tokens\":1},{\"name\":\"decode\",\"start_s\":0.2,\"end_s\":0.4,"            \
-    "\"busy_s\":0.1,\"tokens\":24}]},"                                                         \
-    "{\"id\":\"00000000000000a2\",\"own_id\":null,\"state\":\"running\",\"pid\":43,\"program\":"  \
+    "\"end_s\":0.2,\"busy_s\":0.1,\"tokens\":96},{\"name\":\"tokens\",\"start_s\":0.2,"            \
+    "\"end_s\":0.2,\"tokens\":1},{\"name\":\"decode\",\"start_s\":0.2,\"end_s\":0.4,"              \
+    "\"busy_s\":0.1,\"tokens\":24}]},"                                                             \
+    "{\"id\":\"00000000000000a2\",\"own_id\":null,\"state\":\"running\",\"pid\":43,\"program\":"   \
     "\"other\",\"model\":\"big\",\"arrived\":1699999999,\"total_s\":0.2,\"tokens_out\":0}]}"
 
 #endif

@@ -239,7 +239,8 @@ static const struct {
     { "text", BYTES("hello"), "not a pprof file" },
     { "no types", BYTES(STRINGS), "no sample types" },
     { "no samples", BYTES(TYPE STRINGS), "no samples" },
-    { "string out of range", BYTES("\x0a\x04\x08\x09\x10\x01" STRINGS), "string with the number 9" },
+    { "string out of range", BYTES("\x0a\x04\x08\x09\x10\x01" STRINGS),
+      "string with the number 9" },
     { "first string", BYTES(TYPE "\x32\x01x\x32\x01x"), "first string is not empty" },
     { "no location", BYTES(TYPE STRINGS "\x12\x04\x08\x05\x10\x01"),
       "sample 1: there is no location 5" },
@@ -357,8 +358,8 @@ static void test_folded_damaged(void **state)
         struct sonde_profile *p;
         struct sonde_err err = { "" };
         assert_int_equal(sonde_profile_create(0, &p), 0);
-        assert_int_equal(sonde_format_find("folded")->read(cases[i].in, cases[i].len, NULL, p, &err),
-                         SONDE_EFORMAT);
+        assert_int_equal(sonde_format_find("folded")->read(cases[i].in, cases[i].len, NULL, p,
+                                                           &err), SONDE_EFORMAT);
         if (!strstr(err.text, cases[i].says)) print_error("got: %s\n", err.text);
         assert_non_null(strstr(err.text, cases[i].says));
         sonde_profile_destroy(p);

@@ -1,5 +1,5 @@
-/* Profiles of other tools, small ones whose stacks and sums are known: what is in them is what comes
- * out, and what is damaged is refused with the place. */
+/* Profiles of other tools, small ones whose stacks and sums are known: what is in them is what
+ * comes out, and what is damaged is refused with the place. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,26 +15,31 @@
 
 #define BYTES(s) s, sizeof(s) - 1
 
-/* ---- What is right ----------------------------------------------------------------------------- */
+/* ---- What is right --------------------------------------------------------------------------- */
 
-#define CALLGRIND                                                                              \
-    "# callgrind format\nversion: 1\ncmd: ./bin/prog -x\npositions: line\nevents: Ir Dr\n\n"   \
-    "ob=(1) /bin/prog\nfl=(1) main.c\nfn=(1) main\n10 4 1\ncfn=(2) f\ncalls=2 20\n+2 60 9\n"     \
-    "cfi=(2) g.c\ncfn=(3) g\ncalls=1 30\n* 30 5\n\nfn=(2)\n20 10 3\ncfi=(2)\ncfn=(3)\ncalls=5 30\n" \
+#define CALLGRIND                                                                                  \
+    "# callgrind format\nversion: 1\ncmd: ./bin/prog -x\npositions: line\nevents: Ir Dr\n\n"       \
+    "ob=(1) /bin/prog\nfl=(1) main.c\nfn=(1) main\n10 4 1\ncfn=(2) f\ncalls=2 20\n+2 60 9\n"       \
+    "cfi=(2) g.c\ncfn=(3) g\ncalls=1 30\n* 30 5\n\nfn=(2)\n20 10 3\ncfi=(2)\ncfn=(3)\ncalls=5 "    \
+    "30\n"                                                                                         \
     "+1 50 6\ncfn=(2)\ncalls=1 20\n* 25 1\n\nfl=(2)\nfn=(3)\n30 80 11\ntotals: 94 15\n"
 
-#define CPUPROFILE                                                                             \
-    "{\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"(root)\",\"url\":\"\",\"lineNumber\":-1},"   \
-    "\"hitCount\":0,\"children\":[7,3]},"                                                      \
+#define CPUPROFILE                                                                                 \
+    "{\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"(root)\",\"url\":\"\","               \
+    "\"lineNumber\":-1},"                                                                          \
+    "\"hitCount\":0,\"children\":[7,3]},"                                                          \
     "{\"id\":3,\"callFrame\":{\"functionName\":\"(idle)\",\"url\":\"\"},\"hitCount\":1},"          \
-    "{\"id\":9,\"callFrame\":{\"functionName\":\"\",\"url\":\"a.js\",\"lineNumber\":4},\"hitCount\":2},"   \
-    "{\"id\":7,\"callFrame\":{\"functionName\":\"go\",\"url\":\"a.js\",\"lineNumber\":0},"           \
-    "\"hitCount\":1,\"children\":[9]}],\"startTime\":1000,\"endTime\":2000,"                     \
+    "{\"id\":9,\"callFrame\":{\"functionName\":\"\",\"url\":\"a.js\",\"lineNumber\":4},"           \
+    "\"hitCount\":2},"                                                                             \
+    "{\"id\":7,\"callFrame\":{\"functionName\":\"go\",\"url\":\"a.js\",\"lineNumber\":0},"         \
+    "\"hitCount\":1,\"children\":[9]}],\"startTime\":1000,\"endTime\":2000,"                       \
     "\"samples\":[7,9,3,9],\"timeDeltas\":[100,200,300,50]}"
 
-#define SPEEDSCOPE(unit, profile)                                                              \
-    "{\"profiles\":[{\"name\":\"main\",\"unit\":\"" unit "\",\"startValue\":0,\"endValue\":9," profile    \
-    "}],\"shared\":{\"frames\":[{\"name\":\"main\"},{\"name\":\"f\\u00e9\",\"file\":\"f.c\",\"line\":3}]}," \
+#define SPEEDSCOPE(unit, profile)                                                                  \
+    "{\"profiles\":[{\"name\":\"main\",\"unit\":\"" unit "\",\"startValue\":0,\"endValue\":9,"     \
+    profile                                                                                        \
+    "}],\"shared\":{\"frames\":[{\"name\":\"main\"},{\"name\":\"f\\u00e9\",\"file\":\"f.c\","      \
+    "\"line\":3}]},"                                                                               \
     "\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"}"
 
 #define MAPS                                                                                   \
@@ -51,30 +56,32 @@ static const struct {
     uint64_t total, count;  /* weight and samples of that kind */
     const char *note;
 } cases[] = {
-    { "UTF-16, little end first", "folded", BYTES("\xff\xfe" "a\0;\0\xe9\0 \0" "3\0\r\0\n\0b\0 \0" "4\0\n\0"),
+    { "UTF-16, little end first",
+      "folded", BYTES("\xff\xfe" "a\0;\0\xe9\0 \0" "3\0\r\0\n\0b\0 \0" "4\0\n\0"),
       SONDE_SAMPLE_OTHER, "a;é 3\nb 4\n", 7, 7, "" },
     { "UTF-16, big end first", "folded", BYTES("\xfe\xff\0a\0;\xd8\x3d\xde\0\0 \0" "3\0\n"),
       SONDE_SAMPLE_OTHER, "a;😀 3\n", 3, 3, "" },
     { "a mark of UTF-8, CRLF", "folded", BYTES("\xef\xbb\xbf" "a;b 3\r\n\r\nc 2\r\n"),
       SONDE_SAMPLE_OTHER, "a;b 3\nc 2\n", 5, 5, "" },
     { "perf script, comments first, CRLF", "perf-script",
-      BYTES("# ========\r\n# captured on : today\r\n#\r\nx 1/2 3.25: 1 cycles:\r\n\t1 g+0x1 (/b)\r\n"
+      BYTES("# ========\r\n# captured on : today\r\n#\r\nx 1/2 3.25: 1 cycles:\r\n"
+            "\t1 g+0x1 (/b)\r\n"
             "\t2 main (/b)\r\n\r\n"), SONDE_SAMPLE_OTHER, "main;g 1\n", 1, 1, "" },
     { "perf script without stacks", "perf-script",
       BYTES("x  12  1.5:          1 cycles:  ffffffff81234 do_it+0x1 ([kernel.kallsyms])\n"
             "x  12  1.6:          1 cycles:  401234 main+0x1 (/b)\n"), SONDE_SAMPLE_OTHER,
       "do_it_[k] 1\nmain 1\n", 2, 2, "" },
     { "perf script, UTF-16", "perf-script",
-      BYTES("\xff\xfe" "x\0 \0" "1\0 \0" "2\0.\0" "5\0:\0 \0c\0y\0c\0l\0e\0s\0:\0\n\0\t\0" "1\0 \0m\0 \0"
-            "(\0/\0b\0)\0\n\0\n\0"), SONDE_SAMPLE_OTHER, "m 1\n", 1, 1, "" },
-    { "some bad lines", "folded", BYTES("Warning: no map\na;b 3\nc 2\na;b\nd 1\n"), SONDE_SAMPLE_OTHER,
-      "a;b 3\nc 2\nd 1\n", 6, 6, "2 of 5 lines are no stacks" },
+      BYTES("\xff\xfe" "x\0 \0" "1\0 \0" "2\0.\0" "5\0:\0 \0c\0y\0c\0l\0e\0s\0:\0\n\0\t\0"
+            "1\0 \0m\0 \0" "(\0/\0b\0)\0\n\0\n\0"), SONDE_SAMPLE_OTHER, "m 1\n", 1, 1, "" },
+    { "some bad lines", "folded", BYTES("Warning: no map\na;b 3\nc 2\na;b\nd 1\n"),
+      SONDE_SAMPLE_OTHER, "a;b 3\nc 2\nd 1\n", 6, 6, "2 of 5 lines are no stacks" },
     { "callgrind", "callgrind", BYTES(CALLGRIND), SONDE_SAMPLE_OTHER,
       "main 4\nmain;g 30\nmain;f 10\nmain;f;g 50\n", 94, 4, "shared out in proportion" },
     { "cpuprofile", "cpuprofile", BYTES(CPUPROFILE), SONDE_SAMPLE_CPU, "go 1\ngo;(anonymous) 2\n",
       850000, 3, "" },
-    { "cpuprofile, idle", "cpuprofile", BYTES(CPUPROFILE), SONDE_SAMPLE_OFFCPU, "(idle) 50000\n", 50000,
-      1, "" },
+    { "cpuprofile, idle", "cpuprofile", BYTES(CPUPROFILE), SONDE_SAMPLE_OFFCPU, "(idle) 50000\n",
+      50000, 1, "" },
     { "cpuprofile of hits", "cpuprofile",
       BYTES("{\"nodes\":[{\"id\":2,\"callFrame\":{\"functionName\":\"g\"},\"hitCount\":5,"
             "\"children\":[1]},{\"id\":1,\"callFrame\":{\"functionName\":\"f\"},\"hitCount\":4}]}"),
@@ -87,8 +94,9 @@ static const struct {
       BYTES(SPEEDSCOPE("none", "\"type\":\"sampled\",\"samples\":[[0,1],[0,1]],\"weights\":[2,7]")),
       SONDE_SAMPLE_OTHER, "main;fé 9\n", 9, 2, "" },
     { "speedscope, evented", "speedscope",
-      BYTES(SPEEDSCOPE("microseconds", "\"type\":\"evented\",\"events\":[{\"type\":\"O\",\"frame\":0,"
-                       "\"at\":1},{\"type\":\"O\",\"frame\":1,\"at\":3},{\"type\":\"C\",\"frame\":1,"
+      BYTES(SPEEDSCOPE("microseconds",
+                       "\"type\":\"evented\",\"events\":[{\"type\":\"O\",\"frame\":0,\"at\":1},"
+                       "{\"type\":\"O\",\"frame\":1,\"at\":3},{\"type\":\"C\",\"frame\":1,"
                        "\"at\":6},{\"type\":\"C\",\"frame\":0,\"at\":6.5}]")),
       SONDE_SAMPLE_WALL, "main 2500\nmain;fé 3000\n", 5500, 3, "" },
     { "trace events", "chrome",
@@ -98,7 +106,8 @@ static const struct {
             "{\"ph\":\"X\",\"name\":\"outer\",\"ts\":10,\"dur\":10,\"pid\":1,\"tid\":2},"
             "{\"ph\":\"B\",\"name\":\"b\",\"ts\":100,\"pid\":1,\"tid\":3},"
             "{\"ph\":\"B\",\"name\":\"c\",\"ts\":101,\"pid\":1,\"tid\":3},"
-            "{\"ph\":\"E\",\"ts\":103,\"pid\":1,\"tid\":3},{\"ph\":\"E\",\"ts\":104,\"pid\":1,\"tid\":3},"
+            "{\"ph\":\"E\","
+            "\"ts\":103,\"pid\":1,\"tid\":3},{\"ph\":\"E\",\"ts\":104,\"pid\":1,\"tid\":3},"
             "{\"ph\":\"C\",\"name\":\"n\",\"ts\":5,\"pid\":1,\"args\":{\"v\":1}}],\"other\":{}}"),
       SONDE_SAMPLE_WALL, "outer 6500\nouter;inner 3500\nb 2000\nb;c 2000\n", 14000, 4,
       "1 events without a length" },
@@ -110,22 +119,25 @@ static const struct {
       BYTES("heap profile:      3:     3000 [     5:     4000] @ heapprofile\n"
             "     2:     2000 [     4:     3000] @ 0x00401001 0x00401101\n"
             "     1:     1000 [     1:     1000] @ 0x7f0000002001 0x00401101\n" MAPS),
-      SONDE_SAMPLE_LIVE, "prog+0x1100;libx.so+0x2000 1000\nprog+0x1100;prog+0x1000 2000\n", 3000, 3, "" },
+      SONDE_SAMPLE_LIVE, "prog+0x1100;libx.so+0x2000 1000\nprog+0x1100;prog+0x1000 2000\n", 3000,
+      3, "" },
     { "gperftools' heap, sampled", "heap-text",
-      BYTES("heap profile: 1: 1000 [ 4: 4000] @ heap_v2/1000\n 1: 1000 [ 4: 4000] @ 0x00401001\n" MAPS),
-      SONDE_SAMPLE_ALLOC, "prog+0x1000 6328\n", 6328, 6, "" },
+      BYTES("heap profile: 1: 1000 [ 4: 4000] @ heap_v2/1000\n 1: 1000 [ 4: 4000] @ 0x00401001\n"
+            MAPS), SONDE_SAMPLE_ALLOC, "prog+0x1000 6328\n", 6328, 6, "" },
     { "jemalloc's heap", "heap-text",
       BYTES("heap_v2/1\n  t*: 3: 3000 [0: 0]\n  t0: 3: 3000 [0: 0]\n@ 0x401001 0x401101\n"
             "  t*: 2: 2000 [0: 0]\n  t0: 2: 2000 [0: 0]\n@ 0x401101\n  t*: 1: 1000 [0: 0]\n" MAPS),
       SONDE_SAMPLE_LIVE, "prog+0x1100 1000\nprog+0x1100;prog+0x1000 2000\n", 3000, 3, "" },
     { "Go's heap", "heap-text",
       BYTES("heap profile: 1: 4096 [2: 8192] @ heap/2\n1: 4096 [2: 8192] @ 0x10 0x20\n"
-            "#\t0x4d96de\tmain.leak+0x5e\t\t/src/m.go:5\n#\t0x4d97b0\tmain.main+0x30\t/src/m.go:6\n\n"
+            "#\t0x4d96de\tmain.leak+0x5e\t\t/src/m.go:5\n#\t0x4d97b0\tmain.main+0x30\t/src/m.go:6\n"
+            "\n"
             "# runtime.MemStats\n# Alloc = 12\n"),
       SONDE_SAMPLE_LIVE, "main.main;main.leak 4096\n", 4096, 1, "" },
 };
 
-static void check_folded(const char *name, const struct sonde_profile *p, int kind, const char *want)
+static void check_folded(const char *name, const struct sonde_profile *p, int kind,
+                         const char *want)
 {
     const struct sonde_profile_filter f = { .kind = kind };
     struct sonde_buf b;
@@ -133,7 +145,9 @@ static void check_folded(const char *name, const struct sonde_profile *p, int ki
     assert_int_equal(sonde_format_find("folded")->write(p, &f, &b, NULL), 0);
     size_t lines = 0;
     for (const char *line = want, *end; (end = strchr(line, '\n')); line = end + 1, lines++) {
-        if (!memmem(b.data, b.len, line, (size_t)(end - line) + 1)) print_error("%s: %s\n", name, b.data);
+        if (!memmem(b.data, b.len, line, (size_t)(end - line) + 1)) {
+            print_error("%s: %s\n", name, b.data);
+        }
         assert_non_null(memmem(b.data, b.len, line, (size_t)(end - line) + 1));
     }
     for (size_t i = 0; i < b.len; i++) lines -= b.data[i] == '\n';
@@ -196,7 +210,8 @@ static void test_gperftools(void **state)
         sonde_buf_puts(&b, &MAPS[1]);
         assert_int_equal(sonde_profile_create(0, &p), 0);
         assert_int_equal(sonde_format_read(b.data, b.len, "file", &how, p, &err), 0);
-        check_folded("gperftools", p, SONDE_SAMPLE_CPU, "prog+0x1100;prog+0x1000 5\nprog+0x1101 2\n");
+        check_folded("gperftools", p, SONDE_SAMPLE_CPU,
+                     "prog+0x1100;prog+0x1000 5\nprog+0x1101 2\n");
         assert_int_equal(p->weights[SONDE_SAMPLE_CPU], 70000000);
         assert_true(how.addresses && p->rate_hz > 99.9 && p->rate_hz < 100.1);
         assert_string_equal(sonde_profile_str(p, p->program), "prog");
@@ -237,7 +252,7 @@ static void test_speedscope_again(void **state)
     sonde_profile_destroy(q);
 }
 
-/* ---- What is damaged --------------------------------------------------------------------------- */
+/* ---- What is damaged ------------------------------------------------------------------------- */
 
 static void test_damaged(void **state)
 {
@@ -246,7 +261,8 @@ static void test_damaged(void **state)
         { "callgrind", "events: Ir\nfn=(1)\n", "line 2: a name's number that was not" },
         { "callgrind", "events: Ir\n1 2\n", "line 2: costs before the first function" },
         { "callgrind", "events: Ir\nfn=f\n1 x\n", "line 3: a cost is not a number" },
-        { "callgrind", "events: Ir\nfn=f\n1 99999999999999999999\n", "line 3: a cost is too large" },
+        { "callgrind", "events: Ir\nfn=f\n1 99999999999999999999\n",
+          "line 3: a cost is too large" },
         { "callgrind", "events: Ir\nfn=f\ncalls=1 2\n", "line 3: calls= without" },
         { "callgrind", "events: Ir\nfn=f\n1 0\n", "no costs" },
         { "callgrind", "events: Ir\nfn=f\n?\n", "line 3: neither" },
@@ -254,18 +270,21 @@ static void test_damaged(void **state)
         { "cpuprofile", "{\"nodes\":[{\"callFrame\":{}}]}", "a node without an id" },
         { "cpuprofile", "{\"nodes\":[{\"id\":1},{\"id\":1}]}", "two nodes have the id 1" },
         { "cpuprofile", "{\"nodes\":[{\"id\":1,\"children\":[2]}]}", "the child 2 of node 1" },
-        { "cpuprofile", "{\"nodes\":[{\"id\":1,\"hitCount\":1,\"children\":[2]},{\"id\":2,\"children\":[1],"
-                        "\"hitCount\":3}]}", "is its own caller" },
+        { "cpuprofile", "{\"nodes\":[{\"id\":1,\"hitCount\":1,\"children\":[2]},{\"id\":2,"
+                        "\"children\":[1],\"hitCount\":3}]}", "is its own caller" },
         { "cpuprofile", "{\"nodes\":[{\"id\":1}],\n\"samples\":[5],\"timeDeltas\":[1]}",
           "line 2: a sample of a node that is not there" },
         { "speedscope", "{}", "no \"shared\"" },
-        { "speedscope", SPEEDSCOPE("none", "\"samples\":[[5]],\"weights\":[1]"), "not in the list" },
+        { "speedscope", SPEEDSCOPE("none", "\"samples\":[[5]],\"weights\":[1]"),
+          "not in the list" },
         { "speedscope", SPEEDSCOPE("none", "\"samples\":[[0],[0]],\"weights\":[1]"), "no weight" },
         { "speedscope", SPEEDSCOPE("none", "\"events\":[{\"type\":\"O\",\"frame\":0,\"at\":5},"
                                    "{\"type\":\"C\",\"frame\":0,\"at\":4}]"), "earlier than" },
-        { "speedscope", SPEEDSCOPE("none", "\"events\":[{\"type\":\"O\",\"frame\":0}]"), "without a type" },
+        { "speedscope", SPEEDSCOPE("none", "\"events\":[{\"type\":\"O\",\"frame\":0}]"),
+          "without a type" },
         { "chrome", "[]", "no events in it" },
-        { "chrome", "{\"traceEvents\":[\n{\"ph\":\"X\",\"ts\":-5}]}", "line 2: an event without a time" },
+        { "chrome", "{\"traceEvents\":[\n{\"ph\":\"X\",\"ts\":-5}]}",
+          "line 2: an event without a time" },
         { "chrome", "{\"traceEvents\":[\n{\"ph\":\"X\" \"ts\":5}]}", "line 2: a comma" },
         { "heap-text", "heap profile: x\n", "line 1: a heap profile's first line" },
         { "heap-text", "heap profile: 1: 2 [3: 4] @ x\n1: 2\n", "line 2: not 'count: bytes" },
@@ -288,7 +307,7 @@ static void test_damaged(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* ---- Limits ------------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 /* What is too long or too deep is shortened, visibly, and that is said. */
 static void test_limits(void **state)
@@ -305,7 +324,8 @@ static void test_limits(void **state)
     sonde_buf_puts(&b, " 4\n");
     assert_int_equal(sonde_profile_create(0, &p), 0);
     assert_int_equal(sonde_format_read(b.data, b.len, "x", &how, p, &err), 0);
-    assert_non_null(strstr(how.note.text, "2 names longer than 65536 bytes or stacks deeper than 65535"));
+    assert_non_null(strstr(how.note.text,
+                           "2 names longer than 65536 bytes or stacks deeper than 65535"));
     assert_int_equal(p->weights[SONDE_SAMPLE_OTHER], 7);
     uint32_t depth = 0;
     for (uint32_t s = p->samples[0].stack; s; s = p->stacks[s].parent) depth++;
@@ -328,7 +348,8 @@ static void test_chosen(void **state)
     struct sonde_err err = { "" };
     struct sonde_import how = { .format = "folded" };
     assert_int_equal(sonde_profile_create(0, &p), 0);
-    assert_int_equal(sonde_format_read(BYTES("heap profile: 1: 2 [3: 4] @ x 5\n"), "x", &how, p, &err), 0);
+    assert_int_equal(sonde_format_read(BYTES("heap profile: 1: 2 [3: 4] @ x 5\n"), "x", &how, p,
+                                       &err), 0);
     sonde_profile_destroy(p);
     how.format = "nothing";
     assert_int_equal(sonde_profile_create(0, &p), 0);
@@ -340,7 +361,8 @@ static void test_chosen(void **state)
     assert_int_equal(sonde_profile_create(0, &p), 0);
     how.event = "Dw";
     assert_int_equal(sonde_format_read(BYTES(CALLGRIND), "x", &how, p, &err), SONDE_EINVAL);
-    assert_int_equal(sonde_format_read(BYTES("\x1f\x8bgarbage"), "x", &how, p, &err), SONDE_EFORMAT);
+    assert_int_equal(sonde_format_read(BYTES("\x1f\x8bgarbage"), "x", &how, p, &err),
+                     SONDE_EFORMAT);
     assert_int_equal(sonde_format_read(BYTES("nothing at all"), "x", NULL, p, &err), SONDE_EFORMAT);
     assert_non_null(strstr(err.text, "callgrind"));
     sonde_profile_destroy(p);

@@ -114,9 +114,8 @@ static void test_any_fields(void **state)
         char text[600];
         int n = 0;
         for (int k = 0; k < 2; k++) {
-            n += snprintf(text + n, sizeof(text) - (size_t)n,
-                          "%s\n\t            1153 a\n\t            1172 b\n\t            119e main\n\n",
-                          sparse[i].line);
+            n += snprintf(text + n, sizeof(text) - (size_t)n, "%s\n\t            1153 a\n"
+                          "\t            1172 b\n\t            119e main\n\n", sparse[i].line);
         }
         assert_int_equal(sonde_profile_create(0, &p), 0);
         const int rc = sonde_format_read(text, (size_t)n, "x", &how, p, &err);
@@ -146,14 +145,16 @@ static void test_other_lines(void **state)
 {
     (void)state;
     static const char text[] =
-        "b     0     0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1206448) @ 0]: x [k]_t\n"
+        "b     0     0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1206448) @ 0]: x "
+        "[k]_t\n"
         "b 27206  1942.280503: PERF_RECORD_COMM exec: b:27206/27206\n"
         "PERF_RECORD_MMAP2 22760/22760: [0x5646f269e000(0x1000) @ 0x1000 fe:00 99 22]: r-xp /b\n"
         "b 27206  2764.464969:     250000 cpu-clock: \n\t           14f02 f+0x122 (/b)\n"
         " ABI:2    AX:0x4000121    IP:0x7f7d9e6e4f02 \n"
         "b 27206  2764.464970:     250000 cpu-clock: \n\t           14f02 f+0x122 (/b)\n"
         " ilen: 2 insn: 89 c2\n"
-        "b 27206  2764.464971:     250000 cpu-clock: \n\t           14f02 f+0x122 (/b)\n insn: 89\n";
+        "b 27206  2764.464971:     250000 cpu-clock: \n\t           14f02 f+0x122 (/b)\n"
+        " insn: 89\n";
     const struct sonde_profile_filter any = { .kind = -1 };
     struct sonde_profile *p;
     struct sonde_err err = { "" };
@@ -311,8 +312,8 @@ static void test_events(void **state)
         if (!strstr(how.note.text, cases[i].note)) print_error("%zu: %s\n", i, how.note.text);
         assert_non_null(strstr(how.note.text, cases[i].note));
         if (rc) {
-            assert_non_null(strstr(err.text, "no samples of the event 'cycle'; there are: 'cycles:u', "
-                                   "'page-faults'"));
+            assert_non_null(strstr(err.text, "no samples of the event 'cycle'; there are: "
+                                   "'cycles:u', 'page-faults'"));
         }
         sonde_profile_destroy(p);
     }

@@ -142,7 +142,8 @@ static const struct {
     { "by request id", { .request = "0000000000000002" },
       "matmul=250 forward=250 mixed=750 choose=1000" },
     { "by trace id", { .request = "0000000000000000000000000000000C" }, "second=1000" },
-    { "by trace id as a UUID", { .request = "00000000-0000-0000-0000-00000000000C" }, "second=1000" },
+    { "by trace id as a UUID", { .request = "00000000-0000-0000-0000-00000000000C" },
+      "second=1000" },
     { "whole before beginnings", { .request = "job-1", .phase = "encode" }, "encode=1000" },
     { "a beginning that is enough", { .request = "job-10" }, "second=1000" },
     { "phase of a request", { .phase = "prefill", .request = "job-2" },
@@ -399,9 +400,10 @@ static void test_slowest_text(void **state)
 {
     (void)state;
     static const struct { const char *text; uint64_t count; double share; } texts[] = {
-        { "5", 5, 0 },    { "1%", 0, 0.01 }, { "100%", 0, 1 }, { "0.5%", 0, 0.005 }, { "", 0, 0 },
-        { "0", 0, 0 },    { "-1", 0, 0 },    { "1.5", 0, 0 },  { "101%", 0, 0 },     { "0%", 0, 0 },
-        { "1 %", 0, 0 },  { "nan%", 0, 0 },  { "many", 0, 0 }, { "5%%", 0, 0 },      { "1e30", 0, 0 },
+        { "5", 5, 0 },    { "1%", 0, 0.01 }, { "100%", 0, 1 }, { "0.5%", 0, 0.005 },
+        { "", 0, 0 },     { "0", 0, 0 },     { "-1", 0, 0 },   { "1.5", 0, 0 },
+        { "101%", 0, 0 }, { "0%", 0, 0 },    { "1 %", 0, 0 },  { "nan%", 0, 0 },
+        { "many", 0, 0 }, { "5%%", 0, 0 },   { "1e30", 0, 0 },
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct sonde_select s = { 0 };
@@ -434,11 +436,13 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_cases),        TEST(test_what_is_told),    TEST(test_spans),
-        TEST(test_parts_add_up), TEST(test_by_trace),        TEST(test_circle),
-        TEST(test_wrong),        TEST(test_ids_that_repeat), TEST(test_nothing_known),
-        TEST(test_hints),
-        TEST(test_heap),         TEST(test_slowest_text), TEST(test_many_without_trace),    TEST(test_every_allocation_may_fail),
+        TEST(test_cases),              TEST(test_what_is_told),
+        TEST(test_spans),              TEST(test_parts_add_up),
+        TEST(test_by_trace),           TEST(test_circle),
+        TEST(test_wrong),              TEST(test_ids_that_repeat),
+        TEST(test_nothing_known),      TEST(test_hints),
+        TEST(test_heap),               TEST(test_slowest_text),
+        TEST(test_many_without_trace), TEST(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,8 +148,8 @@ static inline struct answers answers_of(const char *path, const uint64_t *at, si
 {
     const struct sonde_module place = { .path = path, .build_id = "", .open_path = "" };
     const struct sonde_symbol_job job = { .kind = SONDE_SYMBOL_VADDR, .build_id = "",
-                                           .places = &place, .place_count = 1, .at = at,
-                                           .at_count = count, .debug_root = debug_root };
+                                          .places = &place, .place_count = 1, .at = at,
+                                          .at_count = count, .debug_root = debug_root };
     struct answers a = { calloc(count, sizeof(*a.by_index)), count, 0 };
     assert_int_equal(sonde_symbol_resolve(&job, keep_answer, &a, flags), 0);
     return a;

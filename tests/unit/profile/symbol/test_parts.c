@@ -64,7 +64,7 @@ static size_t sent(char *out, size_t max)
     int ends[2];
     memset(long_name, 'x', sizeof(long_name) - 1);
     const struct sonde_symbol_frame frames[] = { { "f", "a.c", 1, 2 }, { "", "", 0, 0 },
-                                                  { long_name, long_name, UINT32_MAX, 7 } };
+                                                 { long_name, long_name, UINT32_MAX, 7 } };
     assert_int_equal(pipe(ends), 0);
     w.fd = ends[1];
     w.len = 0;

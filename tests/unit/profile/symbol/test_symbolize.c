@@ -1,5 +1,6 @@
 /* test_symbolize.c - a profile's locations get their names: through mappings wherever they are,
- * from files stripped, replaced, deleted, with debug files apart, JIT maps, the vDSO, the kernel. */
+ * from files stripped, replaced, deleted, with debug files apart, JIT maps, the vDSO, the
+ * kernel. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -294,7 +295,8 @@ static void unsized(void **state)
         symbolize(&f);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             char name[64];
-            snprintf(name, sizeof(name), "u.so+0x%llx", (unsigned long long)(lone + cases[i].start));
+            snprintf(name, sizeof(name), "u.so+0x%llx",
+                     (unsigned long long)(lone + cases[i].start));
             assert_string_equal(name_of(&f, locations[i], 0), cases[i].name ? cases[i].name : name);
         }
         end(&f);
@@ -545,7 +547,8 @@ static void jit_maps(void **state)
         assert_int_equal(sonde_profile_add_sample(f.p, &sample), 0);
         symbolize(&f);
         for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-            assert_string_equal(name_of(&f, locations[i], 0), way == 2 ? "[JIT code]" : expected[i].name);
+            assert_string_equal(name_of(&f, locations[i], 0),
+                                way == 2 ? "[JIT code]" : expected[i].name);
         }
         unlink(path);
         end(&f);
@@ -642,12 +645,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ways_to_link),   cmocka_unit_test(inlined_frames),
-        cmocka_unit_test(no_debug_information), cmocka_unit_test(stripped), cmocka_unit_test(unsized),
-        cmocka_unit_test(debug_files),    cmocka_unit_test(mini_debuginfo),
-        cmocka_unit_test(replaced),       cmocka_unit_test(replaced_while_running),
-        cmocka_unit_test(from_the_cache), cmocka_unit_test(many_mappings),
-        cmocka_unit_test(jit_maps),       cmocka_unit_test(vdso),
-        cmocka_unit_test(kernel),         cmocka_unit_test(no_memory),
+        cmocka_unit_test(no_debug_information),   cmocka_unit_test(stripped),
+        cmocka_unit_test(unsized),                cmocka_unit_test(debug_files),
+        cmocka_unit_test(mini_debuginfo),         cmocka_unit_test(replaced),
+        cmocka_unit_test(replaced_while_running), cmocka_unit_test(from_the_cache),
+        cmocka_unit_test(many_mappings),          cmocka_unit_test(jit_maps),
+        cmocka_unit_test(vdso),                   cmocka_unit_test(kernel),
+        cmocka_unit_test(no_memory),
         cmocka_unit_test(nothing_to_do),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

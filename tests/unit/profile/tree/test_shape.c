@@ -165,8 +165,9 @@ static void threads_are_not_folded(void **state)
     sonde_profile_destroy(p);
 }
 
-/* Work is that of the nodes, not of their depth squared: then this would not end within a test's time.
- * The deepest stack that a profile takes, of inlined functions, each another one; then the first again. */
+/* Work is that of the nodes, not of their depth squared: then this would not end within a test's
+ * time. The deepest stack that a profile takes, of inlined functions, each another one; then the
+ * first again. */
 static void deep_stacks_are_folded(void **state)
 {
     (void)state;
@@ -183,7 +184,8 @@ static void deep_stacks_are_folded(void **state)
                 sonde_profile_function(p, &(struct sonde_profile_function){
                                               .name = sonde_profile_cstring(p, name) }), 0 };
         }
-        stack = sonde_profile_stack(p, stack, sonde_profile_lines_location(p, 0, i + 1, lines, INLINED));
+        stack = sonde_profile_stack(p, stack,
+                                    sonde_profile_lines_location(p, 0, i + 1, lines, INLINED));
         if (!i) first = lines[INLINED - 1].function;
     }
     struct sonde_profile_sample s = { .stack = stack, .weight = 1, .count = 1 };
@@ -276,7 +278,8 @@ static void differences_invert_alike(void **state)
 
 /* Every node of a has the same figures in b, where its way is there too; or it may have fewer
  * children. */
-static void check_part(const struct sonde_tree *a, uint32_t x, const struct sonde_tree *b, uint32_t y)
+static void check_part(const struct sonde_tree *a, uint32_t x, const struct sonde_tree *b,
+                       uint32_t y)
 {
     const struct sonde_tree_node *m = &a->nodes[x], *n = &b->nodes[y];
     uint64_t below = 0;
@@ -323,7 +326,7 @@ static void the_widest_are_inverted(void **state)
     sonde_profile_destroy(p);
 }
 
-/* ---- A part ----------------------------------------------------------------------------------- */
+/* ---- A part ---------------------------------------------------------------------------------- */
 
 /* The way to a node of t. */
 static struct sonde_tree_path way_to(const struct sonde_tree *t, uint32_t node, const char **names)
@@ -336,7 +339,8 @@ static struct sonde_tree_path way_to(const struct sonde_tree *t, uint32_t node, 
 }
 
 /* What is below node x of a is that below y of b, completely. */
-static void check_below(const struct sonde_tree *a, uint32_t x, const struct sonde_tree *b, uint32_t y)
+static void check_below(const struct sonde_tree *a, uint32_t x, const struct sonde_tree *b,
+                        uint32_t y)
 {
     struct sonde_buf drawn[2];
     sonde_buf_init(&drawn[0], 1 << 20);
@@ -392,7 +396,8 @@ static void ways_that_end(void **state)
         const char *part, *inverted;
     } cases[] = {
         { { "main", "b", "nobody" }, 3, 2, "all 15/0#3(main 14/4#2(b 10/10#1))", NULL },
-        { { "nobody" }, 1, 0, "all 15/0#3([truncated] 1/0#1(b 1/1#1) main 14/4#2(b 10/10#1))", NULL },
+        { { "nobody" }, 1, 0,
+          "all 15/0#3([truncated] 1/0#1(b 1/1#1) main 14/4#2(b 10/10#1))", NULL },
         { { "[truncated]", "nobody" }, 2, 1, "all 15/0#3([truncated] 1/0#1(b 1/1#1))", NULL },
         { { "[truncated]", "b" }, 2, 2, "all 15/0#3([truncated] 1/0#1(b 1/1#1))", NULL },
         { { "b", "nobody" }, 2, 1, NULL, "all 15/0#3(b 11/0#2([truncated] 1/1#1 main 10/10#1))" },
@@ -407,8 +412,8 @@ static void ways_that_end(void **state)
         struct sonde_tree *part;
         size_t found = 99;
         if (cases[i].part) {
-            assert_int_equal(sonde_tree_build_under(p, &any, &(struct sonde_tree_options){ 0 }, &way,
-                                                    &found, &part, NULL), 0);
+            assert_int_equal(sonde_tree_build_under(p, &any, &(struct sonde_tree_options){ 0 },
+                                                    &way, &found, &part, NULL), 0);
         } else {
             assert_int_equal(sonde_tree_invert(t, 0, &way, &part), 0);
             sonde_tree_find(part, &way, &found);
@@ -442,8 +447,8 @@ static void ways_into_inlined_functions(void **state)
     const struct sonde_tree_path way = { (const char *const[]){ "outer", "middle" }, 2 };
     struct sonde_tree *part;
     size_t found;
-    assert_int_equal(sonde_tree_build_under(p, &any, &(struct sonde_tree_options){ 0 }, &way, &found,
-                                            &part, NULL), 0);
+    assert_int_equal(sonde_tree_build_under(p, &any, &(struct sonde_tree_options){ 0 }, &way,
+                                            &found, &part, NULL), 0);
     assert_int_equal(found, 2);
     check_drawing("part", part, "all 8/0#2(outer 8/0#2(middle 3/0#1(inner 3/0#1(leaf 3/3#1))))");
     sonde_tree_destroy(part);
@@ -464,10 +469,15 @@ static void every_allocation_may_fail(void **state)
             struct sonde_tree *out = NULL;
             size_t found = 0;
             sonde__alloc_fail_nth(nth);
-            if (what == 0) rc = sonde_tree_fold(t, &out);
-            else if (what == 1) rc = sonde_tree_invert(t, 100, &back, &out);
-            else rc = sonde_tree_build_under(p, &any, &(struct sonde_tree_options){ .nodes_max = 50 },
-                                             &way, &found, &out, NULL);
+            if (what == 0) {
+                rc = sonde_tree_fold(t, &out);
+            } else if (what == 1) {
+                rc = sonde_tree_invert(t, 100, &back, &out);
+            } else {
+                rc = sonde_tree_build_under(p, &any,
+                                            &(struct sonde_tree_options){ .nodes_max = 50 },
+                                            &way, &found, &out, NULL);
+            }
             sonde__alloc_fail_nth(0);
             assert_true(rc == 0 || rc == SONDE_ENOMEM);
             assert_int_equal(out != NULL, rc == 0);

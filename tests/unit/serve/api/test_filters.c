@@ -144,7 +144,8 @@ static void series_as_json(void **state)
     }
     sonde_buf_reset(&answer.body);
     sonde_json_open(&answer.body, '{');
-    sonde_export_json_stats(&answer.body, m, g, 60); /* nothing is known yet: still JSON, with all keys */
+    /* Nothing is known yet: still JSON, with all keys. */
+    sonde_export_json_stats(&answer.body, m, g, 60);
     sonde_json_close(&answer.body, '}');
     json_t *o = json_loadb(answer.body.data, answer.body.len, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(o);

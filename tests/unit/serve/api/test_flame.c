@@ -1,5 +1,5 @@
-/* GET /api/flamegraph on a history, requests and kept profiles that are made here: what is answered is
- * decoded as a page does it, and compared with trees of the same samples. */
+/* GET /api/flamegraph on a history, requests and kept profiles that are made here: what is answered
+ * is decoded as a page does it, and compared with trees of the same samples. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 #include "unit/profile/profile_build.h"
 
 extern const struct sonde_route sonde_route_api_flamegraph, sonde_route_api_flamegraph_time,
-    sonde_route_api_flamegraph_samples;
+                                sonde_route_api_flamegraph_samples;
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define S 1000000000ull
@@ -39,7 +39,7 @@ static struct sonde_recent *recent;
 static struct sonde_sessions *sessions;
 static struct sonde_continuous *continuous; /* NULL: what was sampled is in the store */
 
-/* ---- What is known ------------------------------------------------------------------------------- */
+/* ---- What is known --------------------------------------------------------------------------- */
 
 /* Request n of ten arrives at second 4 n and takes n / 4 + 1 s. Those with an odd number are of the
  * model "large". */
@@ -47,8 +47,8 @@ static struct sonde_infer_request request_of(unsigned n)
 {
     struct sonde_infer_request r = { .id = 0x100 + n, .trace_lo = 0x500 + n, .pid = PID,
                                      .program = "engine", .model = n % 2 ? "large" : "small",
-                                     .route = n < 5 ? "/chat" : "/embed", .backend = "", .error = "",
-                                     .invalid = "", .tokens_out = 5,
+                                     .route = n < 5 ? "/chat" : "/embed",
+                                     .backend = "", .error = "", .invalid = "", .tokens_out = 5,
                                      .arrived_ns = START + 4 * n * S };
     snprintf(r.own_id, sizeof(r.own_id), "job-%u", n);
     r.total_s = (double)n / 4 + 1;
@@ -84,12 +84,13 @@ static void add_span(struct sonde_profile *p, const char *name, uint32_t thread,
 {
     assert_int_equal(sonde_profile_add_span(p, &(struct sonde_profile_span){
         .name = sonde_profile_cstring(p, name), .thread = thread, .id = id, .parent = parent,
-        .start_ns = START + (uint64_t)(from_s * 1e9), .end_ns = START + (uint64_t)(to_s * 1e9) }), 0);
+        .start_ns = START + (uint64_t)(from_s * 1e9),
+        .end_ns = START + (uint64_t)(to_s * 1e9) }), 0);
 }
 
 /* A minute of one process: of each request a prefill in the first half of its time, a decode in the
- * second, sampled ten times a second; between requests housekeeping; a pool that computes all along.
- * Weights are those of no other sample, so that sums tell. */
+ * second, sampled ten times a second; between requests housekeeping; a pool that computes all
+ * along. Weights are those of no other sample, so that sums tell. */
 static struct sonde_profile *minute(void)
 {
     struct sonde_profile *p;
@@ -108,9 +109,9 @@ static struct sonde_profile *minute(void)
     for (unsigned i = 0; i < 400; i++) {
         const unsigned n = i / 40;
         const double in_s = (i % 40) * 0.1 + 0.05, total_s = (double)n / 4 + 1;
-        const char *stack = in_s < total_s / 2 ? (n == 9 ? "run;prefill;slow;f;g;f" : "run;prefill;f")
-                            : in_s < total_s   ? "run;decode;f;h"
-                                               : "run;tidy";
+        const char *stack = in_s < total_s / 2
+                                ? (n == 9 ? "run;prefill;slow;f;g;f" : "run;prefill;f")
+                                : in_s < total_s   ? "run;decode;f;h" : "run;tidy";
         const uint64_t at = START + i * S / 10 + S / 20;
         assert_int_equal(build_sample(p, stack, weight += 7, main, at), 0);
         assert_int_equal(build_sample(p, "worker;multiply", weight += 7, pool, at), 0);
@@ -160,7 +161,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 /* "from=1&to=2": times that begin with + are seconds after START. NULL with the status if it is not
  * 200. */
@@ -273,7 +274,7 @@ static int has_note(const json_t *json, const char *part)
     return 0;
 }
 
-/* ---- Compared with trees ---------------------------------------------------------------------------- */
+/* ---- Compared with trees --------------------------------------------------------------------- */
 
 static uint32_t find_in(const struct sonde_tree *t, int node)
 {
@@ -293,8 +294,8 @@ static void check_tree(const char *what, const struct sonde_tree *t, int all)
     }
     for (int i = 0; i < node_count; i++) {
         const struct sonde_tree_node *n = &t->nodes[find_in(t, i)];
-        if (nodes[i].total != n->total || nodes[i].self != n->self || nodes[i].base != n->base_total ||
-            nodes[i].samples != n->samples) {
+        if (nodes[i].total != n->total || nodes[i].self != n->self ||
+            nodes[i].base != n->base_total || nodes[i].samples != n->samples) {
             fail_msg("%s: %s has %llu/%llu<%llu, not %llu/%llu<%llu", what, n->name,
                      (unsigned long long)nodes[i].total, (unsigned long long)nodes[i].self,
                      (unsigned long long)nodes[i].base, (unsigned long long)n->total,
@@ -314,7 +315,7 @@ static struct sonde_tree *tree_of(const struct sonde_profile *p, double from_s, 
     return t;
 }
 
-/* ---- Ranges ------------------------------------------------------------------------------------------ */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
 static void ranges(void **state)
 {
@@ -369,7 +370,7 @@ static void kept_profiles(void **state)
     sonde_profile_destroy(p);
 }
 
-/* ---- Choices ------------------------------------------------------------------------------------------ */
+/* ---- Choices --------------------------------------------------------------------------------- */
 
 /* What sonde_profile_select, which the commands use, makes of the same. */
 static const struct {
@@ -430,7 +431,8 @@ static void check_rule(const char *query, unsigned from, unsigned below, unsigne
     unsigned char given[10] = { 0 };
     struct sonde_profile *p = with_requests();
     for (unsigned n = from; n < below; n += step) given[n] = 1;
-    assert_int_equal(sonde_profile_select(p, &(struct sonde_select){ .given = given, .rest = others },
+    assert_int_equal(sonde_profile_select(p,
+                                          &(struct sonde_select){ .given = given, .rest = others },
                                           NULL, NULL), 0);
     struct sonde_tree *t = tree_of(p, 0, 0);
     json_t *json = get(query);
@@ -451,7 +453,7 @@ static void requests_by_what_they_are(void **state)
     check_rule("from=+0&to=+60&metric=total&min=2&max=3", 4, 8, 1, 0, 10);
 }
 
-/* ---- Differences -------------------------------------------------------------------------------------- */
+/* ---- Differences ----------------------------------------------------------------------------- */
 
 static struct sonde_tree *diff_of(const struct sonde_profile *before, double from_s, double to_s,
                                   const struct sonde_profile *after, double after_from_s,
@@ -550,7 +552,7 @@ static void the_cause_stands_out(void **state)
     assert_string_equal(name, "slow");
 }
 
-/* ---- Views --------------------------------------------------------------------------------------------- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
 static void views(void **state)
 {
@@ -625,7 +627,7 @@ static void odd_names(void **state)
     sonde_profile_destroy(p);
 }
 
-/* ---- Over time -------------------------------------------------------------------------------------------- */
+/* ---- Over time ------------------------------------------------------------------------------- */
 
 /* Parts of the whole, each where its samples were taken. */
 static void weight_over_time(void **state)
@@ -661,7 +663,8 @@ static void samples_by_time(void **state)
 {
     (void)state;
     static const struct { const char *query; size_t count, all; } cases[] = {
-        { "from=+0&to=+60&thread=main", 400, 400 }, { "from=+0&to=+60&thread=main&limit=100", 100, 400 },
+        { "from=+0&to=+60&thread=main", 400, 400 },
+        { "from=+0&to=+60&thread=main&limit=100", 100, 400 },
         { "profile=kept&phase=decode&limit=1", 1, 0 }, { "from=+8&to=+9", 20, 20 },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -693,7 +696,7 @@ static void samples_by_time(void **state)
     }
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------------------- */
+/* ---- What is wrong --------------------------------------------------------------------------- */
 
 static const struct { const char *query; unsigned status; const char *text; } wrong[] = {
     { "from=+10&to=+5", 400, "must be after the start of the range" },
@@ -743,7 +746,9 @@ static void nothing_is_an_answer(void **state)
                 json_object_get(json_object_get(json, "about"), "notes"), 0));
             assert_int_equal(about(json, "samples"), 0);
             assert_string_equal(json_string_value(json_object_get(json, "nodes")), "");
-            if (!note || !strstr(note, wrong[i].text)) fail_msg("%s: %s", query, note ? note : "no note");
+            if (!note || !strstr(note, wrong[i].text)) {
+                fail_msg("%s: %s", query, note ? note : "no note");
+            }
         }
         json_decref(json);
     }
@@ -787,7 +792,8 @@ static void the_same_is_asked_again(void **state)
     json_decref(get("from=+1&to=+9&nodes=3"));
     assert_int_equal(sonde_recent_count(recent, &bytes), before);
     json_decref(get("from=+1&to=+9&thread=main"));
-    assert_int_equal(sonde_recent_count(recent, &bytes), before + 1); /* a tree of the same profile */
+    /* A tree of the same profile. */
+    assert_int_equal(sonde_recent_count(recent, &bytes), before + 1);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -798,7 +804,8 @@ int main(void)
         TEST(ranges), TEST(cuts), TEST(kept_profiles), TEST(choices_are_those_of_select),
         TEST(requests_by_what_they_are), TEST(differences_of_times),
         TEST(nothing_differs_from_itself), TEST(the_rest), TEST(the_cause_stands_out), TEST(views),
-        TEST(focus), TEST(odd_names), TEST(weight_over_time), TEST(samples_by_time), TEST(what_is_wrong),
+        TEST(focus),
+        TEST(odd_names), TEST(weight_over_time), TEST(samples_by_time), TEST(what_is_wrong),
         TEST(nothing_is_an_answer), TEST(the_last_hours), TEST(the_same_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,8 +131,8 @@ static void test_inference(void **state)
     assert_true(json_is_null(json_object_get(phases, "sample")));
     json_decref(root);
 
-    /* With a reset totals, counts and percentiles begin anew, whether in the midst of a tick or not;
-     * they agree, and series go on. */
+    /* With a reset totals, counts and percentiles begin anew, whether in the midst of a tick or
+     * not; they agree, and series go on. */
     play_request(&g, 50, 3000);
     play_tokens(&g, 50, 3500, 1);
     play_end(&g, 50, 3600, SONDE_OK, "");

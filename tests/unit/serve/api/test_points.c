@@ -12,7 +12,8 @@
 
 #define START_S 1700000000.0
 
-/* "last" of the only point of the step of 2 s that the last tick has ended; -1 = it has ended none. */
+/* "last" of the only point of the step of 2 s that the last tick has ended; -1 = it has ended
+ * none. */
 static double last_of(struct sonde_model *m)
 {
     struct sonde_buf out;

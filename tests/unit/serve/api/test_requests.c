@@ -21,7 +21,7 @@
 static struct play g;
 static struct sonde_api_past past;
 
-/* ---- Making ------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static double seconds_of(double scale) { return scale * exp(random_normal()); }
 
@@ -75,7 +75,7 @@ static int teardown(void **state)
     return build_remove_dir(state) || sonde__alloc_live() != 0;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static json_t *parse(struct sonde_buf *b)
 {
@@ -163,7 +163,7 @@ static void check_map(const struct sonde_requests_query *q, uint32_t columns, ui
     json_decref(map);
 }
 
-/* ---- Tests -------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void test_cells_of_store(void **state)
 {

@@ -11,7 +11,8 @@
 #include "serve/http/listen.h"
 #include "sonde/sonde.h"
 
-#define PB "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
+#define PB                                                                                         \
+    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 #define OM "application/openmetrics-text"
 
 static const struct { const char *accept, *format; } metrics[] = {
@@ -29,7 +30,7 @@ static const struct { const char *accept, *format; } metrics[] = {
     { OM ";version=1.0.0," OM ";version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
       "openmetrics" },
     { PB "," OM ";version=1.0.0;q=0.8," OM ";version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,"
-         "*/*;q=0.1", "protobuf" },
+             "*/*;q=0.1", "protobuf" },
     { PB ";q=0.4," OM ";version=1.0.0;q=0.8,*/*;q=0.1", "openmetrics" },
     { OM ";version=1.0.0;q=0.3,text/plain;q=0.9", "prometheus" },
     { PB ";q=0," OM ";version=1.0.0;q=0", "prometheus" },

@@ -29,7 +29,11 @@ static struct sonde_rate_client client_of(const char *peer, const char *forwarde
 static void who_is_counted(void **state)
 {
     (void)state;
-    static const struct { const char *peer, *forwarded; int counted; const char *same_as; } cases[] = {
+    static const struct {
+        const char *peer, *forwarded;
+        int counted;
+        const char *same_as;
+    } cases[] = {
         { "127.0.0.1", NULL, 0, NULL },
         { "127.3.2.1", NULL, 0, NULL },
         { "::1", NULL, 0, NULL },

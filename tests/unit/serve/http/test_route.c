@@ -126,7 +126,7 @@ static void numbers(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const struct sonde_http_request r = { .params = { { "other", "1" }, { "n", cases[i].text },
-                                                     { "n", "7" } }, .param_count = 3 };
+                                                          { "n", "7" } }, .param_count = 3 };
         double v = 99;
         answer.status = 0;
         const int ok = sonde_http_number(&r, &answer, "n", -10, 10, &v);
@@ -253,9 +253,9 @@ static void small_helpers(void **state)
     (void)state;
     const struct sonde_server_file files[] = { { .name = "a" }, { .name = "b" }, { .name = "a" } };
     struct sonde_http_request r = { .agent = &sonde_agent_none, .files = files, .file_count = 3,
-                               .min_width = { 0.5, 0.25 },
-                               .params = { { "format", "run" }, { "a", "1" }, { "a", "2" } },
-                               .param_count = 3 };
+                                    .min_width = { 0.5, 0.25 },
+                                    .params = { { "format", "run" }, { "a", "1" }, { "a", "2" } },
+                                    .param_count = 3 };
     assert_ptr_equal(sonde_http_file(&r, "a"), &files[0]);
     assert_ptr_equal(sonde_http_file(&r, "b"), &files[1]);
     assert_null(sonde_http_file(&r, "c"));

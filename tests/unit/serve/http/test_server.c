@@ -304,8 +304,10 @@ static void test_index(void **state)
     assert_int_equal(ask("GET", "/", "Accept: text/html,*/*;q=0.8\r\n"), 302);
     assert_true(has_header("Location: /profiling/dashboard\r\n"));
     assert_true(has_header("Vary: Accept, Accept-Encoding"));
-    assert_int_equal(ask("GET", "/?range=60&model=a%26b%0d%0aX-Y:%20z&base", "Accept: text/html\r\n"), 302);
-    assert_true(has_header("Location: /profiling/dashboard?range=60&model=a%26b%0D%0AX-Y%3A%20z&base=\r\n"));
+    assert_int_equal(ask("GET", "/?range=60&model=a%26b%0d%0aX-Y:%20z&base",
+                         "Accept: text/html\r\n"), 302);
+    assert_true(has_header("Location: "
+                           "/profiling/dashboard?range=60&model=a%26b%0D%0AX-Y%3A%20z&base=\r\n"));
     char path[3000] = "/?model=";
     memset(path + 8, '+', 2000); /* %20 each in the header */
     assert_int_equal(ask("GET", path, "Accept: text/html\r\n"), 302);
@@ -377,7 +379,8 @@ static void test_files(void **state)
                          cases[i].page);
         assert_int_equal(has_header("Referrer-Policy: no-referrer"), cases[i].page);
         if (cases[i].page) {
-            assert_non_null(strstr(policy, "default-src 'none'; script-src 'self'; style-src 'self';"));
+            assert_non_null(strstr(policy,
+                                   "default-src 'none'; script-src 'self'; style-src 'self';"));
             assert_null(strstr(policy, "unsafe"));
         }
         char *plain = strdup(body());
@@ -393,7 +396,8 @@ static void test_files(void **state)
 
         for (int e = 0; e < 2; e++) {
             for (int head = 0; head < 2; head++) {
-                snprintf(text, sizeof(text), "If-None-Match: \"x\", %s%s\r\n", e ? "W/" : "", etag[e]);
+                snprintf(text, sizeof(text), "If-None-Match: \"x\", %s%s\r\n", e ? "W/" : "",
+                         etag[e]);
                 assert_int_equal(ask(head ? "HEAD" : "GET", path, text), 304);
                 assert_string_equal(body(), "");
                 assert_true(header_value("ETag", type, sizeof(type)));

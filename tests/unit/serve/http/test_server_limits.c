@@ -60,7 +60,8 @@ static int ask(const char *path)
     assert_true(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
     assert_int_equal(connect(fd, (const struct sockaddr *)&a, sizeof(a)), 0);
-    const int len = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    const int len =
+        snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
     assert_int_equal(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
     return fd;
 }
@@ -143,7 +144,8 @@ static void answers_that_nobody_reads(void **state)
     static const char large[] = "/api/query?limit=1000000";
     int fd[COUNT], count = 0, status = 200;
     many_series();
-    start(&(struct sonde_server_limits){ .held_bytes = 40 << 20, .idle_s = 3600, .answer_s = 3600 });
+    start(&(struct sonde_server_limits){ .held_bytes = 40 << 20, .idle_s = 3600,
+                                         .answer_s = 3600 });
     while (count < COUNT && status == 200) {
         fd[count] = ask(large);
         status = status_of(fd[count++]);
@@ -177,8 +179,8 @@ static int ids(const struct heard *h)
     return n;
 }
 
-/* A stream is not an answer that takes too long; and it ends in order when the server does, whatever
- * state it is in. */
+/* A stream is not an answer that takes too long; and it ends in order when the server does,
+ * whatever state it is in. */
 static void streams_last_and_end(void **state)
 {
     (void)state;

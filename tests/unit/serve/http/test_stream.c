@@ -97,7 +97,7 @@ static void on_resume(void *arg)
 static struct sonde_http_request ask(const char *name)
 {
     return (struct sonde_http_request){ .body = "", .agent = &agent, .param_count = 1,
-                                   .params = { { "name", name } } };
+                                        .params = { { "name", name } } };
 }
 
 static int open_stream(struct sonde_streams *s, const char *name, const char *last_id,
@@ -273,7 +273,7 @@ static void a_break_is_continued(void **state)
     close_stream(c);
     /* Ids that mean nothing: from now on. */
     static const char *const odd[] = { "", "x", "-", "0-1", "zz-3", "1234567-2",
-        "99999999999999999999999999999999999999999999999999" };
+                                       "99999999999999999999999999999999999999999999999999" };
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         assert_int_equal(open_stream(s, "n", odd[i], &c), 0);
         read_until(c, "-4\n\n");
@@ -394,7 +394,7 @@ static void too_large_is_told(void **state)
     sonde_streams_destroy(s);
 }
 
-/* ---- Threads ------------------------------------------------------------------------------------ */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 static void *follow(void *arg)
 {

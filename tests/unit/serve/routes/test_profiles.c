@@ -157,7 +157,7 @@ static void every_format(void **state)
         if (!strcmp(formats[i].format, "text") || !strcmp(formats[i].format, "markdown")) continue;
         snprintf(target, sizeof(target), "/api/profile?format=%s", formats[i].format);
         route_expect("GET", target, "", 200, strcmp(formats[i].format, "json") ? formats[i].says
-                                                                             : "\"work\"");
+                                                                               : "\"work\"");
         assert_int_equal(answer.packed, !formats[i].says);
     }
 }

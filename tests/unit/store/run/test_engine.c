@@ -20,7 +20,8 @@ static struct sonde_profile *create(void)
     static struct engine_built b;
     struct sonde_profile *p;
     memset(&b, 0, sizeof(b));
-    engine_built_times(&b, "sonde_device_operation_seconds", "cpu", "matmul", 99, 2000000, 102000000);
+    engine_built_times(&b, "sonde_device_operation_seconds", "cpu", "matmul", 99, 2000000,
+                       102000000);
     engine_built_value(&b, "sonde_memory_pool_bytes", "kv", "", 4096);
     b.series[1].peak = 8192;
     engine_built_value(&b, "sonde_tokenizer_cache_accesses_total", "bpe", "hit", 12);
@@ -40,7 +41,8 @@ static void comes_back(void **state)
     assert_non_null(q->engine_run);
     assert_int_equal(q->engine_run->count, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        const struct sonde_engine_series *a = &p->engine_run->series[i], *b = &q->engine_run->series[i];
+        const struct sonde_engine_series *a = &p->engine_run->series[i],
+                                         *b = &q->engine_run->series[i];
         assert_string_equal(a->family, b->family);
         assert_string_equal(a->program, b->program);
         assert_string_equal(a->subject, b->subject);
@@ -72,7 +74,8 @@ static void what_cannot_be_is_refused(void **state)
         { "UPDATE engine_series SET count=7 WHERE id=1", "count is not that of its buckets" },
         { "UPDATE engine_series SET buckets='text' WHERE id=1", "buckets is not a blob" },
         { "UPDATE engine_series SET buckets=x'80' WHERE id=1", "bucket 1 cannot be" },
-        { "UPDATE engine_series SET buckets=x'ffffffffffffffffff7f01' WHERE id=1", "bucket 1 cannot" },
+        { "UPDATE engine_series SET buckets=x'ffffffffffffffffff7f01' WHERE id=1",
+          "bucket 1 cannot" },
         { "UPDATE engine_series SET buckets=x'05010001' WHERE id=1", "bucket 2 cannot be" },
         { "UPDATE engine_series SET buckets=x'0500' WHERE id=1", "bucket 1 cannot be" },
         { "UPDATE engine_series SET value=1e300 WHERE id=2", "value is 1e+300" },
@@ -98,7 +101,8 @@ static void none_and_other_columns(void **state)
     (void)state;
     struct sonde_profile *p = create();
     save(p);
-    edit("ALTER TABLE engine_series DROP COLUMN peak; ALTER TABLE engine_series ADD COLUMN later TEXT");
+    edit("ALTER TABLE engine_series DROP COLUMN peak; ALTER TABLE engine_series ADD COLUMN later "
+         "TEXT");
     struct sonde_profile *q = load();
     assert_int_equal(q->engine_run->count, 4);
     assert_true(q->engine_run->series[1].peak == 0);

@@ -49,11 +49,11 @@ static uint32_t location_of(struct sonde_profile *p, uint32_t module, uint32_t n
     const struct sonde_profile_line lines[2] = {
         { .function = sonde_profile_function(p, &(struct sonde_profile_function){
               .name = sonde_profile_cstring(p, name),
-              .file = sonde_profile_cstring(p, "src/server.c"), .start_line = n, .module = module }),
-          .line = n + 3 },
+              .file = sonde_profile_cstring(p, "src/server.c"), .start_line = n,
+              .module = module }), .line = n + 3 },
         { .function = sonde_profile_function(p, &(struct sonde_profile_function){
               .name = sonde_profile_cstring(p, "inlined_into") }),
-          .line = 7 },
+              .line = 7 },
     };
     const uint32_t count = n % 3 ? n % 2 + 1 : 0;
     return sonde_profile_lines_location(p, module, 0xffffffff80000000ull + n * 16, lines, count);
@@ -68,7 +68,8 @@ static struct sonde_profile *recording(uint32_t samples, uint32_t stacks)
     for (uint32_t i = 0; i < stacks; i++) {
         uint32_t stack = sonde_profile_stack(p, 0, location_of(p, module, 1));
         for (uint32_t d = 0; d < 15 + random_below(10); d++) {
-            stack = sonde_profile_stack(p, stack, location_of(p, module, 2 + random_below(3) + d * 40));
+            stack = sonde_profile_stack(p, stack,
+                                        location_of(p, module, 2 + random_below(3) + d * 40));
         }
         leaf[i] = stack;
     }
@@ -341,7 +342,8 @@ static const struct {
       SONDE_EFORMAT },
     { "UPDATE meta SET value = 9e99 WHERE key = 'rate_hz'", "rate_hz is 9e+99", SONDE_EFORMAT },
     /* Code in the file is not run. */
-    { "DROP TABLE strings; CREATE VIEW strings AS SELECT 1 AS id, 'x' AS text", "access to view", SONDE_EFORMAT },
+    { "DROP TABLE strings; CREATE VIEW strings AS SELECT 1 AS id, 'x' AS text", "access to view",
+      SONDE_EFORMAT },
 };
 
 static void test_tampered(void **state)

@@ -152,12 +152,13 @@ static inline int ask(struct sonde_store *s, const char *name, double from_s, do
     const struct sonde_filter filter = { .name = name };
     const struct sonde_store_query q = { .filters = &filter, .filter_count = 1, .from_s = from_s,
                                          .to_s = to_s, .step_s = step_s };
-    const struct sonde_store_sink sink = { .series = answer_series, .gap = answer_gap, .arg = &build_answer };
+    const struct sonde_store_sink sink = { .series = answer_series, .gap = answer_gap,
+                                           .arg = &build_answer };
     build_answer.series = build_answer.count = build_answer.gaps = 0;
     return OPS->query(s, &q, &sink, err);
 }
 
-/* ---- What must work ------------------------------------------------------------------------------ */
+/* ---- What must work -------------------------------------------------------------------------- */
 
 static inline struct sonde_store *open_at(const char *path, struct sonde_store_options o)
 {

@@ -14,7 +14,7 @@
 
 #define START_NS ((uint64_t)START_S * 1000000000u)
 
-/* ---- Making ---------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static int add_span(struct sonde_store *s, uint32_t i, uint32_t outcome)
 {
@@ -56,7 +56,7 @@ static int add_request(struct sonde_store *s, uint32_t i, uint32_t outcome, doub
     return OPS->request_add(s, &r);
 }
 
-/* ---- Finding --------------------------------------------------------------------------------------- */
+/* ---- Finding --------------------------------------------------------------------------------- */
 
 struct found {
     size_t count, failed, timelines, stop_at;
@@ -131,7 +131,7 @@ static struct sonde_store *open_many(void)
                                                              .requests_per_s = 100000 });
 }
 
-/* ---- Tests ----------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static const struct sonde_store_range everything = { 0 };
 
@@ -512,8 +512,9 @@ static void test_impossible_amounts(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_found_again), TEST(test_too_many), TEST(test_findings), TEST(test_runs),
-        TEST(test_once),        TEST(test_retention), TEST(test_damaged),  TEST(test_any_bytes), TEST(test_facts),
+        TEST(test_found_again),        TEST(test_too_many),  TEST(test_findings),
+        TEST(test_runs),               TEST(test_once),      TEST(test_retention),
+        TEST(test_damaged),            TEST(test_any_bytes), TEST(test_facts),
         TEST(test_impossible_amounts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

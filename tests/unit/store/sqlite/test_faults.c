@@ -22,7 +22,7 @@
 #include "store/sqlite/private.h"
 #include "unit/store/sqlite/store_build.h"
 
-/* ---- Writes that fail, or are the last ---------------------------------------------------------- */
+/* ---- Writes that fail, or are the last ------------------------------------------------------- */
 
 enum { SNAPSHOTS_MAX = 80 };
 
@@ -121,9 +121,10 @@ static int hook_disk(void **unused)
     return 0;
 }
 
-/* ---- Helpers ------------------------------------------------------------------------------------- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
-/* On a fast disk there are hundreds of ticks a second here, and each one's events are looked for. */
+/* On a fast disk there are hundreds of ticks a second here, and each one's events are looked
+ * for. */
 enum { EVENTS_PER_S = 1000000 };
 
 /* All of the first ticks are there, with their values; returns how many. */
@@ -198,7 +199,9 @@ static void check_events(struct sonde_store *s, uint32_t count)
                                 : OPS->spans(s, &all, see_span, &f, NULL, &err);
         if (rc) fail_msg("%s", err.text);
         for (uint32_t i = 0; i < count; i++) {
-            if (!f.there[i]) fail_msg("%s %u of %u is not there", requests ? "request" : "span", i, count);
+            if (!f.there[i]) {
+                fail_msg("%s %u of %u is not there", requests ? "request" : "span", i, count);
+            }
         }
         sonde__free(f.there);
     }
@@ -255,7 +258,7 @@ static int integrity_ok(const char *path)
     return ok;
 }
 
-/* ---- Tests --------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void test_power_cut(void **unused)
 {
@@ -419,7 +422,8 @@ static void test_disk_hangs(void **unused)
     struct load l = new_load(s, 5, 5, 2);
     add_ticks(&l, 25);
     flush(s);
-    for (int round = 0; round < 20; round++) { /* in the middle of points, packing, moving the log */
+    /* In the middle of points, packing, moving the log. */
+    for (int round = 0; round < 20; round++) {
         pthread_mutex_lock(&disk.lock);
         disk.hangs = 1;
         pthread_mutex_unlock(&disk.lock);
@@ -514,8 +518,8 @@ static void test_gap(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* What was closed can be looked at and copied from a disk that cannot be written; of what was not it
- * is said what to do. */
+/* What was closed can be looked at and copied from a disk that cannot be written; of what was not
+ * it is said what to do. */
 static void test_read_only_disk(void **unused)
 {
     (void)unused;
@@ -702,8 +706,8 @@ static void test_damaged_and_stuck(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* The agent ends while nothing can be written and a roll-up is half done: that is given up, and what
- * is not packed is packed at the next start. */
+/* The agent ends while nothing can be written and a roll-up is half done: that is given up, and
+ * what is not packed is packed at the next start. */
 static void test_stopped_in_a_rollup(void **unused)
 {
     (void)unused;

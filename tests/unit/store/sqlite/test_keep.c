@@ -38,7 +38,7 @@ static int64_t file_bytes(const char *path)
     return stat(path, &st) == 0 ? st.st_size : 0;
 }
 
-/* ---- Retention ----------------------------------------------------------------------------------- */
+/* ---- Retention ------------------------------------------------------------------------------- */
 
 /* A day at a tick a second under a limit that it would pass several times. */
 static void test_day_under_limit(void **unused)
@@ -104,7 +104,8 @@ static void test_clock_ahead(void **unused)
 {
     (void)unused;
     const double now_s = (double)time(NULL);
-    const struct sonde_store_retention month = { .age_s = 30 * 86400 }, raw = { .raw_s = 2 * 86400 };
+    const struct sonde_store_retention month = { .age_s = 30 * 86400 },
+                                       raw = { .raw_s = 2 * 86400 };
     const struct sonde_store_retention force = { .age_s = 30 * 86400, .force = 1 };
     /* When the leap was, as days before now. Roll-ups are cut at midnight and noon, so whatever the
      * time is now, some of these lie on either side of a cut. */
@@ -113,7 +114,8 @@ static void test_clock_ahead(void **unused)
         { 0.9, 1 }, { 1.1, 0 }, { 1.3, 0 }, { 1.5, 0 }, { 1.8, 0 },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 60 });
+        struct sonde_store *s =
+            open_at(build_path, (struct sonde_store_options){ .block_ticks = 60 });
         struct load l = load_from(s, now_s - 400 * 86400);
         record(&l, 300);
         OPS->close(s);
@@ -127,12 +129,14 @@ static void test_clock_ahead(void **unused)
         struct sonde_err err = { "" };
         const int64_t old = (int64_t)(now_s - 300 * 86400) * 1000;
         char sql[96];
-        snprintf(sql, sizeof(sql), "SELECT count(*) FROM blocks WHERE to_ms < %lld", (long long)old);
+        snprintf(sql, sizeof(sql), "SELECT count(*) FROM blocks WHERE to_ms < %lld",
+                 (long long)old);
         assert_true(number(sql) > 0);
         assert_int_equal(OPS->gc(s, &month, NULL, &err), 0);
         OPS->stats(s, &stats);
         assert_int_equal(OPS->gc(s, &raw, NULL, &err), 0);
-        if ((number(sql) > 0) != rows[i].held || (stats.clock_ahead_s > 390 * 86400.0) != rows[i].held) {
+        if ((number(sql) > 0) != rows[i].held ||
+            (stats.clock_ahead_s > 390 * 86400.0) != rows[i].held) {
             fail_msg("a leap %.1f days ago: %lld old blocks, %.0f s ahead", rows[i].ago_days,
                      (long long)number(sql), stats.clock_ahead_s);
         }
@@ -163,7 +167,7 @@ static void test_much(void **unused)
     OPS->close(s);
 }
 
-/* ---- Runs ---------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
 struct listed {
     size_t count;
@@ -310,9 +314,9 @@ static void test_merge_is_whole(void **unused)
     assert_true(lock_fd >= 0 && flock(lock_fd, LOCK_EX | LOCK_NB) == 0);
     sqlite3 *db;
     assert_int_equal(sqlite3_open(build_path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "INSERT INTO runs VALUES(2, '', '', '', '', '', 0, 0, 0, 0, 0, 0),"
-                                  "(3, '', '', '', '', '', 0, 0, 0, 0, 0, 0)", NULL, NULL, NULL),
-                     SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "INSERT INTO runs VALUES(2, '', '', '', '', '', 0, 0, 0, 0, "
+                                  "0, 0),(3, '', '', '', '', '', 0, 0, 0, 0, 0, 0)", NULL, NULL,
+                                  NULL), SQLITE_OK);
     sqlite3_close(db);
     s = open_at(build_path, (struct sonde_store_options){ .maintain = 1 });
     assert_int_equal(OPS->run_merge(s, 1, 2, &err), SONDE_EBUSY);
@@ -322,7 +326,7 @@ static void test_merge_is_whole(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* ---- Profiles ------------------------------------------------------------------------------------ */
+/* ---- Profiles -------------------------------------------------------------------------------- */
 
 static void newest_profile(const struct sonde_store_profile *p, void *arg)
 {
@@ -391,7 +395,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_day_under_limit), TEST(test_age),      TEST(test_much),
-        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_gc_ends), TEST(test_clock_ahead), TEST(test_profiles),
+        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_gc_ends), TEST(test_clock_ahead),
+        TEST(test_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,8 @@ static void test_counters_of_others(void **unused)
     assert_int_equal(sonde_model_create(NULL, &m), 0);
     assert_int_equal(sonde_store_feed_create(OPS, s, &feed), 0);
     for (int i = 0; i < TOTALS; i++) {
-        const struct sonde_model_family_spec spec = { .name = totals[i].name, .type = SONDE_COUNTER };
+        const struct sonde_model_family_spec spec = { .name = totals[i].name,
+                                                      .type = SONDE_COUNTER };
         struct sonde_model_family *f = sonde_model_family(m, &spec);
         assert_non_null(f);
         series[i] = sonde_model_series(m, f, NULL, NULL, 0);

@@ -1,5 +1,5 @@
-/* A store that is gone with its agent: it can be asked like any other, leaves nothing behind however the
- * agent ends, and is given up where the disk cannot be written. */
+/* A store that is gone with its agent: it can be asked like any other, leaves nothing behind
+ * however the agent ends, and is given up where the disk cannot be written. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "unit/store/sqlite/store_build.h"
 
-/* ---- A disk that fails ------------------------------------------------------------------------- */
+/* ---- A disk that fails ----------------------------------------------------------------------- */
 
 static int write_error; /* atomic: errno of every write; 0 = they work */
 
@@ -32,7 +32,7 @@ static ssize_t our_pwrite(int fd, const void *data, size_t n, off_t at)
 
 static void disk_fails(int error) { __atomic_store_n(&write_error, error, __ATOMIC_RELAXED); }
 
-/* ---- What is left ------------------------------------------------------------------------------ */
+/* ---- What is left ---------------------------------------------------------------------------- */
 
 static int entries(const char *path)
 {
@@ -59,7 +59,7 @@ static int teardown(void **state)
     return build_remove_dir(state) || sonde__alloc_live() != 0;
 }
 
-/* ---- Tests ------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void test_asked(void **state)
 {

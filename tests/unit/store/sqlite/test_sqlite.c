@@ -245,7 +245,8 @@ static void test_rollup(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* Hours that are recorded twice, since the clock was set back, are there twice in long steps too. */
+/* Hours that are recorded twice, since the clock was set back, are there twice in long steps
+ * too. */
 static void test_hours_again(void **unused)
 {
     (void)unused;
@@ -302,8 +303,8 @@ static void test_late_tick(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* An answer about a time that is over stays what it is while more is recorded and when that is packed:
- * with ticks that are a little late, and one that is very late. */
+/* An answer about a time that is over stays what it is while more is recorded and when that is
+ * packed: with ticks that are a little late, and one that is very late. */
 static void test_past_stays(void **unused)
 {
     (void)unused;
@@ -320,7 +321,8 @@ static void test_past_stays(void **unused)
         flush(s);
         must_ask(s, "c0", START_S, end_s, 1);
         assert_in_range(build_answer.count, 9, 10);
-        assert_true(fabs(build_answer.point[0].seconds - 1.013) < 1e-9); /* the late one is no measure */
+        /* The late one is no measure. */
+        assert_true(fabs(build_answer.point[0].seconds - 1.013) < 1e-9);
         if (i > 10) {
             assert_memory_equal(build_answer.point, before, sizeof(before[0]) * build_answer.count);
             assert_memory_equal(&build_answer.all, &all, sizeof(all));

@@ -1,5 +1,5 @@
-/* Series out of a store to files and back: what was written is written again, byte for byte, whatever
- * was in it; files of others; files that are damaged. */
+/* Series out of a store to files and back: what was written is written again, byte for byte,
+ * whatever was in it; files of others; files that are damaged. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,12 +62,13 @@ static int import(const char *text, enum sonde_transfer_format format, const cha
     return rc;
 }
 
-/* ---- Everything that there may be ------------------------------------------------------------- */
+/* ---- Everything that there may be ------------------------------------------------------------ */
 
 static void add_numbers(struct sonde_transfer *x, const char *name, const char *labels,
                         enum sonde_type type, double scale, const char *values)
 {
-    const struct sonde_store_series spec = { .name = name, .labels = labels, .help = "Help \"\\\n of it.",
+    const struct sonde_store_series spec = { .name = name,
+                                             .labels = labels, .help = "Help \"\\\n of it.",
                                              .unit = "seconds", .source = "src", .program = "prog",
                                              .pid = 7, .type = type, .kind = SONDE_KIND_TIME,
                                              .scale = scale };
@@ -80,7 +81,8 @@ static void add_numbers(struct sonde_transfer *x, const char *name, const char *
             if (type == SONDE_COUNTER) {
                 char *end;
                 point.value = strtoull(p, &end, 10);
-                point.start = *end == 'z' ? SONDE_START_ZERO : s->count ? SONDE_START_NONE : SONDE_START_BASE;
+                point.start = *end == 'z' ? SONDE_START_ZERO
+                                          : s->count ? SONDE_START_NONE : SONDE_START_BASE;
             } else {
                 point.value = sonde_transfer_bits(strtod(p, NULL));
             }
@@ -92,16 +94,20 @@ static void add_numbers(struct sonde_transfer *x, const char *name, const char *
 
 static void add_histogram(struct sonde_transfer *x)
 {
-    const struct sonde_store_series spec = { .name = "h_seconds", .labels = "a=\"b\"", .unit = "seconds",
+    const struct sonde_store_series spec = { .name = "h_seconds",
+                                             .labels = "a=\"b\"", .unit = "seconds",
                                              .type = SONDE_HISTOGRAM, .scale = 1e-9 };
     static const uint16_t p[] = { 0, 1, 2500, 2501, 6143 };
     struct sonde_transfer_series *s = sonde_transfer_add(x, &spec);
     for (int i = 0; i < 6; i++) {
-        struct sonde_transfer_point point = { .time_ms = 1700000000000 + 1000 * i, .zero = (uint64_t)i % 3,
-                                              .sum_raw = i == 4 ? UINT64_MAX - 4 : 123456789u * (uint64_t)i,
+        struct sonde_transfer_point point = { .time_ms = 1700000000000 + 1000 * i,
+                                              .zero = (uint64_t)i % 3,
+                                              .sum_raw = i == 4 ? UINT64_MAX - 4
+                                                                : 123456789u * (uint64_t)i,
                                               .first = (uint32_t)s->bucket_count };
         for (int b = i; b < 5 && i != 3; b += 2, point.count++) {
-            assert_int_equal(sonde_transfer_bucket(s, p[b], i == 1 ? 1ull << 40 : 1 + (uint64_t)b), 0);
+            assert_int_equal(sonde_transfer_bucket(s, p[b], i == 1 ? 1ull << 40 : 1 + (uint64_t)b),
+                             0);
         }
         assert_int_equal(sonde_transfer_point(s, &point), 0);
     }
@@ -109,7 +115,8 @@ static void add_histogram(struct sonde_transfer *x)
 
 static void fill(struct sonde_transfer *x)
 {
-    add_numbers(x, "c_total", "path=\"/a\\\"b\\\\c\\nd\xc3\xa4\"", SONDE_COUNTER, 1, "5 6 6 2 9 12");
+    add_numbers(x, "c_total", "path=\"/a\\\"b\\\\c\\nd\xc3\xa4\"", SONDE_COUNTER, 1,
+                "5 6 6 2 9 12");
     add_numbers(x, "c_total", "path=\"zero\"", SONDE_COUNTER, 1, "5z 6 6 2z 9 12");
     add_numbers(x, "gone_total", "", SONDE_COUNTER, 1, "5z 6 - - 900 901");
     add_numbers(x, "late_total", "", SONDE_COUNTER, 1, "- - 7z 8 - -");
@@ -172,7 +179,7 @@ static void test_what_is_written(void **state)
     sonde_transfer_release(&x);
 }
 
-/* ---- Files of others -------------------------------------------------------------------------- */
+/* ---- Files of others ------------------------------------------------------------------------- */
 
 static void test_other_times(void **state)
 {
@@ -183,7 +190,9 @@ static void test_other_times(void **state)
     struct sonde_buf csv;
     sonde_buf_init(&csv, 1 << 20);
     sonde_buf_puts(&csv, "value,time_ms,type,name,comment\n");
-    for (int i = 0; i < 60; i++) sonde_buf_printf(&csv, "%d,%d,counter,a,\"x, \"\"y\"\"\"\n", 10 * i, 1000 * i);
+    for (int i = 0; i < 60; i++) {
+        sonde_buf_printf(&csv, "%d,%d,counter,a,\"x, \"\"y\"\"\"\n", 10 * i, 1000 * i);
+    }
     for (int i = 0; i < 20; i++) sonde_buf_printf(&csv, "%d,%d,counter,b,\n", 10 * i, 3000 * i);
     for (int i = 0; i < 20; i++) sonde_buf_printf(&csv, "%d.5,%d,gauge,c,\n", i, 2777 * i);
     if (import(csv.data, SONDE_TRANSFER_CSV, path[0], &r, &err)) fail_msg("%s", err.text);
@@ -202,8 +211,9 @@ static void test_classic(void **state)
     (void)state;
     struct sonde_err err = { "" };
     struct sonde_transfer_result r;
-    static const char text[] = "# TYPE h histogram\nh_bucket{le=\"0.3\"} 1 1000\nh_bucket{le=\"+Inf\"} 2 1000\n"
-                               "h_sum 0.7 1000\nh_count 2 1000\n";
+    static const char text[] =
+        "# TYPE h histogram\nh_bucket{le=\"0.3\"} 1 1000\nh_bucket{le=\"+Inf\"} 2 1000\n"
+        "h_sum 0.7 1000\nh_count 2 1000\n";
     if (import(text, SONDE_TRANSFER_PROMETHEUS, path[0], &r, &err)) fail_msg("%s", err.text);
     assert_int_equal(r.series, 4);
     char *out = export_all(path[0], SONDE_TRANSFER_JSON, &r);
@@ -215,17 +225,25 @@ static void test_classic(void **state)
 static const struct { enum sonde_transfer_format format; const char *text, *reason; } bad[] = {
     { SONDE_TRANSFER_JSON, "", "not valid JSON" },
     { SONDE_TRANSFER_JSON, "{}", "not series as" },
-    { SONDE_TRANSFER_JSON, "{\"format\":\"sonde-series\",\"version\":2,\"series\":[]}", "a later version" },
-#define ONE(rest) "{\"format\":\"sonde-series\",\"version\":1,\"series\":[{\"name\":\"a\"," rest "}]}"
+    { SONDE_TRANSFER_JSON, "{\"format\":\"sonde-series\",\"version\":2,\"series\":[]}",
+      "a later version" },
+#define ONE(rest)                                                                                  \
+    "{\"format\":\"sonde-series\",\"version\":1,\"series\":[{\"name\":\"a\"," rest "}]}"
     { SONDE_TRANSFER_JSON, ONE("\"points\":[]"), "series 1: its type" },
     { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\""), "it has no points" },
-    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[1]"), "series 1, point 1: a point is an array" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[1]"),
+      "series 1, point 1: a point is an array" },
     { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[[1]]"), "must be a number" },
-    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[[1,2],[1,3]]"), "times must ascend" },
-    { SONDE_TRANSFER_JSON, ONE("\"type\":\"counter\",\"points\":[[1,-2]]"), "must be a whole number" },
-    { SONDE_TRANSFER_JSON, ONE("\"type\":\"counter\",\"points\":[[1,2,3]]"), "\"zero\" or \"base\"" },
-    { SONDE_TRANSFER_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[6144,1]]]]"), "buckets are" },
-    { SONDE_TRANSFER_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[5,1],[5,1]]]]"), "buckets are" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[[1,2],[1,3]]"),
+      "times must ascend" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"counter\",\"points\":[[1,-2]]"),
+      "must be a whole number" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"counter\",\"points\":[[1,2,3]]"),
+      "\"zero\" or \"base\"" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[6144,1]]]]"),
+      "buckets are" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[5,1],[5,1]]]]"),
+      "buckets are" },
     { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"scale\":0,\"points\":[]"), "scale" },
     { SONDE_TRANSFER_CSV, "", "must name columns" },
     { SONDE_TRANSFER_CSV, "name,type,value\n", "must name columns" },
@@ -260,9 +278,11 @@ static void test_no_memory(void **state)
 {
     (void)state;
     static const char *const text[] = {
-        [SONDE_TRANSFER_JSON] = ONE("\"type\":\"histogram\",\"labels\":{\"a\":\"b\"},\"points\":[[1,0,0,[[5,1]]]]"),
+        [SONDE_TRANSFER_JSON] = ONE(
+            "\"type\":\"histogram\",\"labels\":{\"a\":\"b\"},\"points\":[[1,0,0,[[5,1]]]]"),
         [SONDE_TRANSFER_CSV] = CSV("a,histogram,1,,7:1,0,0,\nb,gauge,1,1,,,,\n"),
-        [SONDE_TRANSFER_OPENMETRICS] = "# TYPE h histogram\nh_bucket{le=\"1.0\"} 1 1\nh_bucket{le=\"+Inf\"} 1 1\n"
+        [SONDE_TRANSFER_OPENMETRICS] = "# TYPE h histogram\nh_bucket{le=\"1.0\"} 1 1\n"
+                                       "h_bucket{le=\"+Inf\"} 1 1\n"
                                        "h_sum 1 1\nh_count 1 1\n# EOF\n",
     };
     for (int f = 0; f < 3; f++) {
@@ -273,7 +293,8 @@ static void test_no_memory(void **state)
             struct sonde_err err;
             const int64_t before = sonde__alloc_live();
             sonde__alloc_fail_nth(nth);
-            rc = sonde_transfer_read(text[f], strlen(text[f]), (enum sonde_transfer_format)f, &x, &r, &err);
+            rc = sonde_transfer_read(text[f], strlen(text[f]), (enum sonde_transfer_format)f, &x,
+                                     &r, &err);
             sonde__alloc_fail_nth(0);
             assert_true(rc == 0 || rc == SONDE_ENOMEM);
             if (!rc) assert_true(x.count >= 1);
@@ -288,8 +309,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trips), TEST(test_what_is_written), TEST(test_other_times), TEST(test_classic),
-        TEST(test_bad), cmocka_unit_test(test_no_memory),
+        TEST(test_round_trips), TEST(test_what_is_written), TEST(test_other_times),
+        TEST(test_classic), TEST(test_bad), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
