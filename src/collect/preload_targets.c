@@ -266,6 +266,7 @@ void sonde_preload_scan(struct sonde_preload_targets *p)
         return;
     }
     if (is_unchanged(p, began_ns)) {
+        free_removed(p); /* those that were let go of since */
         readers_scanned(p, began_ns);
         return;
     }
