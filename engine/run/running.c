@@ -131,6 +131,7 @@ static void job_taken(struct engine *e, struct engine_job *j)
     j->taken = now;
     j->reused = j->computed;
     sonde_request_prompt(&j->r.sonde, j->prompt_count, j->reused);
+    sonde_request_prefix(&j->r.sonde, j->tokens, j->prompt_count);
     engine_job_event(e, j, EVENT_PROMPT, 0, now, j->prompt_count, j->reused);
     pthread_mutex_lock(&e->lock);
     e->counts.tokens_in += j->prompt_count;

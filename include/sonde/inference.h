@@ -30,6 +30,7 @@
 #define SONDE_INFERENCE_H
 
 #include "sonde/phases.h"
+#include "sonde/prefix.h"
 #include "sonde/sonde.h"
 
 #ifdef __cplusplus
@@ -72,6 +73,16 @@ SONDE_API void sonde_request_attr_str(const struct sonde_request *r, uint32_t ke
 /* Its prompt has this many tokens, of which `reused` need not be computed (prefix or KV cache). */
 SONDE_API void sonde_request_prompt(const struct sonde_request *r, uint64_t tokens,
                                     uint64_t reused);
+
+/* How its prompt begins, so that prompts which share their beginning are seen, and what a prefix
+ * cache would save can be computed; prompts themselves are not kept. tokens: the first 768 at
+ * least, or all. It is an attribute that is not shown. */
+static inline void sonde_request_prefix(const struct sonde_request *r, const int32_t *tokens,
+                                        size_t count)
+{
+    sonde_request_attr_int(r, sonde_name("sonde.prefix"),
+                           (int64_t)sonde_prefix_signature(tokens, count));
+}
 
 /* n output tokens are out now: the first is what time to first token ends with. */
 SONDE_API void sonde_request_tokens(const struct sonde_request *r, uint64_t n);

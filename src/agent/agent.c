@@ -5,9 +5,11 @@
 
 #include "agent/agent_private.h"
 #include "agent/profiler_request.h"
-#include "analyze/engine.h"
+#include "analyze/final_model.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "sonde/sonde.h"
 
 #define FLUSH_S_MAX 5.0 /* what is sent on does not keep the agent for longer at its end */
@@ -37,6 +39,8 @@ static void agent_on_tick(struct sonde_model *m, void *arg)
     sonde_assert_held_write(&m->lock);
     const struct sonde_agent *a = arg;
     if (a->life->feed) sonde_store_feed_tick(m, a->life->feed);
+    sonde_recording_on_tick(m, &a->life->recording);
+    sonde_own_cost_tick(m, a->own_cost);
 }
 
 /* Requests that ask for a profile by the C API. */
@@ -109,7 +113,7 @@ static int agent_open_collector(struct sonde_agent *a, const struct sonde_agent_
         o.on_span = agent_on_span;
         o.on_span_arg = a;
     }
-    o.on_tick = a->life->feed ? agent_on_tick : NULL;
+    o.on_tick = agent_on_tick;
     o.on_tick_arg = a;
     infer.on_begin = agent_on_begin;
     infer.on_done = agent_on_done;
@@ -134,6 +138,18 @@ static int agent_open_push(struct sonde_agent *a, const struct sonde_push_option
     return agent_without(a, SONDE_AGENT_PUSH, rc, err);
 }
 
+static int agent_open_alerts(struct sonde_agent *a, const struct sonde_alerts_options *options,
+                             struct sonde_err *err)
+{
+    if (!options) return 0;
+    struct sonde_alerts_options o = *options;
+    o.model = sonde_collector_model(a->collector);
+    a->life->alert_flush_s = o.timeout_s < FLUSH_S_MAX ? o.timeout_s : FLUSH_S_MAX;
+    const int rc = sonde_alerts_create(&o, &a->alerts, err);
+    if (rc) a->alerts = NULL;
+    return agent_without(a, SONDE_AGENT_ALERTS, rc, err);
+}
+
 static int agent_open_otlp(struct sonde_agent *a, const struct sonde_otlp_options *o,
                            struct sonde_err *err)
 {
@@ -154,6 +170,37 @@ static int agent_open_marks(struct sonde_agent *a, struct sonde_err *err)
     return agent_without(a, SONDE_AGENT_MARKS, rc, err);
 }
 
+/* What got worse is an alert until it went away. */
+static void agent_on_regression(const struct sonde_regression *r, void *arg)
+{
+    const struct sonde_agent *a = arg;
+    const struct sonde_label labels[] = { { "program", r->program }, { "figure", r->figure } };
+    if (r->verdict != SONDE_REGRESSION_WORSE) return;
+    sonde_alerts_tell(a->alerts, &(struct sonde_alert_event){
+        .kind = SONDE_REGRESSION_KIND, .key = r->subject, .severity = r->severity,
+        .labels = labels, .label_count = SONDE_COUNT(labels), .summary = r->text,
+        .value = r->change.relative, .link = "/profiling/findings",
+        .firing = !(r->change.until_s > 0) });
+}
+
+static int agent_open_regressions(struct sonde_agent *a,
+                                  const struct sonde_regressions_options *options,
+                                  struct sonde_err *err)
+{
+    struct sonde_store *s = a->store ? a->store : a->temporary;
+    if (!options || !s) return 0;
+    struct sonde_regressions_options o = *options;
+    o.ops = a->store_ops;
+    o.store = s;
+    o.marks = a->marks;
+    o.collector = a->collector;
+    o.on_regression = agent_on_regression;
+    o.on_regression_arg = a;
+    const int rc = sonde_regressions_create(&o, &a->regressions, err);
+    if (rc) a->regressions = NULL;
+    return agent_without(a, SONDE_AGENT_REGRESSIONS, rc, err);
+}
+
 /* All that looks at the model. */
 static int agent_open_readers(struct sonde_agent *a, const struct sonde_agent_options *o,
                               struct sonde_err *err)
@@ -163,8 +210,10 @@ static int agent_open_readers(struct sonde_agent *a, const struct sonde_agent_op
     p.collector = a->collector;
     if (o->profile && sonde_profiler_create(&p, &a->profiler) != 0) a->profiler = NULL;
     int rc = agent_open_push(a, o->push, err);
+    if (!rc) rc = agent_open_alerts(a, o->alerts, err);
     if (!rc) rc = agent_open_otlp(a, o->otlp, err);
     if (!rc) rc = agent_open_marks(a, err);
+    if (!rc) rc = agent_open_regressions(a, o->regressions, err);
     return rc;
 }
 
@@ -188,12 +237,18 @@ int sonde_agent_open(const struct sonde_agent_options *o, struct sonde_agent **o
     l->pid = o->collector.pid;
     l->asked = o->asked;
     l->no_findings = o->no_findings;
+    l->finding_interval_s = o->finding_interval_s;
+    l->measures_cost = o->own_cost != NULL;
+    if (o->own_cost) l->own_cost = *o->own_cost;
+    l->interval_s = o->collector.interval_s > 0 ? o->collector.interval_s : 1;
     l->missing = o->missing;
     l->missing_arg = o->missing_arg;
     a->life = l;
     a->store_ops = &sonde_store_sqlite;
     a->health = o->health;
-    a->bottleneck_s = o->bottleneck_s;
+    a->rules = o->rules;
+    l->muted = sonde__strdup(o->rules.muted ? o->rules.muted : "");
+    a->rules.muted = l->muted;
     a->started_s = sonde_clock_s(CLOCK_REALTIME);
     if (o->record) a->recording = &l->recording;
     int rc = agent_open_store(a, o, err);
@@ -257,7 +312,9 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
 /* What continuous profiling has seen of a minute; where there is a recording, that is sent. */
 static void agent_on_minute(const struct sonde_profile *p, void *arg)
 {
-    sonde_push_profile(((const struct sonde_agent *)arg)->push, p);
+    const struct sonde_agent *a = arg;
+    if (!a->recording) sonde_push_profile(a->push, p);
+    sonde_regressions_profile(a->regressions, p);
 }
 
 static int agent_start_continuous(struct sonde_agent *a,
@@ -269,11 +326,31 @@ static int agent_start_continuous(struct sonde_agent *a,
     o.profiler = a->profiler;
     o.store_ops = a->store_ops;
     o.store = a->store;
-    o.on_minute = a->recording ? NULL : agent_on_minute;
+    o.on_minute = agent_on_minute;
     o.on_minute_arg = a;
     const int rc = sonde_continuous_create(&o, &a->continuous, err);
     if (rc) a->continuous = NULL;
     return agent_without(a, SONDE_AGENT_CONTINUOUS, rc, err);
+}
+
+/* Continuous profiling may be turned on later, so this waits for it. Without it nothing is lost. */
+static void agent_start_own_cost(struct sonde_agent *a)
+{
+    struct sonde_err err = { "" };
+    struct sonde_own_cost_options o = { .collector = a->collector, .profiler = a->profiler,
+                                        .continuous = a->continuous,
+                                        .settings = a->life->own_cost };
+    if (!a->life->measures_cost || !a->continuous || !a->profiler) return;
+    if (o.settings.window_s < a->life->interval_s) o.settings.window_s = a->life->interval_s;
+    struct sonde_own_cost_control *c = NULL;
+    if (sonde_own_cost_create(&o, &c, &err) != 0) {
+        sonde_log(SONDE_LOG_WARN, "%s", err.text);
+        return;
+    }
+    struct sonde_model *m = sonde_collector_model(a->collector);
+    sonde_wrlock(&m->lock); /* ticks look at it */
+    a->own_cost = c;
+    sonde_rwunlock(&m->lock);
 }
 
 static int agent_open_sessions(struct sonde_agent *a, struct sonde_err *err)
@@ -281,7 +358,7 @@ static int agent_open_sessions(struct sonde_agent *a, struct sonde_err *err)
     if (!a->life->asked || !a->profiler) return 0;
     const int rc = sonde_sessions_create(a->profiler, a->store_ops, a->store, &a->sessions);
     if (!rc) {
-        sonde_sessions_set_findings(a->sessions, a->life->no_findings, a->bottleneck_s);
+        sonde_sessions_set_findings(a->sessions, a->life->no_findings ? NULL : &a->rules);
         return 0;
     }
     a->sessions = NULL;
@@ -289,16 +366,68 @@ static int agent_open_sessions(struct sonde_agent *a, struct sonde_err *err)
     return agent_without(a, SONDE_AGENT_SESSIONS, rc, err);
 }
 
+/* A finding begins or is over: a log record for who collects those, and an alert. */
+static void agent_on_finding(const struct sonde_finding *f, int over, void *arg)
+{
+    const struct sonde_agent *a = arg;
+    static const uint32_t levels[] = { 9, 13, 17 }; /* of OpenTelemetry */
+    const int critical = f->severity == SONDE_SEVERITY_CRITICAL;
+    const struct sonde_push_log log = {
+        .time_ns = over ? f->until_ns : f->since_ns, .severity = over ? 9 : levels[f->severity],
+        .severity_text = over ? "INFO" : critical ? "ERROR" : "WARN", .body = f->text,
+        .attributes = { { "event.name", "sonde.finding" }, { "sonde.finding.kind", f->kind },
+                        { "sonde.finding.subject", f->subject },
+                        { "sonde.finding.severity", sonde_severity_name(f->severity) },
+                        { "sonde.finding.state", over ? "ended" : "began" },
+                        { "sonde.finding.advice", f->advice },
+                        { "code.filepath", f->file } },
+        .attribute_count = *f->file ? 7 : 6,
+    };
+    sonde_push_log(a->push, &log);
+    sonde_alerts_tell(a->alerts, &(struct sonde_alert_event){
+        .kind = f->kind, .key = f->subject, .severity = f->severity, .summary = f->text,
+        .value = f->share, .link = "/profiling/findings", .firing = !over,
+        .time_s = (double)log.time_ns * 1e-9 });
+}
+
+static int agent_open_findings(struct sonde_agent *a, struct sonde_err *err)
+{
+    const struct sonde_finding_watch_options o = {
+        .agent = a, .interval_s = a->life->finding_interval_s, .rules = a->rules,
+        .on_change = agent_on_finding, .on_change_arg = a,
+    };
+    if (!a->life->asked || !a->profiler || a->life->no_findings) return 0;
+    const int rc = sonde_finding_watch_create(&o, &a->findings);
+    if (!rc) return 0;
+    a->findings = NULL;
+    sonde_err_set(err, rc, "no memory to look for findings");
+    return agent_without(a, SONDE_AGENT_FINDINGS, rc, err);
+}
+
 int sonde_agent_profile(struct sonde_agent *a, const struct sonde_continuous_options *o,
                         struct sonde_err *err)
 {
     assert(!a->continuous && !a->sessions);
     if (!a->collector) return 0;
-    const int rc = o ? agent_start_continuous(a, o, err) : 0;
-    return rc ? rc : agent_open_sessions(a, err);
+    int rc = o ? agent_start_continuous(a, o, err) : 0;
+    if (!rc) agent_start_own_cost(a);
+    if (!rc) rc = agent_open_sessions(a, err);
+    return rc ? rc : agent_open_findings(a, err);
 }
 
 /* ---- Start and stop -------------------------------------------------------------------------- */
+
+static int agent_start_regressions(struct sonde_agent *a, struct sonde_err *err)
+{
+    const struct sonde_store_ops *ops = NULL;
+    if (!a->regressions) return 0;
+    if (a->continuous) {
+        struct sonde_store *history = sonde_continuous_store(a->continuous, &ops);
+        sonde_regressions_use_history(a->regressions, ops, history);
+    }
+    const int rc = sonde_regressions_start(a->regressions, err);
+    return agent_without(a, SONDE_AGENT_REGRESSIONS, rc, err);
+}
 
 int sonde_agent_start(struct sonde_agent *a, struct sonde_err *err)
 {
@@ -319,9 +448,19 @@ int sonde_agent_start(struct sonde_agent *a, struct sonde_err *err)
         l->sending = !rc;
         rc = agent_without(a, SONDE_AGENT_SENDING, rc, err);
     }
+    if (!rc && a->findings) {
+        rc = agent_without(a, SONDE_AGENT_FINDINGS, sonde_finding_watch_start(a->findings, err),
+                           err);
+    }
+    if (!rc && a->alerts && !l->telling) {
+        rc = sonde_alerts_start(a->alerts, err);
+        l->telling = !rc;
+        rc = agent_without(a, SONDE_AGENT_TELLING, rc, err);
+    }
     if (rc) return rc;
     rc = sonde_collector_start(a->collector, err);
-    return agent_without(a, SONDE_AGENT_READING, rc, err);
+    rc = agent_without(a, SONDE_AGENT_READING, rc, err);
+    return rc ? rc : agent_start_regressions(a, err);
 }
 
 /* The process has ended, or its recording: what it recorded after the last tick is still in its
@@ -335,14 +474,17 @@ static void agent_read_last(struct sonde_agent *a)
     sonde_wrlock(&m->lock);
     sonde_infer_flush(tracker);
     if (spans && tracker) sonde_infer_complete_run(tracker, spans);
-    if (spans) sonde_engine_complete_run(m, spans);
+    if (spans) sonde_final_complete_run(m, spans);
     sonde_rwunlock(&m->lock);
 }
 
 void sonde_agent_stop(struct sonde_agent *a, int abandon)
 {
     struct sonde_agent_life *l = a->life;
-    agent_front_stop(a); /* first: how its requests end is counted, and handed on */
+    sonde_finding_watch_stop(a->findings); /* these two look at all of the rest */
+    sonde_regressions_stop(a->regressions);
+    agent_front_stop(a); /* before the others: how its requests end is counted, and handed on */
+    sonde_own_cost_stop(a->own_cost); /* sampling is on to the end */
     if (abandon) sonde_continuous_abandon(a->continuous);
     else sonde_continuous_stop(a->continuous); /* it uses the engines; its last minutes are sent */
     if (a->profiler && a->recording) {
@@ -368,11 +510,21 @@ void sonde_agent_close(struct sonde_agent *a)
     sonde_agent_stop(a, 0);
     sonde_recording_cancel(&l->recording);
     agent_front_release(a);
+    sonde_finding_watch_destroy(a->findings);
+    a->findings = NULL;
     sonde_sessions_destroy(a->sessions);
+    sonde_continuous_stop(a->continuous); /* its last minutes go to the next */
+    sonde_regressions_destroy(a->regressions);
+    a->regressions = NULL;
     sonde_marks_destroy(a->marks);
-    sonde_push_stop(a->push, l->flush_s); /* while the model is there */
+    sonde_alerts_stop(a->alerts, l->alert_flush_s); /* while the model is there */
+    sonde_alerts_destroy(a->alerts);
+    a->alerts = NULL;
+    sonde_push_stop(a->push, l->flush_s); /* alike, with what alerts counted last */
     sonde_push_destroy(a->push);
     a->push = NULL;
+    sonde_own_cost_destroy(a->own_cost);
+    a->own_cost = NULL;
     sonde_continuous_destroy(a->continuous);
     sonde_scrape_stop(l->scrape);
     sonde_otlp_destroy(a->otlp);
@@ -384,6 +536,7 @@ void sonde_agent_close(struct sonde_agent *a)
     a->store_ops->close(a->store);
     a->store_ops->close(a->temporary);
     sonde_recording_release(&l->recording);
+    sonde__free(l->muted);
     sonde__free(l);
     sonde__free(a);
 }

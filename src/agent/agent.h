@@ -1,13 +1,13 @@
 /* agent.h - one agent: what `run`, `record`, `attach`, `serve`, `view` and a local `top` all open,
  * each with options of its own. It owns every part, and there is one order:
  *
- *      open     store, model and collector, profiler, OTLP, destinations, marks: nothing runs yet,
- *       |       and every mistake in the settings is known
+ *      open     store, model and collector, profiler, OTLP, destinations, alerts, marks: nothing
+ *       |       runs yet, and every mistake in the settings is known
  *      record   engines on one process: probes, CPU, heap             (run, record, attach)
  *      profile  continuous profiling, sessions
  *       |       . the caller starts its server, which answers from the parts
  *      front    the proxy before an inference server                  (serve --upstream)
- *      start    scraping, sending on, and last the collector: it calls all of the others
+ *      start    scraping, sending on, alerts, and last the collector: it calls all of the others
  *       |       . time passes
  *      stop     the front, continuous profiling, engines, the collector; what they saw last is in
  *       |       the model and the recording then, and can still be asked for. start continues it
@@ -23,10 +23,14 @@
 #define SONDE_AGENT_AGENT_H
 
 #include "agent/continuous.h"
+#include "agent/finding_watch.h"
 #include "agent/marks.h"
+#include "agent/own_cost_control.h"
 #include "agent/profiler.h"
 #include "agent/recording.h"
+#include "agent/regressions.h"
 #include "agent/sessions.h"
+#include "alert/alert.h"
 #include "analyze/health.h"
 #include "collect/collector.h"
 #include "collect/ingest/otlp.h"
@@ -47,12 +51,16 @@ struct sonde_agent {
     struct sonde_store *store;
     struct sonde_store *temporary;       /* instead of it: the last hours, gone with the agent */
     struct sonde_continuous *continuous;
+    struct sonde_own_cost_control *own_cost; /* NULL = what sampling costs is not measured */
     struct sonde_marks *marks;
+    struct sonde_regressions *regressions; /* NULL = changes are not looked for */
     struct sonde_otlp *otlp;             /* NULL = OTLP is not accepted */
     struct sonde_push *push;             /* NULL = nothing is sent on */
+    struct sonde_alerts *alerts;         /* NULL = there are none; sonde_alerts_tell takes that */
     struct sonde_recording *recording;   /* of the process of `record` */
     struct sonde_health_options health;  /* when /health is not well */
-    double bottleneck_s;                 /* shorter ones are no findings; 0 = the default */
+    struct sonde_finding_options rules;  /* of all that look for findings */
+    struct sonde_finding_watch *findings; /* NULL = nobody looks all the time */
     double started_s;                    /* Unix time */
     struct sonde_agent_life *life;       /* agent/'s own: what only its steps need */
 };
@@ -67,14 +75,18 @@ enum sonde_agent_part {
     SONDE_AGENT_COLLECTOR,     /* without it there is nothing but the store */
     SONDE_AGENT_OTLP,
     SONDE_AGENT_PUSH,
+    SONDE_AGENT_ALERTS,
     SONDE_AGENT_MARKS,
+    SONDE_AGENT_REGRESSIONS,
     SONDE_AGENT_CPU,
     SONDE_AGENT_HEAP,
     SONDE_AGENT_PROBES,
     SONDE_AGENT_CONTINUOUS,
     SONDE_AGENT_SESSIONS,
+    SONDE_AGENT_FINDINGS,
     SONDE_AGENT_SCRAPE,
     SONDE_AGENT_SENDING,       /* threads of push */
+    SONDE_AGENT_TELLING,       /* threads of alerts */
     SONDE_AGENT_READING,       /* the collector's thread: it can be stepped all the same */
 };
 
@@ -89,12 +101,20 @@ struct sonde_agent_options {
     struct sonde_profiler_options profiler; /* … without the collector */
     const struct sonde_otlp_options *otlp; /* NULL = OTLP is not accepted */
     const struct sonde_push_options *push; /* without the model; NULL = nothing is sent on */
+    const struct sonde_alerts_options *alerts; /* without the model; NULL = there are none */
     struct sonde_scrape_targets *targets;  /* taken over, also on failure; NULL = none */
     struct sonde_scrape_options scrape;
     int asked;                           /* it is asked over HTTP: sessions and marks are kept */
     struct sonde_health_options health;
-    double bottleneck_s;
-    int no_findings;                     /* what sessions keep is not searched for bottlenecks */
+    struct sonde_finding_options rules;  /* the text of muted is copied */
+    int no_findings;                     /* nothing is searched for bottlenecks unless it is asked
+                                            for */
+    double finding_interval_s;           /* between looks at the last minute; 0 = the default */
+    const struct sonde_own_cost_settings *own_cost; /* where profiles are taken all the time;
+                                          * NULL = sampling is never switched off */
+    /* NULL = changes are not looked for; without store, marks and collector, which are set here.
+     * There must be a store, be it a temporary one, or there is nothing to look at. */
+    const struct sonde_regressions_options *regressions;
     /* A part cannot be had, rc and err say why: 0 = go on without it, else the step fails with rc.
      * NULL = every step fails that cannot have all. As long as the agent lives. */
     int (*missing)(enum sonde_agent_part part, int rc, const struct sonde_err *err, void *arg);

@@ -11,7 +11,8 @@ struct sonde_agent_life {
     struct sonde_scrape_options scrape_options;
     struct sonde_scrape *scrape;
     double flush_s;                      /* for what is sent on, at the end */
-    int sending;                         /* push was started */
+    double alert_flush_s;                /* for notifications, alike */
+    int sending, telling;                /* push, and alerts, were started */
     uint32_t pid;                        /* the only process that is watched; 0 = all */
     int watched;                         /* the collector was told so */
     int unread;                          /* its segment is read once more when it has ended */
@@ -20,6 +21,11 @@ struct sonde_agent_life {
     struct sonde_front_observer measures; /* front_metrics' */
     struct sonde_front *front;           /* NULL = no upstream */
     int asked, no_findings;
+    double finding_interval_s;
+    char *muted;                         /* of rules */
+    int measures_cost;                   /* … as these say, where profiles are taken all the time */
+    struct sonde_own_cost_settings own_cost;
+    double interval_s;                   /* of ticks */
     int (*missing)(enum sonde_agent_part part, int rc, const struct sonde_err *err, void *arg);
     void *missing_arg;
 };

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/engine.h"
+#include "analyze/final_model.h"
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/track_ticks.h"
 #include "profile/infer.h"
 #include "profile/thin.h"
 #include "agent/profiler_private.h"
@@ -75,7 +76,8 @@ static int capture_add_context(struct sonde_profiler *p, struct sonde_capture *t
     int rc = sonde_profile_merge(to, t->spans);
     const struct sonde_infer_tracker *tracker = sonde_collector_tracker(p->o.collector);
     if (!rc && told && tracker) rc = sonde_infer_complete_run(tracker, to);
-    if (!rc) rc = sonde_engine_complete_run(m, to);
+    if (!rc) rc = sonde_final_complete_run(m, to);
+    if (!rc) sonde_model_track_since(m, (double)t->from_ns * 1e-9, to);
     sonde_rwunlock(&m->lock);
     /* Whoever does not tell of requests may still have a model that remembers them. */
     return rc || told ? rc : profiler_requests(p, t->from_ns, to);
@@ -107,6 +109,9 @@ static int capture_complete(struct sonde_profiler *p, struct sonde_capture *t, u
     profile->start_ns = t->from_ns;
     profile->end_ns = to_ns;
     if (!t->o.no_cpu && !(profile->rate_hz > 0)) profile->rate_hz = t->o.rate_hz; /* nothing ran */
+    sonde_lock(&p->lock);
+    if (p->annotate && !t->o.no_cpu) p->annotate(profile, p->annotate_arg);
+    sonde_unlock(&p->lock);
     return rc ? sonde_err_set(err, rc, "no memory to put the profile together") : 0;
 }
 

@@ -26,6 +26,8 @@ struct sonde_capture_options {
                          leaked, and what was allocated meanwhile */
     int no_spans;     /* without spans and requests */
     size_t spans_bytes_max; /* of them; 0 = 64 MiB */
+    int background;   /* it may go without samples for some seconds, to measure what they cost:
+                         sonde_profiler_switch */
     int wait;         /* that there is nothing to sample now is no error: what starts is sampled */
 };
 

@@ -79,7 +79,7 @@ static void continuous_cut(struct sonde_continuous *c, double hz)
     struct sonde_capture *old = c->capture, *next = NULL;
     struct sonde_profile *p = NULL;
     const struct sonde_capture_options o = { .rate_hz = hz, .spans_bytes_max = SPANS_BYTES_MAX,
-                                             .wait = 1 };
+                                             .wait = 1, .background = 1 };
     int rc = 0;
     if (hz > 0) rc = sonde_profiler_begin(c->o.profiler, &o, &next, &err);
     if (rc) {

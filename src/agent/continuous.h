@@ -87,6 +87,12 @@ void sonde_continuous_flush(struct sonde_continuous *c);
 struct sonde_store *sonde_continuous_store(struct sonde_continuous *c,
                                            const struct sonde_store_ops **ops);
 
+/* What sampling takes, computed rather than compared: the share of CPU time of those that are
+ * sampled, over the last minute, and seconds per sample. NaN = not known, and why as far as that is
+ * known. */
+void sonde_continuous_cost(struct sonde_continuous *c, double *ratio, double *sample_s, char *why,
+                           size_t why_size);
+
 /* {"enabled","rate_hz","interval_seconds","duration_seconds","duty","cpu":{"wanted","active",
  *  "reason",…},"memory":{…},"gpu":{…},"burst":{…},"history":{…},"overhead":{…},"problem"} */
 int sonde_continuous_json(struct sonde_continuous *c, struct sonde_buf *out, struct sonde_err *err);

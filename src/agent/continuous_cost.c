@@ -212,4 +212,14 @@ void continuous_cost_show(struct sonde_continuous *c)
     sonde_rwunlock(&m->lock);
 }
 
+void sonde_continuous_cost(struct sonde_continuous *c, double *ratio, double *sample_s, char *why,
+                           size_t why_size)
+{
+    sonde_lock(&c->lock);
+    *ratio = continuous_cost_target(&c->cost);
+    *sample_s = c->cost.sample_ns > 0 ? c->cost.sample_ns * 1e-9 : NAN;
+    snprintf(why, why_size, "%s", c->cost.why);
+    sonde_unlock(&c->lock);
+}
+
 void continuous_cost_release(struct continuous_cost *cost) { sonde__free(cost->series); }

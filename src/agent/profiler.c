@@ -150,6 +150,11 @@ int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_prof
     return rc;
 }
 
+int sonde_profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
+{
+    return profiler_spans(p, from_ns, profile);
+}
+
 int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);

@@ -59,6 +59,33 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
 int sonde_profiler_capture(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
                            void *client, struct sonde_profile **out, struct sonde_err *err);
 
+/* The spans that the model still has, and that end after from_ns (unix time), into profile. 0 or
+ * SONDE_ENOMEM. */
+int sonde_profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);
+
+/* ---- profiler_switch.c: sampling off for a moment, to measure what it costs ---------------- */
+
+struct sonde_sampling {
+    size_t processes;          /* whose engines captures share now */
+    double rate_hz;            /* of the first of them */
+    int off;                   /* sampling is switched off */
+    int wanted;                /* somebody wants every sample: it cannot be switched off */
+    uint64_t changes;          /* grows when engines change, or when it had to be switched on */
+};
+void sonde_profiler_sampling(struct sonde_profiler *p, struct sonde_sampling *out);
+
+/* Off: no engine that captures share takes samples, until it is switched on, or until somebody
+ * wants every sample (a session, a request's profile), or engines change; both count as a change.
+ * Weights of later samples make up for what was used meanwhile. SONDE_EBUSY: not now, since every
+ * sample is wanted or none is taken; SONDE_EOFF: an engine cannot be switched, and why. */
+int sonde_profiler_switch(struct sonde_profiler *p, int off, struct sonde_err *err);
+
+/* What is known of it is told to every profile that is captured from now on, before anybody has
+ * it. */
+void sonde_profiler_annotate(struct sonde_profiler *p,
+                             void (*annotate)(struct sonde_profile *profile, void *arg),
+                             void *arg);
+
 /* End a take that is under way, now and for good: the service stops. */
 void sonde_profiler_cancel(struct sonde_profiler *p);
 

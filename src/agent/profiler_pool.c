@@ -107,6 +107,7 @@ static void remove_source(struct sonde_profiler *p, size_t i, uint64_t to_ns)
     struct profiler_pool *q = &p->pool;
     struct profiler_source *s = &q->sources[i];
     struct sonde_profile *unused = NULL;
+    profiler_switch_leave(p, s);
     profiler_pool_drain_source(q, s, to_ns);
     if (!s->pid) profiler_cpu_give(p);
     else if (sonde_cpu_stop(s->cpu, &unused) == 0) sonde_profile_destroy(unused);
@@ -154,6 +155,7 @@ static int use_running(struct sonde_profiler *p, double rate)
     struct profiler_source *s = &q->sources[q->source_count++];
     *s = (struct profiler_source){ .cpu = cpu, .from_ns = now };
     sonde_cpu_since(cpu, &s->cursor, 0, NULL); /* what it saw before is not wanted */
+    profiler_switch_on(p);
     return 1;
 }
 
@@ -181,6 +183,7 @@ static void start_source(struct sonde_profiler *p, uint32_t pid, size_t old)
     if (old < q->source_count) remove_source(p, old, now);
     q->sources[q->source_count++] =
         (struct profiler_source){ .pid = pid, .cpu = cpu, .from_ns = now };
+    profiler_switch_on(p);
 }
 
 static size_t find_source(const struct profiler_pool *q, uint32_t pid)
@@ -284,6 +287,7 @@ int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct 
     q->refused_count = 0;
     t->from_ns = UINT64_MAX; /* until it is sampled by what it asks for */
     q->captures[q->count++] = t;
+    if (!t->o.no_cpu && !t->o.background) profiler_switch_on(p);
     q->why_rc = SONDE_ENOENT;
     sonde_err_set(&q->why, SONDE_ENOENT, "there is no process to sample: none records now");
     profiler_pool_settle(p);

@@ -57,6 +57,8 @@ struct profiler_pool {
     struct profiler_source sources[PROFILER_PROCESSES_MAX];
     size_t source_count;
     double rate_hz;                    /* of sources that are ours */
+    int off;                           /* they are switched off */
+    uint64_t changes;                  /* see struct sonde_sampling */
     uint32_t refused[PROFILER_PROCESSES_MAX]; /* could not be sampled: are not tried again … */
     size_t refused_count;              /* … until the next begins */
     struct sonde_err why;              /* the last of them */
@@ -91,6 +93,12 @@ void profiler_pool_remove(struct sonde_profiler *p, struct sonde_capture *t);
 void profiler_pool_drain(struct sonde_profiler *p);
 /* The engine that runs anyway is another one: has returned when the old one is not used. */
 void profiler_pool_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
+
+/* profiler_switch.c; both assert the pool's lock */
+/* Every sample is wanted from now on, or engines have changed. */
+void profiler_switch_on(struct sonde_profiler *p);
+/* s is about to be given back, or stopped. */
+void profiler_switch_leave(struct sonde_profiler *p, struct profiler_source *s);
 
 /* capture.c */
 /* A request has ended. Asserts the model's write lock. */
@@ -156,6 +164,8 @@ struct sonde_profiler {
     struct sonde_cpu *cpu; /* runs anyway; NULL = none */
     int cancelled;
     int in_use;            /* how many read cpu */
+    void (*annotate)(struct sonde_profile *profile, void *arg); /* NULL = nobody */
+    void *annotate_arg;    /* both are set before captures begin */
     struct profiler_heap heap;
     struct profiler_pool pool;
     struct profiler_requests requests;

@@ -2,13 +2,16 @@
 #include "agent/recording.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "analyze/growth.h"
+#include "model/track_ticks.h"
 #include "profile/symbol/symbolize.h"
 #include "sonde/sonde.h"
 
@@ -36,6 +39,11 @@ void sonde_recording_on_span(const struct sonde_model_span *span, void *arg)
 {
     struct sonde_recording *r = arg;
     if (r->spans && sonde_model_span_add_to(span, r->spans)) r->spans_dropped++;
+}
+
+void sonde_recording_on_tick(const struct sonde_model *m, struct sonde_recording *r)
+{
+    if (r->spans) sonde_model_track_tick(m, r->spans);
 }
 
 void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg)
@@ -78,14 +86,31 @@ void sonde_recording_stop_probes(struct sonde_recording *r)
     r->probes = NULL;
 }
 
+/* " (AMD EPYC 7B13)", of the first CPU; "" = the kernel does not say. */
+static void describe_cpu(char *out, size_t size)
+{
+    char info[4096];
+    *out = '\0';
+    if (sonde_file_read_small(AT_FDCWD, "/proc/cpuinfo", info, sizeof(info)) <= 0) return;
+    const char *line = strstr(info, "model name"), *value = line ? strchr(line, ':') : NULL;
+    if (!value) return;
+    value += strspn(value, ": \t");
+    snprintf(out, size, " (%.*s)", (int)strcspn(value, "\n"), value);
+    /* What is stripped from a host's description is told by its commas. */
+    for (char *c = out; *c; c++) {
+        if (*c == ',') *c = ' ';
+    }
+}
+
 static void describe_host(struct sonde_profile *p)
 {
     struct utsname u;
     if (uname(&u) != 0) return;
-    char text[512];
+    char text[512], cpu[100];
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    snprintf(text, sizeof(text), "%s, %s %s %s, %ld CPU%s", u.nodename, u.sysname, u.release,
-             u.machine, cpus, cpus == 1 ? "" : "s");
+    describe_cpu(cpu, sizeof(cpu));
+    snprintf(text, sizeof(text), "%s, %s %s %s, %ld CPU%s%s", u.nodename, u.sysname, u.release,
+             u.machine, cpus, cpus == 1 ? "" : "s", cpu);
     p->host = sonde_profile_cstring(p, text);
 }
 

@@ -37,6 +37,9 @@ int sonde_recording_keep_spans(struct sonde_recording *r);
 /* For sonde_collector_options.on_span; arg is the recording. */
 void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
 
+/* For sonde_collector_options.on_tick, alike: series over the time of the recording. */
+void sonde_recording_on_tick(const struct sonde_model *m, struct sonde_recording *r);
+
 /* For sonde_infer_options.on_done, alike. */
 void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg);
 

@@ -88,6 +88,9 @@ uint64_t request_engines_start(struct sonde_profiler *p)
     sonde_lock(&p->lock);
     const int runs = p->cpu != NULL;
     sonde_unlock(&p->lock);
+    sonde_lock(&p->pool.lock);
+    profiler_switch_on(p);
+    sonde_unlock(&p->pool.lock);
     profiler_heap_watch(p);
     if (runs) {
         request_engines_stop(p);

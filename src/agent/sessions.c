@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyze/bottleneck.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
@@ -38,8 +37,7 @@ struct sonde_sessions {
     struct session *list[SONDE_CAPTURES_MAX]; /* oldest first */
     size_t count;
     uint64_t last_id, newest_id;     /* of what was kept: without snapshots of memory, and of all */
-    double finding_s;                /* shorter ones are no findings; 0 = the default */
-    int no_findings;
+    const struct sonde_finding_options *rules; /* NULL = what is kept is not looked at */
     struct sonde_worker worker;      /* ends sessions whose time is over */
 };
 
@@ -50,19 +48,21 @@ struct sonde_sessions {
 static void sessions_keep_findings(struct sonde_sessions *s, const char *name,
                                    const struct sonde_profile *p)
 {
-    const struct sonde_bottleneck_options o = { .limit = FINDINGS_EACH_MAX,
-                                                .seconds_min = s->finding_s };
     struct sonde_findings *found;
-    if (s->no_findings || !s->ops->finding_put || sonde_bottlenecks(p, &o, &found) != 0) return;
+    if (!s->rules || !s->ops->finding_put) return;
+    struct sonde_finding_options o = *s->rules;
+    o.limit = FINDINGS_EACH_MAX;
+    if (sonde_findings_look(p, &o, &found) != 0) return;
     for (size_t i = 0; i < found->count; i++) {
         const struct sonde_finding *f = &found->rows[i];
         char text[512];
         snprintf(text, sizeof(text), "%s: %s", name, f->text);
         const struct sonde_store_finding row = {
-            .time_s = (double)p->end_ns * 1e-9, .kind = sonde_finding_kind_name(f->kind),
+            .time_s = (double)p->end_ns * 1e-9, .kind = f->kind,
             .subject = f->subject, .severity = f->severity,
-            .value = isnan(f->seconds) ? f->bytes : f->seconds,
-            .unit = isnan(f->seconds) ? "bytes" : "seconds", .text = text,
+            .value = !isnan(f->seconds) ? f->seconds : !isnan(f->bytes) ? f->bytes : f->share,
+            .unit = !isnan(f->seconds) ? "seconds" : !isnan(f->bytes) ? "bytes" : "ratio",
+            .text = text,
         };
         struct sonde_err err = { "" };
         uint64_t id;
@@ -104,10 +104,10 @@ struct sonde_store *sonde_sessions_store(struct sonde_sessions *s,
     return s->store;
 }
 
-void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double seconds_min)
+void sonde_sessions_set_findings(struct sonde_sessions *s,
+                                 const struct sonde_finding_options *rules)
 {
-    s->no_findings = off;
-    s->finding_s = seconds_min;
+    s->rules = rules;
 }
 
 uint64_t sonde_sessions_newest(struct sonde_sessions *s)

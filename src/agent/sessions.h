@@ -8,6 +8,7 @@
 
 #include "agent/capture.h"
 #include "agent/session_body.h"
+#include "analyze/finding/finding.h"
 #include "store/store.h"
 
 struct sonde_sessions;
@@ -21,9 +22,10 @@ int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_st
 /* Sessions that run end now, and are kept if there is a store. NULL is fine. */
 void sonde_sessions_destroy(struct sonde_sessions *s);
 
-/* Before anything is kept: whether bottlenecks of what is kept are looked for, and how short ones
- * are left out; 0 = the default of bottleneck.h. */
-void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double seconds_min);
+/* Before anything is kept: how bottlenecks of what is kept are looked for, borrowed; NULL = they
+ * are not. */
+void sonde_sessions_set_findings(struct sonde_sessions *s,
+                                 const struct sonde_finding_options *rules);
 
 /* Where profiles are kept; memory: they are gone with the agent. */
 struct sonde_store *sonde_sessions_store(struct sonde_sessions *s,

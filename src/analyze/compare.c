@@ -275,27 +275,43 @@ static enum sonde_verdict compare_judge(const struct sonde_comparison *c,
                                         enum sonde_verdict grown, enum sonde_verdict shrunk)
 {
     if (isnan(f->adjusted)) return SONDE_VERDICT_UNKNOWN;
-    if (f->adjusted > SONDE_COMPARE_LEVEL) {
+    if (f->adjusted > f->level) {
         return is_vague(f) ? SONDE_VERDICT_UNKNOWN : SONDE_VERDICT_SAME;
     }
     if (!compare_matters(c, f)) return SONDE_VERDICT_SAME;
     return f->d.change > 0 ? grown : shrunk;
 }
 
-static int compare_adjust(struct sonde_comparison *c)
+/* Which p-values are raised together. */
+enum compare_family { COMPARE_FAMILY_FIGURES, COMPARE_FAMILY_FUNCTIONS, COMPARE_FAMILY_WATCHED,
+                      COMPARE_FAMILIES };
+
+static enum compare_family compare_family_of(const struct sonde_compare_measure *f)
+{
+    if (f->watched) return COMPARE_FAMILY_WATCHED;
+    return f->group == SONDE_MEASURE_FUNCTIONS ? COMPARE_FAMILY_FUNCTIONS : COMPARE_FAMILY_FIGURES;
+}
+
+static int compare_adjust(struct sonde_comparison *c, const struct sonde_compare_options *o)
 {
     double *p = sonde__calloc(c->count ? c->count : 1, sizeof(*p));
     if (!p) return SONDE_ENOMEM;
     int rc = 0;
-    for (int functions = 0; functions < 2 && !rc; functions++) {
+    for (size_t i = 0; i < c->count; i++) {
+        struct sonde_compare_measure *f = &c->figures[i];
+        f->watched = o->watched && o->watched(f, o->watched_arg);
+        f->level = f->watched ? o->level : SONDE_COMPARE_LEVEL;
+        c->watched += f->watched && !isnan(f->d.p);
+    }
+    for (int family = 0; family < COMPARE_FAMILIES && !rc; family++) {
         for (size_t i = 0; i < c->count; i++) {
-            const int is = c->figures[i].group == SONDE_MEASURE_FUNCTIONS;
-            p[i] = is == functions ? c->figures[i].d.p : NAN;
+            const int is = (int)compare_family_of(&c->figures[i]) == family;
+            p[i] = is ? c->figures[i].d.p : NAN;
         }
         rc = sonde_stats_adjust(p, c->count);
         for (size_t i = 0; i < c->count && !rc; i++) {
-            const int is = c->figures[i].group == SONDE_MEASURE_FUNCTIONS;
-            if (is == functions) c->figures[i].adjusted = p[i];
+            const int is = (int)compare_family_of(&c->figures[i]) == family;
+            if (is) c->figures[i].adjusted = p[i];
         }
     }
     sonde__free(p);
@@ -346,9 +362,9 @@ static void find_headline(struct sonde_comparison *c)
     else c->verdict = c->figures[best].verdict;
 }
 
-static int judge_all(struct sonde_comparison *c)
+static int judge_all(struct sonde_comparison *c, const struct sonde_compare_options *o)
 {
-    const int rc = compare_adjust(c);
+    const int rc = compare_adjust(c, o);
     if (rc) return rc;
     for (size_t i = 0; i < c->count; i++) {
         struct sonde_compare_measure *f = &c->figures[i];
@@ -366,7 +382,10 @@ static int judge_all(struct sonde_comparison *c)
 static int compare_init(struct cmp *c)
 {
     struct sonde_comparison *out = c->out;
-    out->by_runs = c->side[0].run_count >= 2 && c->side[1].run_count >= 2;
+    const size_t runs[2] = { c->side[0].run_count, c->side[1].run_count };
+    out->by_runs = runs[0] >= 2 && runs[1] >= 2;
+    out->lent = !out->by_runs && c->o->lend && (runs[0] >= 2 || runs[1] >= 2);
+    out->by_runs |= out->lent;
     out->timed = 1;
     for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < c->side[side].run_count; i++) {
@@ -395,7 +414,7 @@ static int compare_all(struct cmp *c)
     if (!rc) rc = cmp_run(c);
     if (!rc) rc = cmp_memory(c);
     if (!rc) rc = cmp_functions(c);
-    if (!rc) rc = judge_all(c->out);
+    if (!rc) rc = judge_all(c->out, c->o);
     if (!rc) cmp_functions_link(c->out);
     return rc;
 }
@@ -406,6 +425,7 @@ int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
                   struct sonde_err *err)
 {
     assert(before && before_count && after && after_count && o && out);
+    assert(!o->watched || (o->level > 0 && o->level < 1));
     struct sonde_err none = { "" };
     struct cmp c = { .o = o, .err = err ? err : &none };
     if (before_count > SONDE_COMPARE_RUNS_MAX || after_count > SONDE_COMPARE_RUNS_MAX) {

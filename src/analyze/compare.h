@@ -54,10 +54,21 @@ struct sonde_compare_run {
     struct sonde_profile_filter filter;  /* kind is that of options; times are this run's */
 };
 
+struct sonde_compare_measure;
+
 struct sonde_compare_options {
     int kind;                        /* of functions; -1 = the first kind there is before */
     enum sonde_compare_basis basis;  /* AUTO: request if both have any (requests of inference, or
                                         spans that the filter names), else share; memory: run */
+    int lend;                        /* a side of one run borrows how much runs differ from the
+                                        other, if that has several (sonde_estimate_lend) */
+    int consecutive;                 /* runs of a side were recorded one after the other, in that
+                                        order, and not in turns (sonde_estimate_runs) */
+    /* Figures that a decision depends on: a family of their own, tested at `level`, so that the
+     * number of all the others does not make it harder to see a change in these. NULL = none. */
+    int (*watched)(const struct sonde_compare_measure *f, const void *arg);
+    const void *watched_arg;
+    double level;
 };
 
 enum sonde_compare_measure_group {
@@ -84,7 +95,10 @@ struct sonde_compare_measure {
     int better;              /* -1: less is, 1: more is, 0: neither */
     int amount;              /* has become less or more, not faster or slower */
     double before, after;
+    struct sonde_estimate estimate[2]; /* of before and after */
     struct sonde_difference d; /* p is as tested, adjusted below */
+    int watched;             /* by the options */
+    double level;            /* up to this, the adjusted p is a change */
     double adjusted;         /* p, raised for all that were looked at; NaN = no interval */
     double weight;           /* sorts figures of a group: time in spans, of functions */
     uint32_t function;       /* of a function its row in functions[]; else 0 */
@@ -104,6 +118,8 @@ struct sonde_comparison {
     struct sonde_compare_measure *figures; /* by group, in the order they are shown */
     size_t count, cap;
     int by_runs;             /* parts are runs; else sub-windows */
+    int lent;                /* one side is a single run, which borrowed its spread */
+    size_t watched;          /* figures that are, and have an interval */
     size_t runs[2], parts[2];
     uint64_t requests[2];    /* what basis "request" counts */
     enum sonde_compare_basis basis; /* as resolved */

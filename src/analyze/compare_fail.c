@@ -202,9 +202,14 @@ static double compare_fail_moved(const struct sonde_fail_on *f,
     return g->d.relative * f->sign;
 }
 
-/* By how much the limit is broken, for finding the worst; 0 or less: it is not. */
-static double compare_fail_excess(const struct sonde_fail_on *f,
-                                  const struct sonde_compare_measure *g, int unknown_ok)
+int sonde_fail_on_matches(const struct sonde_fail_on *f, const struct sonde_compare_measure *g)
+{
+    if (strcmp(g->measure, f->measure) != 0) return 0;
+    return *f->glob ? *g->subject && !fnmatch(f->glob, g->subject, 0) : !*g->subject;
+}
+
+double sonde_fail_on_excess(const struct sonde_fail_on *f, const struct sonde_compare_measure *g,
+                            int unknown_ok)
 {
     if (f->absolute) return (g->after - f->limit) * f->sign;
     if (g->verdict == SONDE_VERDICT_UNKNOWN) return unknown_ok ? 0 : DBL_MIN;
@@ -222,15 +227,15 @@ int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_compar
         const struct sonde_compare_measure *g = &c->figures[i];
         if (strcmp(g->measure, f->measure) != 0) continue;
         named += *g->subject != '\0';
-        if (*f->glob ? !*g->subject || fnmatch(f->glob, g->subject, 0) : *g->subject) continue;
+        if (!sonde_fail_on_matches(f, g)) continue;
         if (f->kind && strncmp(g->unit, f->kind, strlen(f->kind)) != 0) {
             return sonde_err_set(err, SONDE_EINVAL, "'%.100s': %s is measured in %s, not "
                                  "in %s", f->text, f->measure, g->unit, f->kind);
         }
         if (unit_missing(f, g->unit)) return no_unit(err, f, g->unit);
         seen++;
-        const double by = compare_fail_excess(f, g, unknown_ok);
-        if (by > 0 && (!worst || by > compare_fail_excess(f, worst, unknown_ok))) worst = g;
+        const double by = sonde_fail_on_excess(f, g, unknown_ok);
+        if (by > 0 && (!worst || by > sonde_fail_on_excess(f, worst, unknown_ok))) worst = g;
     }
     if (!seen) return no_figure(err, f, named && !*f->glob);
     if (!worst) return 0;

@@ -30,6 +30,13 @@ struct sonde_fail_on {
 /* SONDE_EINVAL: err names text and what is wrong with it. */
 int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sonde_err *err);
 
+/* 1 if the limit is one of this figure. */
+int sonde_fail_on_matches(const struct sonde_fail_on *f, const struct sonde_compare_measure *g);
+
+/* By how much the figure, which it matches, breaks the limit; 0 or less: it does not. */
+double sonde_fail_on_excess(const struct sonde_fail_on *f, const struct sonde_compare_measure *g,
+                            int unknown_ok);
+
 /* 1 and the figure that breaks it by most; 0: none does. unknown_ok: figures of which it is not
  * known whether they changed break nothing. SONDE_ENOENT: there is no such figure in these runs.
  * SONDE_EINVAL: the figure is not of the limit's unit. */

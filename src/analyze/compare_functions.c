@@ -175,7 +175,7 @@ static struct sonde_estimate of_function(const struct cmp *c, const struct funct
     const double part = w->all[side] > 0 ? sum_y / w->all[side] : 0;
     const double one = w->samples[side] > 0 ? w->all[side] / w->samples[side] : 0;
     const double least = (square * (1 - part) + one * one) / (sum_x * sum_x);
-    struct sonde_estimate e = sonde_estimate_ratio(y, x, s->run_of, s->n, least);
+    struct sonde_estimate e = cmp_ratio(c, side, y, x, least);
     const int ns = sonde_sample_kind_is_time((enum sonde_sample_kind)c->out->kind);
     const double scale = ns && !share ? 1e-9 : 1;
     e.value *= scale;

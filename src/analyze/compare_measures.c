@@ -15,10 +15,15 @@
 /* ---- Adding ---------------------------------------------------------------------------------- */
 
 int cmp_add(struct cmp *c, const struct cmp_measure *m, const char *subject, double weight,
-            const struct sonde_estimate e[2])
+            const struct sonde_estimate estimates[2])
 {
     struct sonde_comparison *out = c->out;
+    struct sonde_estimate e[2] = { estimates[0], estimates[1] };
     if (isnan(e[0].value) || isnan(e[1].value)) return 0;
+    if (out->lent) {
+        const int single = c->side[0].run_count == 1 ? 0 : 1;
+        e[single] = sonde_estimate_lend(e[single].value, &e[!single], c->side[!single].run_count);
+    }
     if (SONDE_ARRAY_ROOM(out->figures, out->count, out->cap)) return SONDE_ENOMEM;
     struct sonde_strings *pool = &out->texts->pool;
     const uint32_t text = subject ? sonde_strings_add(pool, subject, strlen(subject), &c->budget)
@@ -27,10 +32,19 @@ int cmp_add(struct cmp *c, const struct cmp_measure *m, const char *subject, dou
     out->figures[out->count++] = (struct sonde_compare_measure){
         .group = m->group, .measure = m->measure, .title = m->title, .unit = m->unit,
         .subject = pool->strings[text], .better = m->better, .amount = m->amount,
-        .before = e[0].value, .after = e[1].value, .d = sonde_estimate_compare(&e[0], &e[1]),
+        .before = e[0].value, .after = e[1].value, .estimate = { e[0], e[1] },
+        .d = sonde_estimate_compare(&e[0], &e[1]),
         .adjusted = NAN, .weight = weight,
     };
     return 0;
+}
+
+struct sonde_estimate cmp_ratio(const struct cmp *c, int side, const double *y, const double *x,
+                                double variance_min)
+{
+    const struct cmp_side *s = &c->side[side];
+    if (c->out->by_runs && c->o->consecutive) return sonde_estimate_runs(y, x, s->n, variance_min);
+    return sonde_estimate_ratio(y, x, s->run_of, s->n, variance_min);
 }
 
 int cmp_add_ratio(struct cmp *c, const struct cmp_measure *m, const char *subject, double weight,
@@ -38,9 +52,7 @@ int cmp_add_ratio(struct cmp *c, const struct cmp_measure *m, const char *subjec
 {
     struct sonde_estimate e[2];
     for (int side = 0; side < 2; side++) {
-        const struct cmp_side *s = &c->side[side];
-        e[side] = sonde_estimate_ratio(y[side], x[side], s->run_of, s->n,
-                                       variance_min ? variance_min[side] : 0);
+        e[side] = cmp_ratio(c, side, y[side], x[side], variance_min ? variance_min[side] : 0);
     }
     return cmp_add(c, m, subject, weight, e);
 }
@@ -70,7 +82,7 @@ static int quantile_by_runs(const struct cmp *c, int side, const struct cmp_list
     for (size_t i = 0; i < l->count; i++) {
         if (--count[l->v[i].part] == 0) value[l->v[i].part] = l->v[i].value;
     }
-    *out = sonde_estimate_ratio(value, s->ones, s->run_of, s->n, 0);
+    *out = cmp_ratio(c, side, value, s->ones, 0);
     return 1;
 }
 
@@ -111,7 +123,10 @@ static int add_single(struct cmp *c, const struct cmp_measure *m, const double *
         double sum = 0;
         for (size_t i = 0; i < s->run_count; i++) sum += values[side][i];
         if (c->out->by_runs) {
-            e[side] = sonde_estimate_ratio(values[side], s->ones, s->run_of, s->n, 0);
+            /* Runs in which no sample fell on anything are alike, and know nothing for that. */
+            const double mean = mean_bytes[side];
+            e[side] = cmp_ratio(c, side, values[side], s->ones,
+                                (sum > 0 ? sum + mean : mean) * mean / (runs * runs));
         } else {
             /* What sampling leaves open. Small allocations are a Poisson process, of which a mean
              * of bytes is one event; large ones are known better. */

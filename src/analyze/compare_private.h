@@ -56,7 +56,10 @@ void cmp_range(const struct sonde_compare_run *r, uint64_t *start_ns, uint64_t *
 
 /* subject may be NULL. 0 or SONDE_ENOMEM. Figures of which a side has none (NaN) are left out. */
 int cmp_add(struct cmp *c, const struct cmp_measure *m, const char *subject, double weight,
-            const struct sonde_estimate e[2]);
+            const struct sonde_estimate estimates[2]);
+/* sum y / sum x of a side's parts, as estimates. */
+struct sonde_estimate cmp_ratio(const struct cmp *c, int side, const double *y, const double *x,
+                                double variance_min);
 /* sum y / sum x */
 int cmp_add_ratio(struct cmp *c, const struct cmp_measure *m, const char *subject, double weight,
                   const double *const y[2], const double *const x[2], const double variance_min[2]);

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/final_model.h"
 #include "base/alloc.h"
 #include "base/cmp.h"
-#include "segment/segment.h"
+#include "model/model.h"
 
 #define NANOSECONDS 1e-9 /* what times of sonde/engine.h are recorded in */
 
@@ -22,36 +23,22 @@ static void *array_add(void **data, uint32_t *count, size_t size)
     return memset((char *)*data + (*count)++ * size, 0, size);
 }
 
-static struct sonde_engine_who who_of(const struct sonde_engine_series *s)
+static struct sonde_engine_who who_of(const struct sonde_final_series *s)
 {
     return (struct sonde_engine_who){ s->program, s->pid };
 }
 
 static int engine_build_is_of(struct sonde_engine_who who, const char *name,
-                              const struct sonde_engine_series *s)
+                              const struct sonde_final_series *s)
 {
     return who.pid == s->pid && !strcmp(who.program, s->program) && !strcmp(name, s->subject);
 }
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-static double engine_build_rank_value(const struct sonde_engine_series *s, uint64_t rank)
+static double engine_build_quantile(const struct sonde_final_series *s, double q)
 {
-    uint64_t seen = s->zero;
-    if (rank <= seen) return 0;
-    for (uint32_t i = 0; i < s->bucket_count; i++) {
-        seen += s->buckets[i].n;
-        if (seen >= rank) return sonde__hist_middle(s->buckets[i].p, NANOSECONDS);
-    }
-    return NAN;
-}
-
-static double engine_build_quantile(const struct sonde_engine_series *s, double q)
-{
-    const double rank = ceil(q * (double)s->count);
-    if (!s->count) return NAN;
-    if (rank >= (double)s->count) return engine_build_rank_value(s, s->count);
-    return engine_build_rank_value(s, rank >= 1 ? (uint64_t)rank : 1);
+    return sonde_final_quantile(&s, 1, q, NANOSECONDS);
 }
 
 static struct sonde_engine_time time_none(void)
@@ -59,7 +46,7 @@ static struct sonde_engine_time time_none(void)
     return (struct sonde_engine_time){ 0, 0, NAN, NAN, NAN, NAN };
 }
 
-static struct sonde_engine_time time_of(const struct sonde_engine_series *s)
+static struct sonde_engine_time time_of(const struct sonde_final_series *s)
 {
     struct sonde_engine_time t = time_none();
     t.count = s->count;
@@ -87,7 +74,7 @@ static uint64_t engine_build_count_of(double v) { return v > 0 ? (uint64_t)(v + 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
 static struct sonde_engine_device *device_of(struct sonde_engine *e,
-                                             const struct sonde_engine_series *s)
+                                             const struct sonde_final_series *s)
 {
     for (uint32_t i = 0; i < e->device_count; i++) {
         if (engine_build_is_of(e->devices[i].who, e->devices[i].device, s)) return &e->devices[i];
@@ -102,7 +89,7 @@ static struct sonde_engine_device *device_of(struct sonde_engine *e,
     return d;
 }
 
-static int on_operation(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int on_operation(struct sonde_engine *e, const struct sonde_final_series *s)
 {
     if (!s->count) return 0; /* defined, and never done */
     struct sonde_engine_device *d = device_of(e, s);
@@ -119,7 +106,7 @@ static int on_operation(struct sonde_engine *e, const struct sonde_engine_series
     return 0;
 }
 
-static int on_fallback(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int on_fallback(struct sonde_engine *e, const struct sonde_final_series *s)
 {
     const uint64_t n = engine_build_count_of(s->value);
     if (!n) return 0;
@@ -133,7 +120,7 @@ static int on_fallback(struct sonde_engine *e, const struct sonde_engine_series 
     return 0;
 }
 
-static int on_device_memory(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int on_device_memory(struct sonde_engine *e, const struct sonde_final_series *s)
 {
     const int used = !strcmp(s->detail, "used");
     if (!(s->value > 0) || (!used && strcmp(s->detail, "total") != 0)) return 0;
@@ -197,7 +184,7 @@ static struct sonde_engine_pool pool_none(void)
 }
 
 static struct sonde_engine_pool *engine_build_pool_of(struct sonde_engine *e,
-                                                      const struct sonde_engine_series *s)
+                                                      const struct sonde_final_series *s)
 {
     for (uint32_t i = 0; i < e->pool_count; i++) {
         if (engine_build_is_of(e->pools[i].who, e->pools[i].pool, s)) return &e->pools[i];
@@ -210,7 +197,7 @@ static struct sonde_engine_pool *engine_build_pool_of(struct sonde_engine *e,
     return p;
 }
 
-static int engine_build_on_pool(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int engine_build_on_pool(struct sonde_engine *e, const struct sonde_final_series *s)
 {
     const char *what = s->family + strlen("sonde_memory_pool_");
     struct sonde_engine_pool *p = engine_build_pool_of(e, s);
@@ -303,7 +290,7 @@ static const struct { const char *label; uint64_t bytes_max; } lengths[] = {
 };
 
 static struct sonde_engine_tokenizer *tokenizer_of(struct sonde_engine *e,
-                                                   const struct sonde_engine_series *s)
+                                                   const struct sonde_final_series *s)
 {
     for (uint32_t i = 0; i < e->tokenizer_count; i++) {
         if (engine_build_is_of(e->tokenizers[i].who, e->tokenizers[i].tokenizer, s)) {
@@ -326,7 +313,7 @@ static struct sonde_engine_tokenizer *tokenizer_of(struct sonde_engine *e,
     return t;
 }
 
-static int on_tokenizer(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int on_tokenizer(struct sonde_engine *e, const struct sonde_final_series *s)
 {
     const char *what = s->family + strlen("sonde_tokenizer_");
     struct sonde_engine_tokenizer *t = tokenizer_of(e, s);
@@ -389,7 +376,7 @@ static void tokenizers_finish(struct sonde_engine *e)
 
 /* ---- All of it ----------------------------------------------------------------------------- */
 
-static int on_series(struct sonde_engine *e, const struct sonde_engine_series *s)
+static int on_series(struct sonde_engine *e, const struct sonde_final_series *s)
 {
     if (!strcmp(s->family, "sonde_device_operation_seconds")) return on_operation(e, s);
     if (!strcmp(s->family, "sonde_device_fallbacks_total")) return on_fallback(e, s);
@@ -421,7 +408,7 @@ static void note_programs(struct sonde_engine *e)
     }
 }
 
-int sonde_engine_build(const struct sonde_engine_series *series, size_t count,
+int sonde_engine_build(const struct sonde_final_series *series, size_t count,
                        struct sonde_engine **out)
 {
     struct sonde_engine *e = sonde__calloc(1, sizeof(*e));
@@ -439,6 +426,16 @@ int sonde_engine_build(const struct sonde_engine_series *series, size_t count,
     if (e->device_count || e->pool_count || e->tokenizer_count) *out = e;
     else sonde_engine_destroy(e);
     return 0;
+}
+
+int sonde_engine_of_model(const struct sonde_model *m, struct sonde_engine **out)
+{
+    struct sonde_final f;
+    int rc = sonde_final_of_model(m, &f);
+    if (rc) return rc;
+    rc = sonde_engine_build(f.series, f.count, out);
+    sonde_final_release(&f);
+    return rc;
 }
 
 void sonde_engine_destroy(struct sonde_engine *e)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profile/engine.h"
+#include "profile/final.h"
 #include "sonde/engine.h"
 
 struct sonde_model;
@@ -120,14 +120,11 @@ struct sonde_engine {
 
 /* Of these series; texts are borrowed from them. *out is NULL if there is nothing to say. 0 or
  * SONDE_ENOMEM. */
-int sonde_engine_build(const struct sonde_engine_series *series, size_t count,
+int sonde_engine_build(const struct sonde_final_series *series, size_t count,
                        struct sonde_engine **out);
 void sonde_engine_destroy(struct sonde_engine *e); /* NULL is fine */
 
 /* Of what m knows now (read lock, asserted, until the engine is destroyed). */
 int sonde_engine_of_model(const struct sonde_model *m, struct sonde_engine **out);
-
-/* m's series as they are now into p, a recording (read lock, asserted). 0 or SONDE_ENOMEM. */
-int sonde_engine_complete_run(const struct sonde_model *m, struct sonde_profile *p);
 
 #endif

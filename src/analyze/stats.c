@@ -174,6 +174,56 @@ struct sonde_estimate sonde_estimate_ratio(const double *y, const double *x, con
     return e;
 }
 
+/* Of neighbouring runs, between 0 and 0.8: what is seen of d, which have a mean of 0, and what is
+ * expected. */
+static double stats_runs_likeness(const double *y, const double *x, size_t n, double ratio)
+{
+    double square = 0, product = 0, before = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = y[i] - ratio * x[i];
+        square += d * d;
+        if (i) product += d * before;
+        before = d;
+    }
+    if (n < 4 || square <= 0) return SONDE_RUNS_LIKENESS;
+    const double count = (double)n, pairs = count - 1;
+    const double seen = product / pairs / (square / count);
+    const double r = fmin(fmax((seen + 1 / count) / (1 - 3 / count), -1), 0.9);
+    const double mixed = (pairs * r + SONDE_RUNS_LIKENESS_PAIRS * SONDE_RUNS_LIKENESS) /
+                         (pairs + SONDE_RUNS_LIKENESS_PAIRS);
+    return fmin(fmax(mixed, 0), 0.8);
+}
+
+struct sonde_estimate sonde_estimate_runs(const double *y, const double *x, size_t n,
+                                          double variance_min)
+{
+    assert(variance_min >= 0);
+    struct sonde_estimate e = { NAN, INFINITY, INFINITY, 1 };
+    double sum_y = 0, sum_x = 0, square = 0, f = 1, power = 1;
+    for (size_t i = 0; i < n; i++) {
+        sum_y += y[i];
+        sum_x += x[i];
+    }
+    if (!(sum_x > 0)) return e;
+    e.value = sum_y / sum_x;
+    if (n < 2) return e;
+    for (size_t i = 0; i < n; i++) {
+        const double d = y[i] - e.value * x[i];
+        square += d * d;
+    }
+    const double runs = (double)n, r = stats_runs_likeness(y, x, n, e.value);
+    for (size_t k = 1; k < n && power > 1e-9; k++) {
+        power *= r;
+        f += 2 * (1 - (double)k / runs) * power;
+    }
+    const double raised = f / fmax(1 - (f - 1) / (runs - 1), 0.2);
+    double variance = raised * square * runs / (runs - 1) / (sum_x * sum_x);
+    if (variance < variance_min) variance = variance_min;
+    e.se_low = e.se_high = sqrt(variance);
+    e.df = runs - 1;
+    return e;
+}
+
 static int stats_by_value(const void *a, const void *b)
 {
     const struct sonde_observed *x = a, *y = b;
@@ -222,6 +272,18 @@ struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, si
         e.se_high = (v[above].value - e.value) / t;
     }
     return e;
+}
+
+struct sonde_estimate sonde_estimate_lend(double value, const struct sonde_estimate *from,
+                                          size_t n)
+{
+    assert(n >= 2);
+    const double parts = (double)n;
+    /* Welch's formula takes the two spreads for independent, and finds more degrees of freedom than
+     * there are: with s^2/n and s^2 it is to find from->df. */
+    return (struct sonde_estimate){ .value = value, .se_low = from->se_low * sqrt(parts),
+                                    .se_high = from->se_high * sqrt(parts),
+                                    .df = from->df * parts / (parts + 2) };
 }
 
 /* ---- Difference ------------------------------------------------------------------------------ */

@@ -64,8 +64,6 @@ static const struct {
     { "gpu.poll_interval_ms", -1, "GPUs are not measured" },
     { "gpu.track_kernels", 0, "GPUs are not measured" },
     { "flamegraph.interactive", 1, "flame graphs are always interactive" },
-    { "bottleneck.alert_on_regression", 0, "runs are compared by `sonde diff --fail-on` and "
-                                           "/admin/profile/compare" },
     { "storage.persist_to_hana", 0, "nothing is written to a SQL warehouse; storage.path names a "
                                     "file" },
 };

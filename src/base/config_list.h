@@ -16,8 +16,13 @@ SONDE_NUM(flamegraph, min_width_percent, 0.1, 0, 100, "narrower frames are left 
 SONDE_ENUM(flamegraph, color_scheme, "hot", "hot|cold|rainbow|monochrome|module", "colours")
 SONDE_BOOL(flamegraph, interactive, 1, "zoom, search and tooltips")
 SONDE_NUM(bottleneck, threshold_ms, 10, 0, 3600000, "bottlenecks that take less in all are not reported")
-SONDE_BOOL(bottleneck, auto_detect, 1, "look for bottlenecks in every profile that is kept, for /api/findings")
-SONDE_BOOL(bottleneck, alert_on_regression, 1, "report what got slower than the baseline")
+SONDE_BOOL(bottleneck, auto_detect, 1,
+    "look for bottlenecks all the time, and in every profile that is kept, for /api/findings")
+SONDE_NUM(bottleneck, interval_seconds, 30, 1, 86400, "between looks at the last minute")
+SONDE_STR(bottleneck, mute, "",
+    "findings that are not wanted: KIND or KIND:GLOB of its subject, separated by commas; `sonde "
+    "findings --kinds` lists kinds")
+SONDE_BOOL(bottleneck, alert_on_regression, 1, "look for changes, for /api/regressions and alerts")
 SONDE_BOOL(storage, persist_to_hana, 0, "write to the SQL warehouse")
 SONDE_INT(storage, retention_days, 30, 1, 36500, "older runs are deleted")
 SONDE_INT(storage, max_profiles, 1000, 1, 10000000, "more than this: the oldest are deleted")
@@ -39,6 +44,14 @@ SONDE_NUM(continuous, flush_seconds, 10, 0.2, 60, "between writes: what a killed
 SONDE_NUM(continuous, keep_minutes, 120, 1, 100000, "minutes are kept so long, then merged to hours")
 SONDE_NUM(continuous, keep_hours, 48, 1, 100000, "hours are kept so long, then merged to days")
 SONDE_INT(continuous, max_megabytes, 256, 1, 16777216, "more than this, or a quarter of storage.max_megabytes: the oldest are deleted")
+SONDE_BOOL(cost, enabled, 1, "where profiles are taken all the time, switch CPU sampling off and "
+           "on in short random windows to measure what it costs the program")
+SONDE_NUM(cost, window_seconds, 2, 0.1, 3600, "length of such a window; at least "
+          "agent.interval_seconds")
+SONDE_NUM(cost, off_percent, 10, 1, 33, "of the time without samples at most, once there is a "
+          "result; a fifth of it when that is narrow")
+SONDE_STR(cost, work, "", "name of the counter or histogram that counts the program's work; "
+          "empty = tokens, requests, spans or what else it counts")
 SONDE_STR(agent, dir, "", "directory of segments; empty = /dev/shm/sonde-<uid>")
 SONDE_NUM(agent, interval_seconds, 1, 0.05, 3600, "between readings of all series")
 SONDE_NUM(agent, retain_seconds, 300, 0, 86400, "ended processes stay visible this long")
@@ -54,13 +67,16 @@ SONDE_BOOL(inference, aliases, 0, "also show inference series under the names of
 SONDE_INT(inference, max_requests, 4096, 16, 1000000, "finished requests kept")
 SONDE_INT(inference, max_running, 4096, 16, 1000000, "requests in flight kept; over it the longest silent one is given up")
 SONDE_NUM(inference, timeout_seconds, 600, 1, 86400, "requests not heard of for so long are given up")
+SONDE_STR(baseline, dir, "", "folder of baselines; empty = ~/.local/state/sonde/baselines")
+SONDE_INT(baseline, max_megabytes, 256, 1, 1000, "larger baselines are not written")
 SONDE_STR(push, otlp, "", "OTLP/HTTP collector to send to, http://HOST:4318; env = as OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS say; empty = none")
 SONDE_STR(push, otlp_headers, "", "file with headers for it, such as Authorization: Bearer TOKEN, one a line; SONDE_OTLP_TOKEN is a token too")
 SONDE_STR(push, remote_write, "", "Prometheus remote write to send to, http://HOST:9090; empty = none")
 SONDE_STR(push, remote_write_headers, "", "file with headers for it; SONDE_REMOTE_WRITE_TOKEN is a token too")
 SONDE_STR(push, pyroscope, "", "Pyroscope to send profiles to, http://HOST:4040; empty = none")
 SONDE_STR(push, pyroscope_headers, "", "file with headers for it; SONDE_PYROSCOPE_TOKEN is a token too")
-SONDE_STR(push, signals, "metrics,traces,profiles", "what is sent to destinations that take it")
+SONDE_STR(push, signals, "metrics,traces,profiles,logs",
+    "what is sent to destinations that take it")
 SONDE_NUM(push, interval_seconds, 10, 0.05, 3600, "between two of what is sent of all series; spans go with them, or sooner if many come")
 SONDE_NUM(push, timeout_seconds, 10, 0.1, 600, "for one try")
 SONDE_STR(push, labels, "", "NAME=VALUE,… added to all that is sent: external labels, resource attributes")
@@ -68,6 +84,67 @@ SONDE_BOOL(push, native_histograms, 0, "by remote write also send histograms as 
 SONDE_STR(push, spool, "", "folder in which what cannot be sent waits; none = in memory; empty = sonde/push in $XDG_STATE_HOME or ~/.local/state")
 SONDE_INT(push, spool_megabytes, 256, 1, 1048576, "for each destination; when it is full the oldest is dropped")
 SONDE_NUM(push, spool_hours, 24, 0.001, 8760, "older than this is dropped")
+SONDE_BOOL(alerts, enabled, 1, "watch rules, objectives and findings, and tell receivers")
+SONDE_BOOL(alerts, log, 1, "alerts are lines of the log, too")
+SONDE_STR(alerts, webhook, "", "URL that alerts are posted to; empty = none")
+SONDE_ENUM(alerts, form, "generic", "generic|slack|alertmanager",
+    "what is posted there: sonde's JSON, a message for Slack and those that take its "
+    "form, or alerts for Prometheus' Alertmanager (/api/v2/alerts unless the URL has a "
+    "path)")
+SONDE_STR(alerts, headers, "",
+    "file with headers for it, such as Authorization: Bearer TOKEN, one a line; "
+    "SONDE_WEBHOOK_TOKEN is a token too")
+SONDE_LIST(alerts, command, "[]",
+    "program that is executed for each notification, as an array of its path and "
+    "arguments: JSON on its standard input, SONDE_ALERT_… in its environment, status 0 = "
+    "taken")
+SONDE_LIST(alerts, receivers, "[]",
+    "more receivers: objects with kind (webhook, slack, alertmanager, command, log), "
+    "name, url or url_file, headers, command")
+SONDE_LIST(alerts, rules, "[]",
+    "thresholds on series: objects with name, series, labels, function, window_seconds, "
+    "above, below, clear, for_seconds, keep_seconds, per, by, min_count, severity; "
+    "docs/alerts.md")
+SONDE_BOOL(alerts, resources, 0,
+    "also the rules that are shipped: cpu, memory, disk, error_rate, "
+    "operation_error_rate, cache_hit_rate, with the limits below")
+SONDE_NUM(alerts, cpu_percent, 90, 0, 100,
+    "cpu: more than this of all CPUs in use, on average over a minute; 0 = off")
+SONDE_NUM(alerts, memory_percent, 90, 0, 100, "memory: more than this in use; 0 = off")
+SONDE_NUM(alerts, disk_percent, 90, 0, 100,
+    "disk: more than this of the root file system in use; 0 = off")
+SONDE_NUM(alerts, error_ratio, 0.05, 0, 1,
+    "error_rate, operation_error_rate: a larger share of requests, or operations, of the "
+    "last minute failed; 0 = off")
+SONDE_NUM(alerts, cache_hit_ratio, 0.5, 0, 1,
+    "cache_hit_rate: a smaller share of cache look-ups of the last minute were hits; 0 = "
+    "off")
+SONDE_NUM(alerts, for_seconds, 60, 0, 86400,
+    "so long a rule's condition must hold before its alert fires, unless the rule says")
+SONDE_NUM(alerts, keep_seconds, 30, 0, 86400,
+    "and so long it must be gone before the alert is resolved")
+SONDE_NUM(alerts, slo_target, 0.99, 0, 0.999999,
+    "share of requests that should meet inference.slo_…: an alert fires when misses use "
+    "up the rest 14.4 times too fast over an hour and 5 minutes, or 6 times over 6 hours "
+    "and 30 minutes; 0 = off")
+SONDE_NUM(alerts, slo_min_requests, 20, 1, 1000000000,
+    "fewer requests in the longer window raise no such alert")
+SONDE_LIST(alerts, mute, "[]",
+    "alerts that are listed but not sent: objects with labels (globs; kind and severity "
+    "too), from, to, weekly, comment; docs/alerts.md")
+SONDE_ENUM(alerts, min_severity, "info", "info|warning|critical",
+    "less severe alerts are listed but not sent")
+SONDE_NUM(alerts, repeat_hours, 0, 0, 8760,
+    "tell again about what still fires after so long; 0 = once")
+SONDE_NUM(alerts, timeout_seconds, 10, 0.1, 600, "for one try of a receiver")
+SONDE_NUM(alerts, queue_hours, 24, 0.001, 8760,
+    "notifications that could not be delivered for so long are dropped")
+SONDE_STR(alerts, state, "",
+    "file that keeps alerts, mutes and notifications over restarts; none = in memory; "
+    "empty = beside the store (FILE.alerts), else if there is a webhook or command "
+    "sonde/alerts in $XDG_STATE_HOME or ~/.local/state, else in memory")
+SONDE_STR(alerts, url, "",
+    "URL of this agent as people reach it, for links in notifications; empty = no links")
 SONDE_NUM(health, window_seconds, 60, 1, 60, "/health is about the last so many seconds")
 SONDE_NUM(health, max_p95_ms, 0, 0, 86400000, "latency over this is degraded; 0 = none")
 SONDE_NUM(health, max_error_ratio, 0.05, 0, 1, "more failed requests than this are degraded; 0 = none")
@@ -101,3 +178,8 @@ SONDE_INT(scrape, max_megabytes, 64, 1, 1024, "larger answers are refused")
 SONDE_BOOL(ingest, enabled, 1, "take metrics and traces by OTLP/HTTP at /v1/metrics and /v1/traces")
 SONDE_INT(ingest, max_series, 50000, 1, 1048576, "series kept of all that is sent")
 SONDE_NUM(ingest, stale_seconds, 300, 1, 86400, "what was not sent for so long is forgotten")
+SONDE_STR(regression, series, "", "more series to look at: globs, separated by |")
+SONDE_INT(regression, max_series, 1000, 1, 100000, "series looked at; each takes some 30 KB")
+SONDE_NUM(regression, min_percent, 1, 0.1, 1000, "smaller changes are not reported")
+SONDE_NUM(regression, threshold, 6.5, 3, 100, "a change is so many usual errors")
+SONDE_NUM(regression, warmup_seconds, 600, 0, 86400, "left out after a program was restarted")

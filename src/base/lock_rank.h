@@ -19,6 +19,7 @@
     X(RECENT, "what was worked out lately; nothing is made or destroyed under it")             \
     X(SUMMARIES, "what parts of the history are about, remembered")                            \
     /* Of profiles; these take the model's lock, and ask engines */                            \
+    X(FINDING_WATCH, "what was found at the last look")                                        \
     X(SESSIONS, "the list of sessions")                                                        \
     X(CONTINUOUS, "settings and figures of continuous profiling")                              \
     X(HEAP_PROFILER, "which processes' heaps are watched; also while a profile is made")       \
@@ -36,7 +37,11 @@
     X(PUSH, "whether the feeder is to stop")                                                   \
     X(PUSH_DEST, "counts of a destination, and whether it is to stop")                         \
     X(PUSH_QUEUE, "batches that wait; also while one is written to its file")                  \
+    X(REGRESSIONS, "regressions that were found, and what functions cost")                     \
+    X(ALERTS_FILE, "writing the state of alerts to its file")                                  \
+    X(ALERTS, "alerts, mutes and notifications that wait; never while one is sent")            \
     X(MARKS, "marks that are in no store")                                                     \
+    X(OWN_COST, "what sampling costs, as compared so far; a reading on its way")               \
     X(CPU_ASKING, "one question at a time to a CPU engine")                                    \
     X(CPU, "the question and its answer")                                                      \
     X(HEAP_ENGINE, "a round of the heap profiler, or a profile made of it")                    \

@@ -114,19 +114,27 @@ static int from_environment(struct sonde_push_target *t, struct sonde_buf *heade
     return headers->error;
 }
 
-/* In the user's own folder of states: what waits there outlives the agent. */
-const char *sonde_cli_push_spool(const struct sonde_cli *cli, char out[SONDE_CLI_SPOOL_MAX])
+/* In the user's own folder of states: what is kept there outlives the agent. NULL = there is
+ * none. */
+static const char *cli_state_path(const char *name, char out[SONDE_CLI_SPOOL_MAX])
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    const char *chosen = cli->config.push_spool;
-    int n;
-    if (!strcmp(chosen, "none")) return NULL;
-    if (*chosen) n = snprintf(out, SONDE_CLI_SPOOL_MAX, "%s", chosen);
-    else if (state && *state == '/') n = snprintf(out, SONDE_CLI_SPOOL_MAX, "%s/sonde/push", state);
-    else if (home && *home == '/')
-        n = snprintf(out, SONDE_CLI_SPOOL_MAX, "%s/.local/state/sonde/push", home);
-    else return NULL;
+    int n = -1;
+    if (state && *state == '/') {
+        n = snprintf(out, SONDE_CLI_SPOOL_MAX, "%s/sonde/%s", state, name);
+    } else if (home && *home == '/') {
+        n = snprintf(out, SONDE_CLI_SPOOL_MAX, "%s/.local/state/sonde/%s", home, name);
+    }
     return n > 0 && n < SONDE_CLI_SPOOL_MAX - 64 ? out : NULL;
+}
+
+const char *sonde_cli_push_spool(const struct sonde_cli *cli, char out[SONDE_CLI_SPOOL_MAX])
+{
+    const char *chosen = cli->config.push_spool;
+    if (!strcmp(chosen, "none")) return NULL;
+    if (!*chosen) return cli_state_path("push", out);
+    snprintf(out, SONDE_CLI_SPOOL_MAX, "%s", chosen);
+    return out;
 }
 
 /* What the settings name. headers: one for each, to be cleared and released also on failure. */
@@ -195,6 +203,55 @@ static int cli_agent_push(const struct sonde_cli *cli, struct sonde_cli_agent *a
     return sonde_push_signals(c->push_signals, &o->signals, err);
 }
 
+/* ---- Alerts ---------------------------------------------------------------------------------- */
+
+/* Where alerts are kept over a restart; NULL = nowhere. */
+static const char *cli_alerts_state(const struct sonde_config_values *c,
+                                    char out[SONDE_CLI_SPOOL_MAX])
+{
+    if (!strcmp(c->alerts_state, "none")) return NULL;
+    if (c->alerts_state[0]) {
+        snprintf(out, SONDE_CLI_SPOOL_MAX, "%s", c->alerts_state);
+        return out;
+    }
+    if (c->storage_path[0]) {
+        snprintf(out, SONDE_CLI_SPOOL_MAX, "%s.alerts", c->storage_path);
+        return out;
+    }
+    const int away = c->alerts_webhook[0] || strcmp(c->alerts_command, "[]") ||
+                     strcmp(c->alerts_receivers, "[]");
+    return away ? cli_state_path("alerts", out) : NULL;
+}
+
+int sonde_cli_alerts(const struct sonde_cli *cli, struct sonde_alerts_options *o,
+                     struct sonde_alert_shipped *shipped, char state[SONDE_CLI_SPOOL_MAX])
+{
+    const struct sonde_config_values *c = &cli->config;
+    const int objectives = c->inference_slo_ttft_ms > 0 || c->inference_slo_itl_ms > 0 ||
+                           c->inference_slo_total_ms > 0;
+    const int severity = sonde_severity_find(c->alerts_min_severity);
+    *shipped = (struct sonde_alert_shipped){
+        c->alerts_cpu_percent, c->alerts_memory_percent, c->alerts_disk_percent,
+        c->alerts_error_ratio, c->alerts_cache_hit_ratio,
+    };
+    *o = (struct sonde_alerts_options){
+        .webhook = c->alerts_webhook, .webhook_form = c->alerts_form,
+        .webhook_headers = c->alerts_headers, .command = c->alerts_command,
+        .receivers = c->alerts_receivers, .rules = c->alerts_rules, .mutes = c->alerts_mute,
+        .token = getenv("SONDE_WEBHOOK_TOKEN"), .log = c->alerts_log,
+        .shipped = c->alerts_resources ? shipped : NULL, .for_s = c->alerts_for_seconds,
+        .keep_s = c->alerts_keep_seconds,
+        .severity_min = severity > 0 ? (enum sonde_severity)severity : SONDE_SEVERITY_INFO,
+        .timeout_s = c->alerts_timeout_seconds, .repeat_s = c->alerts_repeat_hours * 3600,
+        .age_s = c->alerts_queue_hours * 3600, .interval_s = c->agent_interval_seconds < 1
+            ? c->agent_interval_seconds : 1,
+        .slo_target = objectives ? c->alerts_slo_target : 0,
+        .slo_requests_min = c->alerts_slo_min_requests, .state = cli_alerts_state(c, state),
+        .url = c->alerts_url, .strip = c->agent_strip,
+    };
+    return c->alerts_enabled;
+}
+
 /* ---- Others' series -------------------------------------------------------------------------- */
 
 static int cli_agent_scrape(const struct sonde_cli *cli, const struct sonde_cli_list *urls,
@@ -221,6 +278,29 @@ static void cli_agent_otlp(const struct sonde_cli *cli, struct sonde_cli_agent *
     if (cli->config.ingest_enabled) a->options.otlp = &a->otlp;
 }
 
+struct sonde_change_options sonde_cli_change_options(const struct sonde_cli *cli)
+{
+    const struct sonde_config_values *c = &cli->config;
+    return (struct sonde_change_options){
+        .threshold = c->regression_threshold,
+        .min_relative = c->regression_min_percent / 100,
+        .warmup_s = c->regression_warmup_seconds > 0 ? c->regression_warmup_seconds : 1e-9,
+    };
+}
+
+static void cli_agent_regressions(const struct sonde_cli *cli, struct sonde_cli_agent *a)
+{
+    const struct sonde_config_values *c = &cli->config;
+    a->regressions = (struct sonde_regressions_options){
+        .series = c->regression_series[0] ? c->regression_series : NULL,
+        .series_max = (uint32_t)c->regression_max_series,
+        .change = sonde_cli_change_options(cli),
+        .strip = c->agent_strip,
+        .settings = a->store_config.error ? NULL : a->store_config.data,
+    };
+    a->options.regressions = &a->regressions;
+}
+
 /* ---- Stores ---------------------------------------------------------------------------------- */
 
 struct sonde_store_retention sonde_cli_retention(const struct sonde_cli *cli)
@@ -239,7 +319,9 @@ static void put_setting(const char *section, const char *key, const char *value,
 {
     char name[128];
     snprintf(name, sizeof(name), "%s.%s", section, key);
-    sonde_json_str(arg, name, value);
+    /* Webhooks' URLs are secrets. */
+    const int secret = !strcmp(name, "alerts.webhook") || !strcmp(name, "alerts.receivers");
+    sonde_json_str(arg, name, secret && *value && strcmp(value, "[]") ? "(not kept)" : value);
 }
 
 static void cli_agent_store(const struct sonde_cli *cli, const char *name,
@@ -355,6 +437,18 @@ void sonde_cli_continuous_recent(struct sonde_continuous_options *o, double rate
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+struct sonde_finding_options sonde_cli_rules(const struct sonde_cli *cli)
+{
+    const struct sonde_config_values *c = &cli->config;
+    return (struct sonde_finding_options){
+        .seconds_min = c->bottleneck_threshold_ms > 0 ? c->bottleneck_threshold_ms * 1e-3 : 1e-9,
+        .muted = c->bottleneck_mute,
+        .slo_ttft_s = c->inference_slo_ttft_ms * 1e-3,
+        .slo_itl_s = c->inference_slo_itl_ms * 1e-3,
+        .slo_total_s = c->inference_slo_total_ms * 1e-3,
+    };
+}
+
 int sonde_cli_agent_options(const struct sonde_cli *cli, const struct sonde_cli_agent_wants *wants,
                             struct sonde_cli_agent *a)
 {
@@ -378,13 +472,24 @@ int sonde_cli_agent_options(const struct sonde_cli *cli, const struct sonde_cli_
         .error_ratio_failing = c->health_failing_error_ratio,
         .memory_ratio_max = c->health_max_memory_ratio,
     };
-    o->bottleneck_s = c->bottleneck_threshold_ms > 0 ? c->bottleneck_threshold_ms * 1e-3 : 1e-9;
     o->no_findings = !c->bottleneck_auto_detect;
-    int rc = wants->scrape ? cli_agent_scrape(cli, wants->scrape, a, &err) : 0;
+    o->finding_interval_s = c->bottleneck_interval_seconds;
+    o->rules = sonde_cli_rules(cli);
+    a->own_cost = (struct sonde_own_cost_settings){ .window_s = c->cost_window_seconds,
+                                                    .off_ratio_max = c->cost_off_percent / 100 };
+    snprintf(a->own_cost.work, sizeof(a->own_cost.work), "%.127s", c->cost_work);
+    if (c->cost_enabled) o->own_cost = &a->own_cost;
+    int rc = sonde_finding_mute_check(o->rules.muted, &err);
+    if (!rc) rc = wants->scrape ? cli_agent_scrape(cli, wants->scrape, a, &err) : 0;
     if (!rc && wants->keep) rc = cli_agent_push(cli, a, &err);
+    if ((wants->keep || wants->http) &&
+        sonde_cli_alerts(cli, &a->alerts, &a->shipped, a->alerts_state)) {
+        o->alerts = &a->alerts;
+    }
     if (wants->keep) cli_agent_store(cli, wants->run_name, a);
     if (wants->http) cli_agent_temporary(cli, a);
     if (wants->http && wants->scrape) cli_agent_otlp(cli, a);
+    if (wants->http && c->bottleneck_alert_on_regression) cli_agent_regressions(cli, a);
     if (!rc) return SONDE_EXIT_OK;
     return rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)
                               : sonde_cli_fail(cli, "%s", err.text);

@@ -44,8 +44,9 @@ enum { SONDE_CLI_KINDS_MAX = 4 };
 
 /* What a command wants of the settings. */
 struct sonde_cli_agent_wants {
-    int http;                            /* it is asked: a temporary store, OTLP, sessions, marks */
-    int keep;                            /* the store, and destinations */
+    int http;                            /* it is asked: a temporary store, OTLP, sessions, marks,
+                                            alerts */
+    int keep;                            /* the store, destinations, alerts */
     const char *run_name;                /* in the store; NULL = none */
     const struct sonde_cli_list *scrape; /* exporters, besides those of the settings; NULL = not
                                             even those, and no OTLP */
@@ -58,11 +59,16 @@ struct sonde_cli_agent {
     struct sonde_buf store_config;
     struct sonde_scrape_targets targets;
     struct sonde_otlp_options otlp;
+    struct sonde_regressions_options regressions;
     struct sonde_push_options push;
     struct sonde_push_target push_targets[SONDE_CLI_KINDS_MAX];
     struct sonde_buf headers[SONDE_CLI_KINDS_MAX];
     size_t header_count;
     char spool[SONDE_CLI_SPOOL_MAX];
+    struct sonde_alerts_options alerts;
+    struct sonde_alert_shipped shipped;
+    char alerts_state[SONDE_CLI_SPOOL_MAX];
+    struct sonde_own_cost_settings own_cost;
 };
 
 /* As settings and flags say. Reports what is wrong and returns the exit status. Release it in any
@@ -76,6 +82,9 @@ void sonde_cli_agent_release(struct sonde_cli_agent *a);
 int sonde_cli_agent_missing(const struct sonde_cli *cli, enum sonde_agent_part part, int rc,
                             const struct sonde_err *err);
 
+/* How findings are looked for, as settings say; borrows from cli. */
+struct sonde_finding_options sonde_cli_rules(const struct sonde_cli *cli);
+
 /* ---- Parts of it ----------------------------------------------------------------------------- */
 
 /* As settings and --continuous say. SONDE_EXIT_OK, or reports what is wrong. */
@@ -85,6 +94,9 @@ int sonde_cli_continuous(const struct sonde_cli *cli, const char *rate,
 /* Where nobody asked for it, o becomes what costs next to nothing: profiles of the last hours, in
  * memory, of what is sampled and profiled anyway: the CPU at this rate (0 = it is not), heaps. */
 void sonde_cli_continuous_recent(struct sonde_continuous_options *o, double rate_hz, int heap);
+
+/* How changes of series are found, from the settings. */
+struct sonde_change_options sonde_cli_change_options(const struct sonde_cli *cli);
 
 /* What is to be kept, from the settings. */
 struct sonde_store_retention sonde_cli_retention(const struct sonde_cli *cli);
@@ -104,6 +116,11 @@ int sonde_cli_push_each(const struct sonde_cli *cli,
                         void (*each)(const struct sonde_push_target *t, const char *labels,
                                      void *arg),
                         void *arg, size_t *count, struct sonde_err *err);
+
+/* Alerts as the settings have them, without the model. shipped and state: room that o borrows.
+ * 0 = alerts are off. */
+int sonde_cli_alerts(const struct sonde_cli *cli, struct sonde_alerts_options *o,
+                     struct sonde_alert_shipped *shipped, char state[SONDE_CLI_SPOOL_MAX]);
 
 /* The folder in which what cannot be sent waits; NULL = in memory. */
 const char *sonde_cli_push_spool(const struct sonde_cli *cli, char out[SONDE_CLI_SPOOL_MAX]);

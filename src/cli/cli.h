@@ -196,6 +196,8 @@ const char *sonde_cli_curl_hint(int code);
 
 /* "http://…" or "https://…" */
 int sonde_cli_is_url(const char *text);
+/* 1 if it is the URL of an agent itself, not of something that it has. */
+int sonde_cli_is_agent(const char *text);
 
 /* GET url (at most max bytes) with libcurl; appends the body to out, which is empty and gets
  * its cap from max. SONDE_EACCES with what the server said: a status other than 200 and 201.
@@ -211,6 +213,10 @@ int sonde_cli_post(const char *url, const char *accept, size_t max, double timeo
 /* And with one. */
 int sonde_cli_post_body(const char *url, const char *body, size_t max, double timeout_s,
                         struct sonde_buf *out, struct sonde_err *err);
+
+/* DELETE, alike. */
+int sonde_cli_delete(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
+                     struct sonde_err *err);
 
 #define SONDE_CLI_FETCH_S 60 /* timeout for what is answered at once; what takes time to make has
                               * more */

@@ -50,6 +50,7 @@ static const struct {
     { "store", sonde_doctor_store },
     { "http", sonde_doctor_port },
     { "push", sonde_doctor_push },
+    { "alerts", sonde_doctor_alerts },
     { "probes", sonde_doctor_probes },
     { "perf", sonde_doctor_perf },
     { "cpu", sonde_doctor_cpu },

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/agent_options.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "cli/report_html.h"
@@ -66,7 +67,9 @@ static int wants_html(const struct report_values *v)
 static int cmd_report_write(const struct sonde_cli *cli, const struct sonde_profile *p)
 {
     const struct report_values *v = cli->values;
+    const struct sonde_finding_options rules = sonde_cli_rules(cli);
     struct sonde_report_options o = {
+        .rules = &rules,
         .style = cmd_report_style_of(v),
         .limit = (size_t)v->limit,
         .share_min = v->min_percent / 100,
@@ -111,18 +114,11 @@ static int from_agent(const struct sonde_cli *cli, const char *url)
     return status;
 }
 
-/* The URL is not one of a profile. */
-static int is_agent(const char *target)
-{
-    const char *path = sonde_cli_is_url(target) ? strchr(strstr(target, "://") + 3, '/') : NULL;
-    return sonde_cli_is_url(target) && (!path || !path[1]);
-}
-
 /* The URL is an agent's, and all of its heap is asked for. */
 static int asks_agent(const struct report_values *v, const char *target)
 {
     const struct sonde_cli_filter *f = &v->filter;
-    return is_agent(target) && sonde_cli_is_memory(f->type) &&
+    return sonde_cli_is_agent(target) && sonde_cli_is_memory(f->type) &&
            !f->span && !f->thread && !f->trace && !f->from && !f->to &&
            !f->phase && !f->request && !f->slowest && !f->workers && !(v->min_percent > 0);
 }
@@ -147,7 +143,7 @@ static int cmd_report_html(struct sonde_cli *cli)
     const struct sonde_cli_filter *f = &v->filter;
     struct sonde_report_html o = { .target = cli->operands[0] };
     struct sonde_profile *p = NULL;
-    const int agent = is_agent(o.target);
+    const int agent = sonde_cli_is_agent(o.target);
     if (f->type || f->span || f->thread || f->trace || f->phase || f->request || f->slowest ||
         f->workers || v->limit || v->min_percent > 0 || (!agent && (f->from || f->to))) {
         return sonde_cli_usage(cli, "an HTML report is of everything, and what to look at "
@@ -201,6 +197,9 @@ const struct sonde_command sonde_cmd_report = {
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
         "the URL of the agent itself, or a process id, it samples now.\n"
         "\n"
+        "It begins with what is worth acting on, if there is anything: `sonde findings` has all of "
+        "it.\n"
+        "\n"
         "What was recorded with --heap, or under `sonde run`, has a part on memory: what is in "
         "use and where it was allocated, which places leak, fragmentation, sizes and lifetimes. "
         "--type live, peak, leaked, alloc or temporary makes the rest be about memory too.\n"
@@ -209,7 +208,8 @@ const struct sonde_command sonde_cmd_report = {
         "percentiles of time to first token and between tokens, phases, tokens, goodput, models "
         "and their memory, and the slowest ones (`sonde requests` shows more of them). An engine "
         "that tells of its devices, memory pools and tokenizer (sonde/engine.h) has a part for "
-        "each.\n"
+        "each, and so have operations, errors, caches and bandwidth that a program records "
+        "(sonde/sonde.h).\n"
         "\n"
         "--format html writes the dashboard as one file, with its data in it, to be opened from a "
         "disk or mailed; nothing is loaded from anywhere. Of a running agent it is of the last 15 "

@@ -58,4 +58,7 @@ void sonde_doctor_probes(struct sonde_doctor *d);
 /* doctor_push.c */
 void sonde_doctor_push(struct sonde_doctor *d);
 
+/* doctor_alerts.c */
+void sonde_doctor_alerts(struct sonde_doctor *d);
+
 #endif

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyze/bottleneck.h"
+#include "cli/agent_options.h"
+#include "present/report/finding.h"
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -46,6 +47,7 @@ enum {
 };
 
 struct gather {
+    const struct sonde_cli *cli;
     const struct sonde_report_html *o;
     struct sonde_http_request request;   /* of a profile: what its routes look at */
     struct sonde_page_file file;
@@ -191,8 +193,8 @@ static void ask_choices(struct gather *g)
 
 static int report_html_is_memory(const char *type)
 {
-    return strcmp(type, "cpu") != 0 && strcmp(type, "off-cpu") != 0 && strcmp(type, "wall") != 0 &&
-           strcmp(type, "samples") != 0;
+    const int kind = sonde_sample_kind_find(type);
+    return kind >= 0 && sonde_sample_kind_is_bytes((enum sonde_sample_kind)kind);
 }
 
 /* 1 << 0: there are graphs of time; 1 << 1: of memory. */
@@ -317,7 +319,10 @@ static int gather_agent(struct gather *g)
     if (graphs & 2) add_page(g, "memory");
     if (series) add_page(g, "system");
     if (report_html_ask(g, "/api/findings", NULL, &found) == 0) {
-        if (json_array_size(json_object_get(found, "findings"))) add_page(g, "findings");
+        if (json_array_size(json_object_get(found, "findings")) ||
+            json_array_size(json_object_get(found, "active"))) {
+            add_page(g, "findings");
+        }
         json_decref(found);
     }
     if (g->lost) return g->lost;
@@ -332,29 +337,18 @@ static int gather_agent(struct gather *g)
 
 static void add_findings(struct gather *g)
 {
-    const struct sonde_profile *p = g->o->p;
+    const struct sonde_finding_options rules = sonde_cli_rules(g->cli);
     struct sonde_findings *found = NULL;
     struct sonde_buf out;
-    if (sonde_bottlenecks(p, &(struct sonde_bottleneck_options){ .limit = 5 }, &found) != 0) return;
+    if (sonde_findings_look(g->o->p, &rules, &found) != 0) return;
     sonde_buf_init(&out, ANSWER_MAX);
     sonde_json_open(&out, '{');
     sonde_json_time(&out, "time", g->to_s);
     sonde_json_key_open(&out, "findings", '[');
-    for (size_t i = 0; i < found->count; i++) {
-        const struct sonde_finding *f = &found->rows[i];
-        const int time = !isnan(f->seconds);
-        sonde_json_open(&out, '{');
-        sonde_json_u64(&out, "id", i + 1);
-        sonde_json_time(&out, "time", g->to_s);
-        sonde_json_str(&out, "kind", sonde_finding_kind_name(f->kind));
-        sonde_json_str(&out, "severity", sonde_severity_name(f->severity));
-        sonde_json_str(&out, "subject", f->subject);
-        sonde_json_num(&out, "value", time ? f->seconds : f->bytes);
-        sonde_json_str(&out, "unit", time ? "seconds" : "bytes");
-        sonde_json_str(&out, "text", f->text);
-        sonde_json_close(&out, '}');
-    }
     sonde_json_close(&out, ']');
+    sonde_json_key(&out, "active");
+    sonde_findings_json(found, &out);
+    sonde_json_time(&out, "looked", g->to_s);
     sonde_json_close(&out, '}');
     if (found->count && !out.error) {
         sonde_page_file_add(&g->file, "/api/findings", out.data, out.len);
@@ -450,6 +444,7 @@ int sonde_cli_report_html(const struct sonde_cli *cli, const struct sonde_report
     char title[200], source[200], query[80];
     struct gather *g = sonde__calloc(1, sizeof(*g));
     if (!g) return sonde_cli_fail(cli, "no memory for the report");
+    g->cli = cli;
     g->o = o;
     sonde_buf_init(&g->file.answers, ANSWER_MAX);
     int rc = o->p ? report_html_gather_profile(g) : gather_agent(g);

@@ -17,7 +17,7 @@
 #define WINDOW_MIN_S 0.05
 #define WINDOW_MAX_S 3600.0
 #define WINDOW_TRIES 6
-#define HOST_SERIES "system_*|sonde_host_load*|sonde_host_memory_*"
+#define HOST_SERIES "system_*|sonde_host_load*|sonde_host_memory_*|sonde_cost_*ratio"
 
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 

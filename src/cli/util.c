@@ -138,6 +138,12 @@ int sonde_cli_is_url(const char *text)
     return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
 }
 
+int sonde_cli_is_agent(const char *text)
+{
+    const char *path = sonde_cli_is_url(text) ? strchr(strstr(text, "://") + 3, '/') : NULL;
+    return sonde_cli_is_url(text) && (!path || !path[1]);
+}
+
 int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path)
 {
     const char *host = strstr(url, "://");
@@ -271,9 +277,15 @@ static void set_limits(CURL *curl, double timeout_s)
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)made_s + STALLED_S);
 }
 
-/* post: the body; NULL = GET. */
-static int cli_request(const char *url, const char *post, const char *accept, size_t max,
-                       double timeout_s, struct sonde_buf *out, struct sonde_err *err)
+/* What is asked for: GET unless something else is given. */
+struct cli_request {
+    const char *post;            /* the body of a POST */
+    const char *method;          /* another one, without a body */
+    const char *accept;
+};
+
+static int cli_request(const char *url, const struct cli_request *r, size_t max, double timeout_s,
+                       struct sonde_buf *out, struct sonde_err *err)
 {
     sonde_buf_init(out, max);
     CURL *curl = curl_easy_init();
@@ -286,11 +298,12 @@ static int cli_request(const char *url, const char *post, const char *accept, si
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, cli_on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
     set_limits(curl, timeout_s);
-    if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, post);
+    if (r->post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, r->post);
+    if (r->method) curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, r->method);
     struct curl_slist *headers = NULL;
-    if (accept) {
+    if (r->accept) {
         char header[256];
-        snprintf(header, sizeof(header), "Accept: %s", accept);
+        snprintf(header, sizeof(header), "Accept: %s", r->accept);
         headers = curl_slist_append(NULL, header);
         curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     }
@@ -319,17 +332,25 @@ static int cli_request(const char *url, const char *post, const char *accept, si
 int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
                     struct sonde_err *err)
 {
-    return cli_request(url, NULL, NULL, max, timeout_s, out, err);
+    return cli_request(url, &(struct cli_request){ .post = NULL }, max, timeout_s, out, err);
 }
 
 int sonde_cli_post(const char *url, const char *accept, size_t max, double timeout_s,
                    struct sonde_buf *out, struct sonde_err *err)
 {
-    return cli_request(url, "", accept, max, timeout_s, out, err);
+    const struct cli_request r = { .post = "", .accept = accept };
+    return cli_request(url, &r, max, timeout_s, out, err);
 }
 
 int sonde_cli_post_body(const char *url, const char *body, size_t max, double timeout_s,
                         struct sonde_buf *out, struct sonde_err *err)
 {
-    return cli_request(url, body, NULL, max, timeout_s, out, err);
+    return cli_request(url, &(struct cli_request){ .post = body }, max, timeout_s, out, err);
+}
+
+int sonde_cli_delete(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
+                     struct sonde_err *err)
+{
+    const struct cli_request r = { .method = "DELETE" };
+    return cli_request(url, &r, max, timeout_s, out, err);
 }

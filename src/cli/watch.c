@@ -86,12 +86,16 @@ static int watch_on_missing(enum sonde_agent_part part, int rc, const struct son
         break;
     case SONDE_AGENT_SCRAPE: what = "nothing is scraped"; break;
     case SONDE_AGENT_SENDING: what = "push is disabled"; break;
+    case SONDE_AGENT_TELLING: what = "alerts are not sent"; break;
     case SONDE_AGENT_READING: what = "readings are taken at the end only"; break;
     case SONDE_AGENT_STORE:
     case SONDE_AGENT_TEMPORARY:
     case SONDE_AGENT_PUSH:
+    case SONDE_AGENT_ALERTS:
     case SONDE_AGENT_MARKS:
-    case SONDE_AGENT_SESSIONS: break;
+    case SONDE_AGENT_REGRESSIONS:
+    case SONDE_AGENT_SESSIONS:
+    case SONDE_AGENT_FINDINGS: break;
     }
     if (what) watch_tell_failure(s, what, err);
     else s->missing_status = sonde_cli_agent_missing(s->cli, part, rc, err);
@@ -258,7 +262,10 @@ static void finish_recording(struct watch *s)
     if (sonde_recording_finish(r, &p, &err) != 0) {
         s->failed = wants_profile(s);
         watch_tell_failure(s, "the recording is lost", &err);
-    } else if (s->o->on_profile) {
+        return;
+    }
+    sonde_own_cost_annotate(p, s->agent->own_cost);
+    if (s->o->on_profile) {
         s->profile_status = s->o->on_profile(p, s->o->on_profile_arg);
     } else {
         write_run(s, p);

@@ -547,6 +547,7 @@ static void tell_cpu(const struct watch *s, const struct sonde_profile *p, const
                    (unsigned long long)s->agent->recording->spans_dropped);
     }
     if (s->agent->recording->note[0]) watch_tell(s, "%s", s->agent->recording->note);
+    if (p->cost.text) watch_tell(s, "%s", sonde_profile_str(p, p->cost.text));
     tell_unsampled(s, p, samples, sampled_s);
     tell_switches(s, p);
     tell_processes(s, p);

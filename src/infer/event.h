@@ -55,7 +55,10 @@ struct sonde_infer_event {
             char error[SONDE_INFER_TEXT]; /* its type; "" = none */
         } end;
         struct sonde_model_attr attr;
-        struct { uint64_t count, reused; } prompt; /* tokens; of which a cache had so many */
+        struct {
+            uint64_t count, reused; /* tokens; of which a cache had so many */
+            uint64_t prefix;      /* how it begins (sonde/prefix.h); 0 = not known */
+        } prompt;
         struct {
             uint64_t count;       /* that came out */
             uint64_t seq;         /* tells tokens of one thread at one time from what came twice;

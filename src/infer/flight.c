@@ -495,6 +495,10 @@ static void on_attr(struct sonde_infer_tracker *tracker, struct infer_flight *f,
                     const struct sonde_infer_event *e)
 {
     struct sonde_infer_request *r = &f->r;
+    if (e->attr.type == SONDE__ATTR_INT && !strcmp(e->attr.key, INFER_PREFIX_KEY)) {
+        infer_prefix(tracker, f, (uint64_t)e->attr.value.i);
+        return;
+    }
     if (r->attr_count == SONDE_INFER_ATTRS_MAX) {
         infer_count(tracker, SONDE_INFER_BAD_queue_full);
         return;
@@ -559,7 +563,10 @@ void infer_on_event(struct sonde_infer_tracker *tracker, const struct infer_even
     switch (e->type) {
     case SONDE_INFER_END: infer_flight_on_end(tracker, f, e); break;
     case SONDE_INFER_ATTR: on_attr(tracker, f, e); break;
-    case SONDE_INFER_PROMPT: on_prompt(tracker, f, e->prompt.count, e->prompt.reused); break;
+    case SONDE_INFER_PROMPT:
+        on_prompt(tracker, f, e->prompt.count, e->prompt.reused);
+        infer_prefix(tracker, f, e->prompt.prefix);
+        break;
     case SONDE_INFER_TOKENS: on_tokens(tracker, f, e); break;
     case SONDE_INFER_USAGE: infer_flight_on_usage(tracker, f, e); break;
     case SONDE_INFER_PHASE: infer_flight_on_phase(tracker, f, e); break;

@@ -106,6 +106,15 @@ struct infer_event { struct sonde_infer_event e; struct sonde_model_process *pro
 /* Texts that stay where they are, each once. */
 struct infer_names { struct sonde_pointer_map map; };
 
+/* How a prompt began that a model had: prefix.c. */
+enum { INFER_PREFIXES = 128 };
+struct infer_prefix {
+    const char *model;   /* interned */
+    uint32_t pid;
+    uint64_t signature;  /* 0 = free */
+};
+#define INFER_PREFIX_KEY "sonde.prefix" /* the attribute of sonde_request_prefix() */
+
 struct sonde_infer_tracker {
     struct sonde_infer_options o;
     struct sonde_model *m;
@@ -133,6 +142,9 @@ struct sonde_infer_tracker {
     uint32_t quiet_next;
     uint64_t item_total;
     struct infer_ended *ended;             /* INFER_ENDED of them, by hash; with the first */
+
+    struct infer_prefix prefixes[INFER_PREFIXES]; /* of the last prompts: a ring */
+    uint32_t prefix_next;
 
     struct infer_group **groups;
     size_t group_count;
@@ -184,6 +196,11 @@ const char *infer_item_name(struct sonde_infer_tracker *tracker, uint32_t kind, 
  * request behind it, if it can be told which that is. */
 void infer_client_gone(struct sonde_infer_tracker *tracker, const struct infer_flight *front,
                        uint64_t end_ns);
+
+/* ---- prefix.c ---- */
+
+/* How its prompt begins is known now (sonde/prefix.h); 0 = it is not. */
+void infer_prefix(struct sonde_infer_tracker *tracker, struct infer_flight *f, uint64_t signature);
 
 /* ---- done.c ---- */
 

@@ -33,8 +33,8 @@ static int model_filter_glob(const char *pattern, const char *text)
     return !pattern || fnmatch(pattern, text, 0) == 0;
 }
 
-/* Alternatives: `a*|b`. No name holds a bar, so nobody needs to escape one. */
-static int glob_any(const char *patterns, const char *text)
+/* No name holds a bar, so nobody needs to escape one. */
+int sonde_filter_glob(const char *patterns, const char *text)
 {
     if (!patterns || !strchr(patterns, '|')) return model_filter_glob(patterns, text);
     char one[SONDE_NAME_MAX * 2];
@@ -58,7 +58,7 @@ int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_f
         strcmp(f->type, sonde_kind_name(family->kind)) != 0) {
         return 0;
     }
-    return glob_any(f->name, family->name) && model_filter_glob(f->source, family->source);
+    return sonde_filter_glob(f->name, family->name) && model_filter_glob(f->source, family->source);
 }
 
 static const char *label_value(const struct sonde_model_series *s, const char *name)

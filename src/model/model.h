@@ -383,6 +383,9 @@ struct sonde_filter {
     size_t label_count;
 };
 
+/* 1 = text matches one of the globs, `a*|b`; NULL = any text does. */
+int sonde_filter_glob(const char *patterns, const char *text);
+
 /* Add a span with its parts to a profile. 0 or SONDE_ENOMEM. */
 struct sonde_profile;
 int sonde_model_span_add_to(const struct sonde_model_span *span, struct sonde_profile *p);

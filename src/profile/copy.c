@@ -111,8 +111,10 @@ static uint32_t copy_location(struct sonde_profile_copy *c, uint32_t id)
         const struct sonde_profile_line *old = &c->from->lines[l->line + i];
         c->lines[i] = (struct sonde_profile_line){ copy_function(c, old->function), old->line };
     }
-    return c->locations[id] = copy_note(c, sonde_profile_lines_location(c->to, module, address,
-                                                                        c->lines, l->line_count));
+    const uint32_t copy =
+        sonde_profile_lines_location(c->to, module, address, c->lines, l->line_count);
+    if (copy) c->to->locations[copy].flags |= l->flags;
+    return c->locations[id] = copy_note(c, copy);
 }
 
 static int copy_stack(struct sonde_profile_copy *c, uint32_t id)
@@ -227,6 +229,10 @@ int sonde_profile_copy_facts(struct sonde_profile_copy *c, uint64_t start_ns, ui
     if (!p->command) p->command = profile_copy_string(c, from->command);
     if (!p->engine) p->engine = profile_copy_string(c, from->engine);
     if (!p->host) p->host = profile_copy_string(c, from->host);
+    if (from->cost.text && (!p->cost.text || from->cost.pairs >= p->cost.pairs)) {
+        p->cost = from->cost; /* of two, what is known better, or was found later */
+        p->cost.text = profile_copy_string(c, from->cost.text);
+    }
     return c->failed ? SONDE_ENOMEM : 0;
 }
 
@@ -247,7 +253,8 @@ int sonde_profile_view_init(struct sonde_profile *view, const struct sonde_profi
     view->index = NULL;
     view->heap = NULL;
     view->infer = NULL;
-    view->engine_run = NULL;
+    view->final = NULL;
+    view->tracks = NULL;
 #define VIEW_TABLE(type, name)                                                                 \
     view->name = view_rows(p->name, p->name##_count, sizeof(*p->name));                        \
     view->name##_cap = view->name##_count;                                                     \

@@ -85,6 +85,9 @@ struct sonde_infer_request {
     uint64_t arrived_ns;            /* unix time */
     uint64_t tokens_max;
     uint64_t tokens_in, tokens_reused, tokens_out;
+    uint64_t tokens_shared;         /* so many of tokens_in, at least, began an earlier prompt too;
+                                       0 also = not known */
+    uint64_t prefix_known;          /* 1: how its prompt begins is known */
     double total_s;
     double ttft_s;                  /* arrival to first token */
     double phase_s[SONDE_PHASE_COUNT]; /* by kind; batches divided by tokens. [0] is of named

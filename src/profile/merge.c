@@ -3,9 +3,10 @@
 #include <assert.h>
 
 #include "profile/copy.h"
-#include "profile/engine.h"
+#include "profile/final.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
+#include "profile/track.h"
 #include "sonde/sonde.h"
 
 static int merge_heap(struct sonde_profile *p, const struct sonde_profile *from,
@@ -38,8 +39,10 @@ int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *fro
     if (!rc) {
         p->lost_records += from->lost_records;
         p->dropped_samples += from->dropped_samples;
+        p->unsampled_ns += from->unsampled_ns;
     }
     sonde_profile_copy_release(&c);
     if (!rc) rc = sonde_infer_run_merge(p, from);
-    return rc ? rc : sonde_engine_run_merge(p, from);
+    if (!rc) rc = sonde_final_merge(p, from);
+    return rc ? rc : sonde_tracks_merge(p, from);
 }

@@ -16,7 +16,8 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/intern.h"
-#include "profile/engine.h"
+#include "profile/final.h"
+#include "profile/track.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
@@ -201,7 +202,8 @@ void sonde_profile_destroy(struct sonde_profile *p)
 #undef PROFILE_FREE
     sonde_heap_destroy(p->heap);
     sonde_infer_run_destroy(p->infer);
-    sonde_engine_run_destroy(p->engine_run);
+    sonde_final_destroy(p->final);
+    sonde_tracks_destroy(p->tracks);
     sonde__free(p);
 }
 

@@ -37,7 +37,8 @@
     X(ALLOC, "alloc", "bytes", "memory allocated")                                             \
     X(TEMPORARY, "temporary", "bytes", "memory freed before the next allocation")              \
     X(OTHER, "samples", "count", "samples of an imported profile")                            \
-    X(WALL, "wall", "nanoseconds", "time from begin to end")
+    X(WALL, "wall", "nanoseconds", "time from begin to end")                                   \
+    X(RUNNABLE, "runnable", "nanoseconds", "time runnable, but not running")
 
 enum sonde_sample_kind {
 #define SONDE__X(id, name, unit, title) SONDE_SAMPLE_##id,
@@ -86,12 +87,15 @@ struct sonde_profile_line {
     uint32_t line;          /* 0 = unknown */
 };
 
+#define SONDE_LOCATION_SPINS 1u     /* its code is a loop that only waits (symbol/spin.h) */
+#define SONDE_LOCATION_LOOKED 2u    /* its code was looked at; in no file */
+
 struct sonde_profile_location {
     uint64_t address;       /* in the process; for a caller the return address - 1 */
     uint32_t module;        /* 0 = unknown */
     uint32_t line;          /* first of its lines in lines[]; innermost (inlined) first */
     uint32_t line_count;    /* 0 = not symbolized: shown as module+offset */
-    uint32_t pad;
+    uint32_t flags;         /* SONDE_LOCATION_… */
 };
 
 struct sonde_profile_stack {
@@ -175,9 +179,18 @@ struct sonde_stack_sums {
 void sonde_stack_sums_add(struct sonde_stack_sums *sums, const struct sonde_profile_sample *s);
 enum sonde_sample_cut sonde_stack_sums_main(const struct sonde_stack_sums *sums); /* the most */
 
+/* What sampling cost the program, as the agent measured it while it took the samples
+ * (docs/own-cost.md). Shares of the program's time; NaN = not known. */
+struct sonde_profile_cost {
+    uint32_t text;               /* string: in words; "" = nothing is known, nor the rest */
+    uint32_t pairs;              /* of windows that were compared; 0 = it is an estimate */
+    double ratio, low, high;     /* low, high: 95 % interval */
+};
+
 struct sonde_heap;
 struct sonde_infer_run;
-struct sonde_engine_run;
+struct sonde_final;
+struct sonde_tracks;
 
 /* All tables that a profile has: type of a row, name. Strings are owned and NUL-terminated; parts
  * are in the order of spans. */
@@ -202,15 +215,19 @@ struct sonde_profile {
     uint64_t weights[SONDE_SAMPLE_KIND_COUNT]; /* of all samples that were added, by kind */
     uint64_t lost_records;         /* by the kernel or the ring */
     uint64_t dropped_samples;      /* for lack of memory */
+    uint64_t unsampled_ns;         /* in which CPU sampling was paused to measure what it costs;
+                                    * weights make up for it. Of recordings only */
+    struct sonde_profile_cost cost;
     uint64_t shortened;            /* texts, stacks and locations that were over their limits */
     uint32_t program;              /* string */
     uint32_t command;              /* string: the command line; "" = unknown */
     uint32_t engine;               /* string: "perf", "timer", "import" */
-    uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs"; "" = unknown */
+    uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs (MODEL)"; ""
+                                    * = unknown */
     struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */
     struct sonde_infer_run *infer; /* owned: inference requests (infer.h); NULL = none */
-    struct sonde_engine_run *engine_run; /* owned: devices, pools, tokenizers (engine.h); NULL =
-                                          * none */
+    struct sonde_final *final;     /* owned: series at its end (final.h); NULL = none */
+    struct sonde_tracks *tracks;   /* owned: series over its time (track.h); NULL = none */
     struct sonde_profile_index *index; /* private to profile.c */
     size_t bytes, bytes_max;       /* memory taken, and its cap */
 };

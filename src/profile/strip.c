@@ -11,7 +11,8 @@
 #include "base/alloc.h"
 #include "base/cmp.h"
 #include "base/strip.h"
-#include "profile/engine.h"
+#include "profile/final.h"
+#include "profile/track.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
@@ -65,6 +66,7 @@ static void mark_tables(struct marks *m)
     for (uint32_t i = 0; i < p->spans_count; i++) profile_strip_mark(m, p->spans[i].name, KEEP);
     profile_strip_mark(m, p->program, PATH);
     profile_strip_mark(m, p->engine, KEEP);
+    profile_strip_mark(m, p->cost.text, KEEP);
     profile_strip_mark(m, p->host, HOST);
 }
 
@@ -103,13 +105,23 @@ static void mark_infer(struct marks *m, const struct sonde_infer_run *r)
     }
 }
 
-static void mark_engine(struct marks *m, const struct sonde_engine_run *r)
+static void mark_final(struct marks *m, const struct sonde_final *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
         mark_text(m, r->series[i].family, KEEP);
         mark_text(m, r->series[i].program, PATH);
         mark_text(m, r->series[i].subject, TEXT);
         mark_text(m, r->series[i].detail, TEXT);
+    }
+}
+
+/* Labels hold names of models and mount points, quoted, so paths in them are found as in texts. */
+static void mark_tracks(struct marks *m, const struct sonde_tracks *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        mark_text(m, t->rows[i].family, KEEP);
+        mark_text(m, t->rows[i].labels, TEXT);
+        mark_text(m, t->rows[i].program, PATH);
     }
 }
 
@@ -167,7 +179,8 @@ int sonde_profile_strip(struct sonde_profile *p)
         if (p->heap) mark_heap(&m, p->heap);
         if (p->infer) mark_infer(&m, p->infer);
         if (p->infer) strip_attrs(p->infer);
-        if (p->engine_run) mark_engine(&m, p->engine_run);
+        if (p->final) mark_final(&m, p->final);
+        if (p->tracks) mark_tracks(&m, p->tracks);
         for (uint32_t i = 1; i < p->strings_count; i++) strip_string(p->strings[i], m.role[i]);
     }
     sonde__free(m.role);

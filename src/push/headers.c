@@ -29,8 +29,9 @@ static int push_headers_value_ok(const char *s, size_t len)
 }
 
 /* Its value may be a secret: errors name the line and the name only. */
-static int push_headers_add_line(struct push_dest *d, size_t *count, const char *line, size_t len,
-                                 size_t number, struct sonde_err *err)
+static int push_headers_add_line(char **headers, size_t *count, const char *whose,
+                                 const char *line, size_t len, size_t number,
+                                 struct sonde_err *err)
 {
     const size_t name = push_headers_name_len(line, len);
     if (!name || name >= len || line[name] != ':' ||
@@ -38,49 +39,52 @@ static int push_headers_add_line(struct push_dest *d, size_t *count, const char 
         return sonde_err_set(err, SONDE_EINVAL,
                              "headers of %s, line %zu (%.*s…): not a header such "
                              "as \"Authorization: Bearer TOKEN\"",
-                             d->ops->name, number, (int)(name < NAME_SHOWN ? name : NAME_SHOWN),
+                             whose, number, (int)(name < NAME_SHOWN ? name : NAME_SHOWN),
                              line);
     }
     if (*count >= HEADERS_MAX || len > HEADER_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "headers of %s: at most %d, of %d bytes each",
-                             d->ops->name, HEADERS_MAX, HEADER_MAX);
+                             whose, HEADERS_MAX, HEADER_MAX);
     }
-    d->headers[*count] = sonde__strndup(line, len);
-    if (!d->headers[*count]) return sonde_err_memory(err);
+    headers[*count] = sonde__strndup(line, len);
+    if (!headers[*count]) return sonde_err_memory(err);
     ++*count;
     return 0;
 }
 
-int push_headers(struct push_dest *d, const char *text, struct sonde_err *err)
+int push_headers_parse(const char *whose, const char *const *fixed, const char *text, char ***out,
+                       struct sonde_err *err)
 {
     size_t count = 0, number = 0;
-    d->headers = sonde__calloc(HEADERS_MAX + 1, sizeof(*d->headers));
-    if (!d->headers) return sonde_err_memory(err);
+    char **headers = sonde__calloc(HEADERS_MAX + 1, sizeof(*headers));
+    if (!headers) return sonde_err_memory(err);
     int rc = 0;
-    for (size_t i = 0; !rc && d->ops->headers[i]; i++) {
-        rc = push_headers_add_line(d, &count, d->ops->headers[i], strlen(d->ops->headers[i]), i + 1,
-                                   err);
+    for (size_t i = 0; !rc && fixed[i]; i++) {
+        rc = push_headers_add_line(headers, &count, whose, fixed[i], strlen(fixed[i]), i + 1, err);
     }
     for (const char *p = text ? text : ""; !rc && *p;) {
         const size_t whole = strcspn(p, "\n");
         size_t len = whole;
         while (len && (p[len - 1] == '\r' || p[len - 1] == ' ' || p[len - 1] == '\t')) len--;
         number++;
-        if (len && p[0] != '#') rc = push_headers_add_line(d, &count, p, len, number, err);
+        if (len && p[0] != '#') {
+            rc = push_headers_add_line(headers, &count, whose, p, len, number, err);
+        }
         p += whole + (p[whole] == '\n');
     }
+    if (rc) push_headers_free(headers);
+    else *out = headers;
     return rc;
 }
 
-void push_headers_free(struct push_dest *d)
+void push_headers_free(char **headers)
 {
-    for (char **h = d->headers; h && *h; h++) {
+    for (char **h = headers; h && *h; h++) {
         /* It may hold a token. */
         explicit_bzero(*h, strlen(*h));
         sonde__free(*h);
     }
-    sonde__free(d->headers);
-    d->headers = NULL;
+    sonde__free(headers);
 }
 
 /* ---- Labels ---------------------------------------------------------------------------------- */

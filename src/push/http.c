@@ -71,6 +71,39 @@ int push_url_check(const char *url, const char *path, char out[PUSH_URL_MAX], st
     return rc;
 }
 
+void push_url_shown(const char *url, char *out, size_t out_size)
+{
+    const char *host = strstr(url, "://");
+    const size_t start = host ? (size_t)(host - url) + 3 : 0;
+    snprintf(out, out_size, "%.*s", (int)(start + strcspn(url + start, "/?#")), url);
+}
+
+int push_url_check_webhook(const char *url, const char *path, char out[PUSH_WEBHOOK_MAX],
+                           struct sonde_err *err)
+{
+    char shown[160];
+    CURLU *u = curl_url();
+    if (!u) return sonde_err_memory(err);
+    int rc = 0;
+    push_url_shown(url, shown, sizeof(shown));
+    if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) ||
+        curl_url_set(u, CURLUPART_URL, url, 0) != CURLUE_OK) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "'%s' is not a URL such as https://HOST/PATH", shown);
+    } else if (push_http_has(u, CURLUPART_USER) || push_http_has(u, CURLUPART_PASSWORD)) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "a webhook's URL holds no user and password: put "
+                           "them as a header in a file (`sonde help config`, alerts)");
+    } else if (strlen(url) + strlen(path) + 1 > PUSH_WEBHOOK_MAX) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "a URL of %zu bytes is too long", strlen(url));
+    } else if (*path && !has_path(u) && push_http_has(u, CURLUPART_QUERY)) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "'%s': a URL with a query needs its path", shown);
+    } else {
+        const size_t len = strlen(url), n = url[len - 1] == '/' && *path ? len - 1 : len;
+        snprintf(out, PUSH_WEBHOOK_MAX, "%.*s%s", (int)n, url, has_path(u) ? "" : path);
+    }
+    curl_url_cleanup(u);
+    return rc;
+}
+
 /* ---- A try ----------------------------------------------------------------------------------- */
 
 struct push_http_asked {
@@ -110,11 +143,11 @@ static void push_http_describe(struct push_answer *out)
              text ? (int)n : 0, text ? b->data : "");
 }
 
-static struct curl_slist *header_list(const struct push_dest *d)
+static struct curl_slist *header_list(char *const *headers)
 {
     /* Without it, libcurl waits a second for "100 Continue" before it sends a large body. */
     struct curl_slist *list = curl_slist_append(NULL, "Expect:");
-    for (char **h = d->headers; h && *h; h++) {
+    for (char *const *h = headers; h && *h; h++) {
         struct curl_slist *longer = curl_slist_append(list, *h);
         if (!longer) {
             curl_slist_free_all(list);
@@ -128,20 +161,30 @@ static struct curl_slist *header_list(const struct push_dest *d)
 int push_http_post(void *curl, const struct push_dest *d, const struct push_batch *b,
                    double timeout_s, int (*stop)(void *arg), void *arg, struct push_answer *out)
 {
-    char url[PUSH_URL_MAX + PUSH_TARGET_MAX], why[CURL_ERROR_SIZE] = "";
+    char url[PUSH_URL_MAX + PUSH_TARGET_MAX];
+    snprintf(url, sizeof(url), "%s%s", d->url, b->target);
+    const struct push_http_request r = { .url = url, .headers = d->headers, .body = b->body,
+                                         .body_len = b->body_len, .timeout_s = timeout_s };
+    return push_http_send(curl, &r, stop, arg, out);
+}
+
+int push_http_send(void *curl, const struct push_http_request *r, int (*stop)(void *arg), void *arg,
+                   struct push_answer *out)
+{
+    char why[CURL_ERROR_SIZE] = "";
+    const double timeout_s = r->timeout_s;
     const char *trusted = getenv("SSL_CERT_FILE");
     struct push_http_asked asked = { stop, arg };
-    snprintf(url, sizeof(url), "%s%s", d->url, b->target);
     out->status = 0;
     out->retry_after_s = 0;
     sonde_buf_reset(&out->body);
-    struct curl_slist *headers = header_list(d);
+    struct curl_slist *headers = header_list(r->headers);
     if (!headers) {
         snprintf(out->text, sizeof(out->text), "out of memory");
         return SONDE_ENOMEM;
     }
     curl_easy_reset(curl);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_URL, r->url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     /* A name that is looked up is not waited for when there is no time left: name servers that are
@@ -151,8 +194,8 @@ int push_http_post(void *curl, const struct push_dest *d, const struct push_batc
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->body);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->body_len);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->body);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_len);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, push_http_on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &out->body);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));

@@ -1,4 +1,5 @@
-/* otlp.c - OTLP/HTTP with protobuf bodies: /v1/metrics, /v1/traces, /v1development/profiles. */
+/* otlp.c - OTLP/HTTP with protobuf bodies: /v1/metrics, /v1/traces, /v1/logs,
+ * /v1development/profiles. */
 #include "push/otlp.h"
 
 #include <assert.h>
@@ -203,6 +204,7 @@ const struct sonde_push_ops sonde_push_otlp = {
     .metrics = push_otlp_metrics,
     .traces = push_otlp_traces,
     .profile = push_otlp_profile,
+    .log = push_otlp_log,
     .pack = push_otlp_pack,
     .again = push_otlp_again,
     .rejected = push_otlp_rejected,

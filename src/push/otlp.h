@@ -42,6 +42,7 @@ void push_otlp_id(struct sonde_buf *to, uint32_t field, const uint64_t *words, s
 
 int push_otlp_metrics(struct push_dest *d, struct sonde_model *m);
 int push_otlp_traces(struct push_dest *d, const struct push_spans *s);
+int push_otlp_log(struct push_dest *d, const struct sonde_push_log *log);
 
 /* ---- otlp_spans.c: spans on their way -------------------------------------------------------- */
 

@@ -65,7 +65,7 @@ const char *sonde_push_kind(size_t i)
 
 int sonde_push_signals(const char *text, uint32_t *out, struct sonde_err *err)
 {
-    static const char *const names[] = { "metrics", "traces", "profiles" };
+    static const char *const names[] = { "metrics", "traces", "profiles", "logs" };
     uint32_t signals = 0;
     for (const char *p = text; *p;) {
         const size_t len = strcspn(p, ",");
@@ -73,7 +73,7 @@ int sonde_push_signals(const char *text, uint32_t *out, struct sonde_err *err)
         if (i < 0) {
             return sonde_err_set(err, SONDE_EINVAL,
                                  "push.signals: '%.*s' is none of metrics, traces, "
-                                 "profiles",
+                                 "profiles, logs",
                                  (int)(len < 40 ? len : 40), p);
         }
         signals |= 1u << i;
@@ -261,6 +261,19 @@ int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile
     return first;
 }
 
+void sonde_push_log(struct sonde_push *p, const struct sonde_push_log *log)
+{
+    for (size_t i = 0; p && i < p->dest_count; i++) {
+        struct push_dest *d = &p->dests[i];
+        if (!d->ops->log || !(d->signals & SONDE_PUSH_LOGS)) continue;
+        sonde_lock(&d->made_lock);
+        const int rc = d->ops->log(d, log);
+        push_dispatch(d);
+        sonde_unlock(&d->made_lock);
+        if (rc) push_count_lost(d, PUSH_DROP_MEMORY, 1);
+    }
+}
+
 void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *r)
 {
     if (p && p->model && p->model->shared) sonde_assert_held_write(&p->model->lock);
@@ -326,7 +339,7 @@ static int open_dest(struct sonde_push *p, struct push_dest *d, const struct son
     d->random = push_hash_of(t->url) ^ (uint64_t)getpid() << 32 ^ (uint64_t)(push_unix_s() * 1e6);
     if (!d->random) d->random = 1;
     int rc = push_url_check(t->url, d->ops->path, d->url, err);
-    if (!rc) rc = push_headers(d, t->headers, err);
+    if (!rc) rc = push_headers_parse(d->ops->name, d->ops->headers, t->headers, &d->headers, err);
     if (!rc && d->ops->open && d->ops->open(d) != 0) {
         rc = sonde_err_memory(err);
     }
@@ -342,7 +355,8 @@ static void close_dest(struct push_dest *d)
     }
     push_sent_close(d->sent);
     if (d->ops && d->ops->close) d->ops->close(d);
-    push_headers_free(d);
+    push_headers_free(d->headers);
+    d->headers = NULL;
     while (d->made) {
         struct push_batch *const b = d->made;
         d->made = b->next;

@@ -22,6 +22,7 @@ struct sonde_push;
 #define SONDE_PUSH_METRICS 1u
 #define SONDE_PUSH_TRACES 2u
 #define SONDE_PUSH_PROFILES 4u
+#define SONDE_PUSH_LOGS 8u
 
 struct sonde_push_target {
     const char *kind;           /* "otlp", "remote_write", "pyroscope" */
@@ -60,6 +61,19 @@ void sonde_push_destroy(struct sonde_push *p); /* NULL is fine; stops without fl
 /* A profile that is finished, with names, to all destinations that take profiles. Borrowed; encoded
  * on this thread, sent by others. Any thread, p NULL: nothing happens. 0, or the first error. */
 int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile);
+
+/* One log record; texts are valid UTF-8 and borrowed. severity is OpenTelemetry's number: 9 is
+ * info, 13 warning, 17 error. */
+#define SONDE_PUSH_LOG_ATTRIBUTES 12
+struct sonde_push_log {
+    uint64_t time_ns;           /* unix time */
+    uint32_t severity;
+    const char *severity_text, *body;
+    struct { const char *name, *value; } attributes[SONDE_PUSH_LOG_ATTRIBUTES];
+    size_t attribute_count;
+};
+/* To all destinations that take logs. Any thread, p NULL: nothing happens. */
+void sonde_push_log(struct sonde_push *p, const struct sonde_push_log *log);
 
 /* A request that ended (on_done of infer/tracker.h; asserts the model's write lock). */
 void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *r);

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/lock.h"
 #include "base/thread.h"
+#include "push/post.h"
 #include "push/push.h"
 #include "push/queue.h"
 
@@ -26,6 +27,7 @@ struct sonde_push_ops {
     int (*metrics)(struct push_dest *d, struct sonde_model *m); /* asserts the read lock */
     int (*traces)(struct push_dest *d, const struct push_spans *s);
     int (*profile)(struct push_dest *d, const struct sonde_profile *p, struct sonde_err *err);
+    int (*log)(struct push_dest *d, const struct sonde_push_log *log);
     int (*pack)(const struct sonde_buf *raw, struct sonde_buf *out); /* NULL = as it is */
     int (*again)(long status);    /* 1 = a try with this answer may be repeated */
     /* Items that the answer to a success says it did not take, and why. NULL = it never says. */
@@ -48,8 +50,6 @@ struct push_counts {
     uint64_t dropped[PUSH_DROPS]; /* the queue's own are added when shown */
     double last_sent_s;           /* unix time; 0 = never */
 };
-
-#define PUSH_URL_MAX 1024
 
 struct push_dest {
     const struct sonde_push_ops *ops;
@@ -95,37 +95,11 @@ double push_unix_s(void);
 
 /* ---- http.c ---------------------------------------------------------------------------------- */
 
-struct push_answer {
-    long status;                  /* 0 = none came: text says why */
-    double retry_after_s;         /* 0 = not said */
-    struct sonde_buf body;        /* the first bytes of it */
-    char text[256];               /* for people: "HTTP 400: no such thing", "connection refused" */
-};
-
-/* SONDE_EINVAL: not http(s)://host…, or with credentials in it. url is copied without a slash at
- * its end; path is added if it has none. */
-int push_url_check(const char *url, const char *path, char out[PUSH_URL_MAX],
-                   struct sonde_err *err);
-
-/* Handle of libcurl's; NULL = out of memory. */
-void *push_http_open(void);
-void push_http_close(void *curl);
-/* stop (may be NULL) is asked again and again: 1 = give up. 0 = an answer came, of whatever
- * status. */
+/* As push_http_send (post.h), of a batch. */
 int push_http_post(void *curl, const struct push_dest *d, const struct push_batch *b,
                    double timeout_s, int (*stop)(void *arg), void *arg, struct push_answer *out);
 
-/* What most say: too many requests, or something is wrong at their end. */
-int push_again_later(long status);
-
-/* Connects only. SONDE_EIO with the reason. */
-int push_http_reach(const char *url, double timeout_s, struct sonde_err *err);
-
 /* ---- headers.c ------------------------------------------------------------------------------- */
-
-/* The headers of d's kind and those of text, one a line. */
-int push_headers(struct push_dest *d, const char *text, struct sonde_err *err);
-void push_headers_free(struct push_dest *d);
 
 /* "a=b,c=d" into o. */
 int push_labels(struct push_origin *o, const char *text, struct sonde_err *err);

@@ -13,6 +13,7 @@
 #define SONDE_SEGMENT_LLAMA_H
 
 #define SONDE__LLAMA_FUNCTIONS(X)                                                                  \
+    /* By the hooks the object is the signature of its tokens (sonde/prefix.h), 0 = none. */       \
     X(TOKENIZE, "llama_tokenize", "bytes of text", "room for tokens",                              \
       "last two tokens (SONDE__LLAMA_TAIL)",                                                       \
       "when requests arrive: they are taken to begin with their first batch")                      \

@@ -110,7 +110,7 @@
 #include "sonde/sonde.h"
 
 #define SONDE__MAGIC 0x0a3165646e6f73ffull /* "\xffsonde1\n" */
-#define SONDE__ABI 4u
+#define SONDE__ABI 5u
 #define SONDE__PAGE 4096u
 
 /* Why records were dropped; header.drops is indexed by it. Append only. */

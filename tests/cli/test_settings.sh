@@ -116,7 +116,7 @@ cat >seed.json <<'JSON'
   "storage": { "persist_to_hana": true, "retention_days": 30, "max_profiles": 1000 }
 }
 JSON
-void='gpu.enabled, gpu.poll_interval_ms, gpu.track_kernels,.* bottleneck.alert_on_regression, storage.persist_to_hana'
+void='gpu.enabled, gpu.poll_interval_ms, gpu.track_kernels,.* storage.persist_to_hana'
 start_agent log --config seed.json
 has "serve" "have no effect in this version: $void" log
 end

@@ -118,6 +118,27 @@ def requests(world):
     check("phases are below their request, in its trace",
           below and all(ids[s["parent"]] == s["trace"] for s in below), str(len(below)))
 
+def findings(world):
+    """What is wrong with a program comes as a log record when it begins."""
+    receiver = Receiver(world)
+    agent = Agent(world, "--otlp", receiver.url, "--set", "push.interval_seconds=0.5",
+                  "--set", "bottleneck.interval_seconds=1")
+    # More clients than slots: requests wait, whatever the machine does beside.
+    world.start("engine", BUILD + "/example_engine", "--clients", "12", "--requests", "100000")
+    def came():
+        return [r for r in receiver.state()["records"] if r["attributes"]["sonde.finding.kind"] == "queueing"]
+    first = until("a finding came", came)[0]
+    equal("scope", first["scope"], "sonde")
+    equal("state", first["attributes"]["sonde.finding.state"], "began")
+    check("severity", first["severity"] in (13, 17, "SEVERITY_NUMBER_WARN", "SEVERITY_NUMBER_ERROR") and
+          first["attributes"]["sonde.finding.severity"] in ("warning", "critical"), str(first))
+    check("text", "requests waited" in first["body"] and first["attributes"]["sonde.finding.advice"], str(first))
+    check("time", int(first["time"]) > 1e18)
+    active = get_json(agent.url + "/api/findings")["active"]
+    check("the agent says the same", any(f["kind"] == "queueing" for f in active), str(active)[:500])
+    equal("once", len(came()), 1)
+    equal("ends well", agent.stop(), 0)
+
 def spooling(world):
     """The collector is away, the agent is killed, a file of the spool is damaged."""
     port = free_port()
@@ -167,4 +188,4 @@ def spooling(world):
     check("half a file is gone", not os.path.exists(folder + "/00000000000fffff.half"))
 
 with World() as world:
-    {"behaving": behaving, "requests": requests, "spooling": spooling}[sys.argv[1]](world)
+    {"behaving": behaving, "requests": requests, "findings": findings, "spooling": spooling}[sys.argv[1]](world)

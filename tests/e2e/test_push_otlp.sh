@@ -9,7 +9,7 @@ for tool in node npm python3; do
     command -v $tool >/dev/null || { echo "$tool is missing: run tools/deps test" >&2; exit 1; }
 done
 "$SONDE_SOURCE/tests/push/prepare" "$SONDE_BUILD"
-for part in behaving requests spooling; do
+for part in behaving requests findings spooling; do
     echo "== $part"
     timeout -k 10 400 python3 -B "$SONDE_SOURCE/tests/e2e/push_otlp.py" $part
 done

@@ -41,9 +41,9 @@ has "flame graph" 'work_1' flamegraph.svg
 api 200 "$at/admin/profile/bottlenecks?duration=1"
 holds "bottlenecks" "r['bottlenecks'] or 'fewer than' in r['note']"
 # Enough samples to be sure take as long as they take, beside others on a busy machine.
-found() { curl -s "$at/admin/profile/bottlenecks?duration=3" | grep -q '"function":"work_1",.*"severity":"warning"'; }
+found() { curl -s "$at/admin/profile/bottlenecks?duration=3" | grep -q '"kind":"cpu_hot_spot".*"function":"work_1",'; }
 until_true found
-told() { curl -s "$at/admin/profile/bottlenecks?duration=3&format=text" | grep -qE '^warning +function +work_1 '; }
+told() { curl -s "$at/admin/profile/bottlenecks?duration=3&format=text" | grep -q 'work_1 itself uses'; }
 until_true told
 kill -KILL "$load"
 wait "$load" 2>/dev/null
@@ -119,7 +119,7 @@ status 2 "$sonde" report store.db:no-such
 has "a name that is not there" 'store.db: there is no profile "no-such"' err
 
 # What took the most is listed beyond the session
-api 200 "$at/api/findings?kind=function"
+api 200 "$at/api/findings?kind=cpu_hot_spot"
 holds "findings" "any(f['subject'] == 'work_1' and f['text'].startswith('baseline: ') and f['unit'] == 'seconds' for f in r['findings'])"
 
 # What is kept, in every form

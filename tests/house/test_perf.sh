@@ -8,7 +8,7 @@ count=0
 for file in perf/*.c; do
     case $file in perf/peer_*) continue ;; esac
     count=$((count + 1))
-    cc -std=gnu11 -Wall -Wextra -Werror -D_GNU_SOURCE -fsyntax-only -Iperf -Iinclude -Isrc "$file" \
+    cc -std=gnu11 -Wall -Wextra -Werror -D_GNU_SOURCE -fsyntax-only -Iperf -Iinclude -Isrc -Itests "$file" \
         >"$scratch/out" 2>&1 || complain "$file does not compile:" "$(cat "$scratch/out")"
 done
 [ "$count" -ge 15 ] || complain "$count benchmarks in perf/: where are the others?"

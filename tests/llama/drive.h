@@ -42,6 +42,7 @@ struct drive_options {
     enum drive_sampler sampler;
     bool get_one;         /* batches of llama_batch_get_one: no positions, sequences, flags */
     bool tokenize_thread; /* prompts are tokenized on a thread of their own, as HTTP servers do */
+    bool no_reuse; /* a sequence's cache is dropped before each of its requests */
     bool no_mmap;
     bool no_warmup;
     bool text; /* what was generated goes to stdout too */

@@ -191,7 +191,7 @@ static void start(struct engine *e, struct slot *s, struct drive_request *r)
 {
     r->started_ns = drive_now_ns();
     r->seq = s->seq;
-    r->reused = common_prefix(s, r);
+    r->reused = e->d->options.no_reuse ? 0 : common_prefix(s, r);
     if (r->reused == r->prompt_count) r->reused--; /* the last one has to be computed: its output */
     if (!llama_memory_seq_rm(llama_get_memory(e->d->ctx), s->seq, r->reused, -1))
         drive_die("cannot cut sequence %d at %d", s->seq, r->reused);

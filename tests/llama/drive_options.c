@@ -44,6 +44,7 @@ static const struct {
     { "--sampler", SAMPLER, AT(sampler), 0, 0, "apply, sample or greedy (apply)" },
     { "--get-one", FLAG, AT(get_one), 0, 0, "batches of llama_batch_get_one; one sequence" },
     { "--tokenize-thread", FLAG, AT(tokenize_thread), 0, 0, "tokenize prompts on another thread" },
+    { "--no-reuse", FLAG, AT(no_reuse), 0, 0, "compute what a sequence has in its cache again" },
     { "--no-mmap", FLAG, AT(no_mmap), 0, 0, "read the weights into memory" },
     { "--no-warmup", FLAG, AT(no_warmup), 0, 0, "no passes before the first request" },
     { "--text", FLAG, AT(text), 0, 0, "print what was generated" },

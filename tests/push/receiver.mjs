@@ -18,7 +18,7 @@ const [protos, portFile, folder, port = '0', certificate, key] = process.argv.sl
 
 const root = new protobuf.Root();
 root.resolvePath = (from, name) => (path.isAbsolute(name) ? name : path.join(protos, name));
-for (const kind of ['metrics', 'trace']) {
+for (const kind of ['metrics', 'trace', 'logs']) {
     root.loadSync(`opentelemetry/proto/collector/${kind}/v1/${kind}_service.proto`, { keepCase: false });
 }
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -27,9 +27,10 @@ const type = (name) => root.lookupType('opentelemetry.proto.collector.' + name);
 const requests = {
     '/v1/metrics': type('metrics.v1.ExportMetricsServiceRequest'),
     '/v1/traces': type('trace.v1.ExportTraceServiceRequest'),
+    '/v1/logs': type('logs.v1.ExportLogsServiceRequest'),
     '/v1development/profiles': profiles.lookupType('test.ExportProfilesServiceRequest'),
 };
-const state = { log: [], metrics: {}, spans: [], profiles: [], ingests: [] };
+const state = { log: [], metrics: {}, spans: [], profiles: [], ingests: [], records: [] };
 let behaviour = [];
 const hanging = [];
 
@@ -86,6 +87,19 @@ function takeTraces(request) {
                     attributes: attributes(x.attributes), status: x.status?.code ?? 0,
                     events: x.events.map((e) => e.name), service: resource['service.name'],
                     pid: resource['process.pid'],
+                });
+            }
+        }
+    }
+}
+
+function takeLogs(request) {
+    for (const r of request.resourceLogs) {
+        for (const s of r.scopeLogs) {
+            for (const x of s.logRecords) {
+                state.records.push({
+                    time: x.timeUnixNano, severity: x.severityNumber, level: x.severityText, body: x.body.stringValue,
+                    attributes: attributes(x.attributes), scope: s.scope.name, resource: attributes(r.resource.attributes),
                 });
             }
         }
@@ -154,7 +168,7 @@ function take(url, request, body) {
     if (url.pathname === '/ingest') return takeIngest(url, body, request.headers['content-type']);
     if (request.headers['content-encoding'] === 'gzip') body = zlib.gunzipSync(body);
     const message = decode(requests[url.pathname], body);
-    ({ '/v1/metrics': takeMetrics, '/v1/traces': takeTraces, '/v1development/profiles': takeProfiles })[url.pathname](message);
+    ({ '/v1/metrics': takeMetrics, '/v1/traces': takeTraces, '/v1/logs': takeLogs, '/v1development/profiles': takeProfiles })[url.pathname](message);
 }
 
 // The definitions above are older than partial_success, which is field 1 of every answer.

@@ -14,6 +14,7 @@ enum { ROWS_MAX = 256 };     /* processes; of more, some are left as they are */
 #define OFF_MAX 0.3          /* more, of all there was, is not a matter of weights */
 #define OFF_SLACK_NS 100e6
 #define INTERVAL_NS 200000000u
+#define GAP_SHARE_MAX 1.0    /* by which samples after a pause weigh more */
 #define AT_ONCE 16u          /* processes that are looked at in an interval */
 
 static int cpu_account_read_proc(uint32_t pid, int user_only, uint64_t *ns)
@@ -56,10 +57,18 @@ void sonde_cpu_account_begin(struct sonde_cpu_account *a, uint32_t pid)
     if (row) row->cpu_ns = ns;
 }
 
+static void cpu_account_fill_gap(struct sonde_cpu_account_row *row)
+{
+    const double raw = (double)row->raw_ns, part = fmin(row->gap_ns, GAP_SHARE_MAX * raw);
+    row->gap_share = raw > 0 ? part / raw : 0;
+    row->gap_ns -= row->gap_share * raw;
+}
+
 /* By how much samples that weigh raw_ns are to be multiplied. */
 static void cpu_account_judge(const struct sonde_cpu_account *a, struct sonde_cpu_account_row *row)
 {
     uint64_t now;
+    cpu_account_fill_gap(row);
     row->gone = a->read(row->pid, a->user_only, &now) != 0;
     if (row->gone) return; /* it went on as it had */
     /* Else its number is another's. */
@@ -96,12 +105,13 @@ static uint32_t cpu_account_pid_of(const struct sonde_profile *p,
 
 int sonde_cpu_account_is_due(const struct sonde_cpu_account *a, uint64_t now_ns)
 {
-    return now_ns - a->time_ns >= INTERVAL_NS * (uint64_t)(1 + a->count / AT_ONCE);
+    return !a->paused && now_ns - a->time_ns >= INTERVAL_NS * (uint64_t)(1 + a->count / AT_ONCE);
 }
 
 void sonde_cpu_account_settle(struct sonde_cpu_account *a, struct sonde_profile *p, uint64_t now_ns)
 {
     a->time_ns = now_ns;
+    if (a->paused) return;
     if (a->first > p->samples_count) a->first = 0;
     for (uint32_t i = 0; i < a->count; i++) a->rows[i].raw_ns = 0;
     for (uint32_t i = a->first; i < p->samples_count; i++) {
@@ -114,11 +124,33 @@ void sonde_cpu_account_settle(struct sonde_cpu_account *a, struct sonde_profile 
         struct sonde_profile_sample *s = &p->samples[i];
         const uint32_t pid = cpu_account_pid_of(p, s);
         const struct sonde_cpu_account_row *row = pid ? cpu_account_row_of(a, pid) : NULL;
-        if (!row || row->factor == 1) continue;
+        const double factor = row ? row->factor + row->gap_share : 1;
+        if (factor == 1) continue;
         const uint64_t before = s->weight;
-        s->weight = (uint64_t)((double)before * row->factor + 0.5);
+        s->weight = (uint64_t)((double)before * factor + 0.5);
         p->weights[SONDE_SAMPLE_CPU] += s->weight - before;
     }
     a->first = p->samples_count;
     drop_gone(a);
+}
+
+/* ---- Pauses ---------------------------------------------------------------------------------- */
+
+void sonde_cpu_account_pause(struct sonde_cpu_account *a, struct sonde_profile *p, uint64_t now_ns)
+{
+    sonde_cpu_account_settle(a, p, now_ns);
+    a->paused = 1;
+}
+
+void sonde_cpu_account_resume(struct sonde_cpu_account *a, uint64_t now_ns)
+{
+    a->paused = 0;
+    a->time_ns = now_ns;
+    for (uint32_t i = 0; i < a->count; i++) {
+        struct sonde_cpu_account_row *row = &a->rows[i];
+        uint64_t now;
+        if (a->read(row->pid, a->user_only, &now) != 0 || now < row->cpu_ns) continue;
+        row->gap_ns += (double)(now - row->cpu_ns);
+        row->cpu_ns = now;
+    }
 }

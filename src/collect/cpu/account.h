@@ -8,6 +8,10 @@
  * off by more than ticks explain are weighed anew, all that came since the last time alike: how
  * much time a process used is for the kernel to say, where it went is for the samples.
  *
+ * While sampling is paused (to measure what it costs, docs/own-cost.md) the kernel's account goes
+ * on and no sample comes. What a process used meanwhile is given to its next samples, at most
+ * doubling them: a pause of two seconds is made up for in the two seconds after it.
+ *
  * Rejected: weights that make up for any difference. Where more than OFF_MAX is missing, samples
  * were not taken at all, of threads that end before their first one, and that is for the user to
  * know. */
@@ -23,6 +27,8 @@ struct sonde_cpu_account_row {
     uint64_t raw_ns;         /* that the samples at hand weigh */
     double carry_ns;         /* that it used, and that is in no weight yet; negative: too much is */
     double factor;           /* of the last time: for those of a process that is gone */
+    double gap_ns;           /* that it used in pauses, and that is in no weight yet */
+    double gap_share;        /* of it, by which samples at hand weigh more */
     double used_all_ns, raw_all_ns; /* since the beginning */
 };
 
@@ -35,6 +41,7 @@ struct sonde_cpu_account {
     uint32_t count, cap;
     uint32_t first;          /* sample from which on weights are as they were taken */
     uint64_t time_ns;        /* of the last look, CLOCK_MONOTONIC */
+    int paused;
 };
 
 void sonde_cpu_account_init(struct sonde_cpu_account *a, int user_only, uint64_t now_ns);
@@ -49,6 +56,10 @@ int sonde_cpu_account_is_due(const struct sonde_cpu_account *a, uint64_t now_ns)
  * are. */
 void sonde_cpu_account_settle(struct sonde_cpu_account *a, struct sonde_profile *p,
                               uint64_t now_ns);
+
+/* Sampling is paused: samples of p get their final weights. It goes on. */
+void sonde_cpu_account_pause(struct sonde_cpu_account *a, struct sonde_profile *p, uint64_t now_ns);
+void sonde_cpu_account_resume(struct sonde_cpu_account *a, uint64_t now_ns);
 
 /* p has no samples any more. */
 void sonde_cpu_account_emptied(struct sonde_cpu_account *a);

@@ -42,7 +42,7 @@ static const char *const engine_names[] = {
 #undef SONDE__X
 };
 
-enum question { NOTHING, STATUS, COPY, SINCE, END };
+enum question { NOTHING, STATUS, COPY, SINCE, PAUSE, RESUME, END };
 
 struct sonde_cpu {
     struct sonde_cpu_options options; /* complete */
@@ -61,7 +61,9 @@ struct sonde_cpu {
     struct sonde_cpu_cursor *cursor;  /* SINCE */
     int forget;                       /* SINCE */
     int copy_rc;
+    struct sonde_err *why;            /* PAUSE, RESUME: what forbids it */
     uint64_t forgotten;               /* the reading thread's: samples that are not kept any more */
+    uint64_t paused_since_ns, paused_ns; /* alike: CLOCK_MONOTONIC, 0 = it is not; before that */
 };
 
 /* ---- The reading thread ---------------------------------------------------------------------- */
@@ -130,12 +132,43 @@ static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
         .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
         .cpu_s = sonde_clock_s(CLOCK_THREAD_CPUTIME_ID),
     };
+    uint64_t paused_ns = c->paused_ns;
+    if (c->paused_since_ns) paused_ns += sonde_clock_ns(CLOCK_MONOTONIC) - c->paused_since_ns;
+    out->paused_s = (double)paused_ns * 1e-9;
     memcpy(out->known, counts.known, sizeof(out->known));
     out->known_count = counts.known_count;
     if (counts.note) snprintf(out->note, sizeof(out->note), "%s", counts.note);
     c->profile->achieved_hz = out->achieved_hz;
     c->profile->lost_records = counts.lost;
     c->profile->end_ns = sonde_clock_ns(CLOCK_REALTIME);
+}
+
+static int cpu_switch(struct sonde_cpu *c, int paused)
+{
+    const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
+    if (!c->ops->pause) {
+        return sonde_err_set(c->why, SONDE_EOFF, "the %s engine samples inside the process, and is "
+                             "not switched from outside", engine_names[c->ops->kind]);
+    }
+    const int rc = c->ops->pause(c->engine, paused, c->why);
+    if (rc || paused == (c->paused_since_ns != 0)) return rc;
+    if (!paused) c->paused_ns += now - c->paused_since_ns;
+    c->paused_since_ns = paused ? now : 0;
+    return 0;
+}
+
+static int cpu_do(struct sonde_cpu *c, enum question q)
+{
+    switch (q) {
+    case COPY: return copy_now(c, c->copy); /* whoever asks has set it before */
+    case SINCE: return copy_since(c, c->copy);
+    case PAUSE: return cpu_switch(c, 1);
+    case RESUME: return cpu_switch(c, 0);
+    case NOTHING:
+    case STATUS:
+    case END: break;
+    }
+    return 0;
 }
 
 static enum question next_question(struct sonde_cpu *c)
@@ -150,10 +183,9 @@ static void cpu_answer(struct sonde_cpu *c, enum question q)
 {
     assert(q != NOTHING);
     struct sonde_cpu_status status;
-    struct sonde_profile *copy = c->copy; /* whoever asks has set it before */
     uint64_t woken;
     read_counts(c, &status);
-    const int rc = q == COPY ? copy_now(c, copy) : q == SINCE ? copy_since(c, copy) : 0;
+    const int rc = cpu_do(c, q);
     if (read(c->wake_fd, &woken, sizeof(woken)) < 0) woken = 0; /* a signal was enough */
     sonde_lock(&c->lock);
     c->status = status;
@@ -383,6 +415,14 @@ int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int fo
     return out ? from_view(&view, out) : 0;
 }
 
+int sonde_cpu_pause(struct sonde_cpu *c, int paused, struct sonde_err *err)
+{
+    assert(c && err);
+    struct sonde_cpu_status status;
+    c->why = err; /* one thread pauses */
+    return cpu_ask(c, paused ? PAUSE : RESUME, NULL, &status);
+}
+
 int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)
 {
     struct sonde_cpu_status status;
@@ -395,6 +435,7 @@ int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
     assert(c && out && status);
     cpu_ask(c, END, NULL, status);
     sonde_thread_join(&c->thread);
+    c->profile->unsampled_ns = (uint64_t)(status->paused_s * 1e9);
     *out = c->profile;
     c->profile = NULL;
     free_cpu(c);

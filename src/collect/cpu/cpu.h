@@ -74,6 +74,7 @@ struct sonde_cpu_status {
     uint32_t known[SONDE_CPU_KNOWN_MAX]; /* processes that are sampled, as far as there is room;
                                             some may have ended just now */
     uint32_t known_count;
+    double paused_s;          /* in which no samples were taken, in all: sonde_cpu_pause */
 };
 void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out);
 
@@ -91,6 +92,11 @@ struct sonde_cpu_cursor {
  * out NULL: only the cursor is moved. SONDE_ENOMEM: the cursor stays, and nothing is forgotten. */
 int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int forget,
                     struct sonde_profile **out);
+
+/* Take no samples from now on (paused 1), or take them again (0); has returned when it is so. CPU
+ * time that is used meanwhile is made up for by the weights of samples that come after, so totals
+ * stay right. SONDE_EOFF: this engine cannot, and why; SONDE_EBUSY: it has just begun. */
+int sonde_cpu_pause(struct sonde_cpu *c, int paused, struct sonde_err *err);
 
 /* Stop, drain, and hand over the profile (not symbolized). The engine is gone after this. */
 int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out);

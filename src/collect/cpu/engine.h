@@ -54,6 +54,11 @@ struct sonde_cpu_engine_ops {
     /* All samples of the profile have been taken away. NULL: it does not matter. */
     void (*emptied)(struct sonde_cpu_engine *e);
 
+    /* No sample is taken any more, until it is called with 0. Mappings, names and threads are still
+     * followed, and what a process uses meanwhile is made up for by the weights of later samples.
+     * SONDE_EOFF: it cannot be, and why; SONDE_EBUSY: not yet. NULL: it cannot be. */
+    int (*pause)(struct sonde_cpu_engine *e, int paused, struct sonde_err *err);
+
     /* Also before each copy: what is in the profile now is final. */
     void (*counts)(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out);
     void (*destroy)(struct sonde_cpu_engine *e);

@@ -52,6 +52,7 @@ struct sonde_cpu_engine {
     uint64_t width_ns;        /* when it was last looked whether threads are missed */
     int missed;               /* they are, and nothing can be done about it */
     struct sonde_cpu_account account;
+    int paused;
 };
 
 /* ---- Processes ------------------------------------------------------------------------------- */
@@ -216,10 +217,33 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     }
     if (last) {
         sonde_perf_reader_blocked_flush(r, now);
-    } else {
+    } else if (!e->paused) { /* events that are opened now would sample */
         fit_stack(e);
         fit_width(e, now);
     }
+}
+
+static int perf_pause(struct sonde_cpu_engine *e, int paused, struct sonde_err *err)
+{
+    if (e->set.options.switches) {
+        return sonde_err_set(err, SONDE_EOFF, "blocked time is recorded too, of which nothing may "
+                             "be missing");
+    }
+    /* Events that wait for an exec would begin at once when they are turned on again. */
+    if (e->set.options.on_exec && !e->reader.counts.samples) {
+        return sonde_err_set(err, SONDE_EBUSY, "there is no sample yet");
+    }
+    if (e->paused == paused) return 0;
+    if (paused) {
+        sonde_perf_set_pause(&e->set, 1);
+        perf_drain(e, 0);
+        sonde_cpu_account_pause(&e->account, e->reader.p, sonde_clock_ns(CLOCK_MONOTONIC));
+    } else {
+        sonde_cpu_account_resume(&e->account, sonde_clock_ns(CLOCK_MONOTONIC));
+        sonde_perf_set_pause(&e->set, 0);
+    }
+    e->paused = paused;
+    return 0;
 }
 
 static void perf_blocked_flush(struct sonde_cpu_engine *e)
@@ -413,6 +437,7 @@ const struct sonde_cpu_engine_ops sonde_cpu_engine_perf = {
     .blocked_flush = perf_blocked_flush,
     .forget = perf_forget,
     .emptied = perf_emptied,
+    .pause = perf_pause,
     .counts = perf_counts,
     .destroy = perf_destroy,
 };

@@ -11,6 +11,8 @@
 #include "unwind/arch_call.h"
 
 #define KERNEL_FRAMES_MAX 256u
+#define LATE_NS 50000u          /* records of two rings that are so near may be in any order */
+#define EXACT_BURST 32u /* short intervals of a thread that are samples of their own, at once */
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
                            const struct sonde_perf_set *set,
@@ -367,7 +369,8 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
     struct sonde_perf_thread *t = ending ? NULL : perf_reader_thread_of(r, rec->pid, rec->tid);
     if (!e || (!t && !ending) || (t && !is_owner(t, e))) return;
     if (e->kind == SONDE_PERF_CLOCK) {
-        if (t) t->blocked = 0; /* it runs, so that it came back was lost */
+        /* It runs, so that it came back was lost; unless this is of just before, and comes late. */
+        if (t && rec->time_ns > t->out_ns + LATE_NS) t->blocked = t->preempted = 0;
         if (take_clock(r, t, rec, 0) && sonde_perf_lot_put(&r->lot, h, rec->pid, rec->time_ns)) {
             take_clock(r, t, rec, 1);
         }
@@ -379,9 +382,9 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
 
 /* ---- Off-CPU --------------------------------------------------------------------------------- */
 
-/* A sample of the time t was blocked, in all of it. */
-static void add_blocked(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                        uint64_t weight, uint32_t count)
+/* A sample of time that t was off the CPU, from when it was switched out the last time. */
+static void perf_reader_add_off(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                enum sonde_sample_kind kind, uint64_t weight, uint32_t count)
 {
     const struct sonde_profile_sample s = {
         .time_ns = t->out_ns + r->unix_ns,
@@ -390,10 +393,38 @@ static void add_blocked(struct sonde_perf_reader *r, struct sonde_perf_thread *t
                               : sonde_cpu_stacks_named(r->stacks, "[stack not sampled]"),
         .thread = perf_reader_row_of(r, t),
         .count = count,
-        .kind = SONDE_SAMPLE_OFFCPU,
+        .kind = (uint16_t)kind,
         .flags = t->out_flags,
     };
     sonde_profile_add_sample(r->p, &s);
+}
+
+/* 1 if t may have a sample of a short interval: as many as it has periods, and some at once. */
+static int perf_reader_may_be_exact(const struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                    uint64_t now_ns)
+{
+    if (t->exact_ns > now_ns + EXACT_BURST * r->period_ns) return 0;
+    t->exact_ns = (t->exact_ns > now_ns ? t->exact_ns : now_ns) + r->period_ns;
+    return 1;
+}
+
+/* One interval has ended. It is a sample of its own, so that its begin and end are known to the
+ * nanosecond, unless it is one of many short ones: those are added up. */
+static void perf_reader_off_ended(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                  uint64_t now_ns)
+{
+    const enum sonde_sample_kind kind = t->preempted ? SONDE_SAMPLE_RUNNABLE : SONDE_SAMPLE_OFFCPU;
+    struct sonde_perf_off *off = t->preempted ? &t->runnable : &t->off;
+    const uint64_t ns = now_ns > t->out_ns ? now_ns - t->out_ns : 0;
+    if (ns >= r->period_ns || perf_reader_may_be_exact(r, t, now_ns)) {
+        if (ns) perf_reader_add_off(r, t, kind, ns, 1);
+        return;
+    }
+    off->ns += ns;
+    off->count++;
+    if (off->ns < r->period_ns || off->count < 2) return;
+    perf_reader_add_off(r, t, kind, off->ns, off->count);
+    *off = (struct sonde_perf_off){ 0 };
 }
 
 static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
@@ -402,10 +433,10 @@ static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_rec
     if (!t) return;
     if (rec->misc & PERF_RECORD_MISC_SWITCH_OUT) {
         const int preempted = (rec->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0;
-        if (preempted) t->blocked = 0;
         /* Off twice: the record comes twice (then without a stack), or one between was lost. */
-        if (!preempted && (!t->blocked || t->switch_stack)) {
-            t->blocked = 1;
+        if ((!t->blocked && !t->preempted) || t->switch_stack || (preempted && t->blocked)) {
+            t->blocked = !preempted;
+            t->preempted = preempted;
             t->out_ns = rec->time_ns;
             t->out_stack = t->switch_stack;
             t->out_flags = t->switch_flags;
@@ -414,22 +445,18 @@ static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_rec
         t->switch_stack = 0;
         return;
     }
-    if (!t->blocked) return;
-    t->blocked = 0;
+    if (!t->blocked && !t->preempted) return;
     /* It had gone on before it was looked at: what was seen is where it was blocked next. */
     if (t->looked && rec->time_ns < t->looked_ns) t->out_stack = t->out_flags = 0;
-    t->off_ns += rec->time_ns > t->out_ns ? rec->time_ns - t->out_ns : 0;
-    t->off_count++;
-    if (t->off_ns < r->period_ns) return;
-    add_blocked(r, t, t->off_ns, t->off_count);
-    t->off_ns = t->off_count = 0;
+    perf_reader_off_ended(r, t, rec->time_ns);
+    t->blocked = t->preempted = 0;
 }
 
 void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns)
 {
     struct sonde_perf_thread *t;
     for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
-        t->blocked = (uint32_t)sonde_perf_is_blocked(t->process->pid, t->tid);
+        t->blocked = sonde_perf_is_blocked(t->process->pid, t->tid);
         t->out_ns = now_ns;
     }
 }
@@ -471,11 +498,20 @@ void sonde_perf_reader_forget(struct sonde_perf_reader *r)
     }
 }
 
+static void perf_reader_add_sum(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                enum sonde_sample_kind kind, const struct sonde_perf_off *off)
+{
+    /* A count of 1 would say that it was just then. */
+    if (off->ns) perf_reader_add_off(r, t, kind, off->ns, off->count > 1 ? off->count : 2);
+}
+
 /* What is added up but no sample yet, and how long it is blocked now. */
 static void add_rest(struct sonde_perf_reader *r, struct sonde_perf_thread *t, uint64_t now_ns)
 {
-    const uint64_t open_ns = t->blocked && now_ns > t->out_ns ? now_ns - t->out_ns : 0;
-    if (t->off_ns + open_ns) add_blocked(r, t, t->off_ns + open_ns, t->off_count + t->blocked);
+    const uint64_t open_ns = now_ns > t->out_ns ? now_ns - t->out_ns : 0;
+    perf_reader_add_sum(r, t, SONDE_SAMPLE_OFFCPU, &t->off);
+    perf_reader_add_sum(r, t, SONDE_SAMPLE_RUNNABLE, &t->runnable);
+    if (t->blocked && open_ns) perf_reader_add_off(r, t, SONDE_SAMPLE_OFFCPU, open_ns, 1);
 }
 
 void sonde_perf_reader_blocked_flush(struct sonde_perf_reader *r, uint64_t now_ns)

@@ -4,9 +4,12 @@
  *
  * Off-CPU. At a switch the kernel gives first the stack (a sample of the switch event), then that
  * the thread is off (a SWITCH record, which tells preemption from blocking), later that it is on
- * again. The time between is blocked time at that stack. Intervals shorter than the sampling period
- * are added up, and the one that fills a period gets the sum: a sampling of blocked time as that of
- * CPU time is one, whose total is exact, and which stores no more samples than that either. */
+ * again. The time between is blocked time at that stack, or, of a thread that was preempted, time
+ * it was runnable. An interval as long as a sampling period is a sample of count 1, from its time
+ * for its weight; so are shorter ones while a thread has no more of them than periods. Where it
+ * has, they are added up, and the one that fills a period gets the sum: a sampling of blocked time
+ * as that of CPU time is one, whose total is exact. So a thread has at most two samples a
+ * period. */
 #ifndef SONDE_COLLECT_CPU_PERF_READER_H
 #define SONDE_COLLECT_CPU_PERF_READER_H
 

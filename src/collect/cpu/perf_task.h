@@ -18,6 +18,9 @@ struct sonde_perf_process {
     uint32_t in_exec;          /* its program was replaced, and the new one not seen to run yet */
 };
 
+/* Intervals off the CPU that are too short for a sample each. */
+struct sonde_perf_off { uint64_t ns; uint32_t count; };
+
 struct sonde_perf_thread {
     struct sonde_perf_thread *next; /* of those that end now */
     struct sonde_perf_process *process;
@@ -28,16 +31,17 @@ struct sonde_perf_thread {
     struct sonde_perf_words *words; /* of its stack, beyond what is copied; owned; NULL = none */
     uint64_t hole;             /* where a copy ended in its stack, filled; 0 = nowhere */
 
-    /* Off-CPU. Blocked intervals are added up until they make a sample. */
-    uint64_t out_ns;           /* blocked since, or when it was the last time */
-    uint32_t blocked;          /* it is now: 0 or 1 */
+    /* Off-CPU. Short intervals are added up until they make a sample. */
+    uint64_t out_ns;           /* off since, or when it was the last time */
+    int blocked;               /* it is now: 0 or 1 */
+    int preempted;             /* it could run, but another thread does: 0 or 1, never both */
     uint32_t switch_stack;     /* at the switch that comes next */
     uint32_t out_stack;        /* where it is blocked; 0 = not known */
     uint16_t switch_flags, out_flags;
     uint32_t looked;           /* where it is blocked was looked up from outside: 0 or 1 */
     uint64_t looked_ns;        /* when */
-    uint32_t off_count;
-    uint64_t off_ns;
+    struct sonde_perf_off off, runnable; /* blocked, preempted */
+    uint64_t exact_ns;         /* samples of short intervals are used up to here */
 };
 
 struct sonde_perf_tasks {

@@ -26,7 +26,6 @@ enum {
     SAMPLE_BYTES_MAX = 8 << 20,
     SAMPLE_BYTES_ALL = 128 << 20, /* over all CPUs */
     STACK_MIN = 8 << 10,
-    SWITCH_HZ = 20000,            /* stacks at switches, a thread and CPU */
     SCANS = 16                    /* of a process that keeps making threads */
 };
 /* Seconds of sampling that a ring should hold: on a busy machine the reader waits for a CPU. */
@@ -72,11 +71,11 @@ static void sampling_attr(const struct sonde_perf_options *o, const struct sonde
         a->exclude_callchain_user = 1;
     }
     if (kind == SONDE_PERF_SWITCH) {
-        /* At a frequency: every switch while they are fewer, and no flood when they are not. */
+        /* Every one: at a frequency the kernel passes over those that follow others within
+         * microseconds, as hand-overs between threads do, and their waits have no stack. A flood is
+         * throttled by the kernel (perf_event_max_sample_rate). */
         a->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-        a->freq = 1;
-        const long max = sonde_perf_sysctl("perf_event_max_sample_rate", SWITCH_HZ);
-        a->sample_freq = (uint64_t)(max < SWITCH_HZ && max > 0 ? max : SWITCH_HZ);
+        a->sample_period = 1;
     } else if (plan->hardware) {
         a->type = PERF_TYPE_HARDWARE;
         a->config = PERF_COUNT_HW_CPU_CYCLES;
@@ -393,6 +392,15 @@ void sonde_perf_set_disable(struct sonde_perf_set *s)
 {
     for (uint32_t i = 0; i < s->event_count; i++) {
         if (s->events[i].fd >= 0) ioctl(s->events[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+    }
+}
+
+void sonde_perf_set_pause(struct sonde_perf_set *s, int paused)
+{
+    for (uint32_t i = 0; i < s->event_count; i++) {
+        const struct sonde_perf_event *e = &s->events[i];
+        if (e->fd < 0 || e->kind != SONDE_PERF_CLOCK) continue;
+        ioctl(e->fd, paused ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
     }
 }
 

@@ -121,6 +121,10 @@ const struct sonde_perf_event *sonde_perf_set_find(const struct sonde_perf_set *
 
 void sonde_perf_set_disable(struct sonde_perf_set *s);
 
+/* Only clock events, which samples come of: off, or on again. Threads that begin meanwhile inherit
+ * them as they are. */
+void sonde_perf_set_pause(struct sonde_perf_set *s, int paused);
+
 /* What the clock events have counted (cycles or ns) and the CPU time they were on, in all. Wide:
  * only the CPU time goes on. */
 void sonde_perf_set_read(struct sonde_perf_set *s, uint64_t *count, uint64_t *ns);

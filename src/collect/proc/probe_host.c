@@ -31,7 +31,7 @@ enum host_family {
     NET_RX_BYTES, NET_RX_PACKETS, NET_RX_ERRORS, NET_RX_DROPS,
     NET_TX_BYTES, NET_TX_PACKETS, NET_TX_ERRORS, NET_TX_DROPS,
     LOAD1, LOAD5, LOAD15, UPTIME, BOOT_TIME, CONTEXT_SWITCHES, FORKS, PROCS_RUNNING,
-    PROCS_BLOCKED, PRESSURE_SOME, PRESSURE_FULL, INFO,
+    PROCS_BLOCKED, PRESSURE_SOME, PRESSURE_FULL, SWAPPED, INFO,
     SYSTEM_CPU, SYSTEM_MEMORY, SYSTEM_DISK, SYSTEM_NET_RX, SYSTEM_NET_TX, SYSTEM_UPTIME,
     HOST_FAMILIES
 };
@@ -105,6 +105,9 @@ static const struct sonde_model_family_spec spec[HOST_FAMILIES] = {
     ROW(PRESSURE_FULL, "sonde_host_pressure_full_seconds_total",
         "Time in which all threads that had something to do waited for the resource.", "seconds",
         COUNTER, TIME, 1e-6)
+    ROW(SWAPPED, "sonde_host_swapped_bytes_total",
+        "Bytes that were read from swap space (in) or written to it (out).", "bytes", COUNTER,
+        THROUGHPUT, 1)
     ROW(INFO, "sonde_host_info", "Always 1; the labels tell about the machine.", NULL, GAUGE,
         CUSTOM, 1)
     ROW(SYSTEM_CPU, "system_cpu_usage_percent", "CPU that was not idle in the last interval.",
@@ -150,6 +153,7 @@ struct host {
     struct sonde_model_series *scalar[HOST_FAMILIES]; /* series without labels, and INFO */
     struct sonde_model_series *all_modes[MODES];
     struct sonde_model_series *some[PRESSURES], *full[PRESSURES];
+    struct sonde_model_series *swapped[2]; /* in, out */
 };
 
 static void probe_host_gauge(struct host *h, struct sonde_model *m, enum host_family f,
@@ -289,6 +293,29 @@ static void read_load_and_uptime(struct host *h, struct sonde_model *m)
 }
 
 /* `some avg10=0.98 avg60=1.19 avg300=0.34 total=6553569`, total in microseconds. */
+static void read_swapped(struct host *h, struct sonde_model *m)
+{
+    static const struct { const char *word, *direction; } want[2] = { { "pswpin", "in" },
+                                                                      { "pswpout", "out" } };
+    const long page = sysconf(_SC_PAGESIZE);
+    uint64_t pages;
+    if (page <= 0 || sonde_procfs_read(&h->buf, h->proc_fd, "vmstat") != 0) return;
+    struct sonde_procfs_text text = sonde_procfs_text(&h->buf);
+    const char *at = memmem(text.p, h->buf.len, "\npswpin ", 8);
+    if (!at) return;
+    text.p = at + 1; /* 70 lines into the file */
+    struct sonde_procfs_text line, word;
+    for (size_t i = 0; i < 2 && sonde_procfs_line(&text, &line); i++) {
+        const struct sonde_label label = { "direction", want[i].direction };
+        if (!sonde_procfs_word(&line, &word) || !sonde_procfs_is(word, want[i].word) ||
+            !sonde_procfs_u64(&line, &pages) || pages > UINT64_MAX / (uint64_t)page) {
+            return;
+        }
+        sonde_probe_counter(m, &spec[SWAPPED], NULL, &label, 1, &h->swapped[i],
+                            pages * (uint64_t)page);
+    }
+}
+
 static void read_pressure(struct host *h, struct sonde_model *m)
 {
     for (size_t i = 0; i < PRESSURES; i++) {
@@ -465,6 +492,7 @@ static void host_read(void *state, const struct sonde_probe_env *env)
     read_net(h, m);
     read_load_and_uptime(h, m);
     read_pressure(h, m);
+    read_swapped(h, m);
     read_filesystems(h, m);
     const uint64_t left_out = h->cpus.left_out + h->disks.left_out + h->nets.left_out;
     if (left_out && !h->warned) {

@@ -5,11 +5,12 @@
  * its pid, files of the old folder say so instead of showing the new process. The start time is
  * checked when it is opened, against the one the model knows.
  *
- * Costs: one stat, one io and the folder of threads a tick; limits every tenth tick; the
- * proportional memory (smaps_rollup) walks the page tables of the process, so it is read every
- * tenth tick, and where that takes long once a minute or less often. */
+ * Costs: one stat, one io, one cpu.stat of the cgroup and the folder of threads a tick; limits
+ * every tenth tick; the proportional memory (smaps_rollup) walks the page tables of the process,
+ * so it is read every tenth tick, and where that takes long once a minute or less often. */
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,9 +23,11 @@
 #include "base/clock.h"
 #include "collect/proc/probe.h"
 #include "collect/proc/probe_series.h"
+#include "collect/proc/process_cgroup.h"
 #include "collect/proc/process_threads.h"
 #include "collect/proc/procfs.h"
 
+#define CGROUP_EARLY 3u           /* ticks in which the cgroup is looked for each time */
 #define SLOW_EVERY 10u            /* ticks between readings of what changes slowly or costs */
 #define PSS_LONG_NS 5000000u      /* a reading that takes longer is made once a minute, and for
                                      at most a thousandth of the time */
@@ -34,8 +37,10 @@
 
 enum process_series {
     CPU_USER, CPU_SYSTEM, FAULTS_MINOR, FAULTS_MAJOR, SWITCHES_VOLUNTARY, SWITCHES_INVOLUNTARY,
-    IO_READ, IO_WRITE, STORAGE_READ, STORAGE_WRITE, START_TIME,
+    IO_READ, IO_WRITE, STORAGE_READ, STORAGE_WRITE, RUN_DELAY, IO_DELAY,
+    CGROUP_PERIODS, CGROUP_THROTTLED, CGROUP_THROTTLED_S, START_TIME,
     CPU_UTILIZATION, RESIDENT, PROPORTIONAL, VIRTUAL, SHARED, SWAP, THREADS, OPEN_FDS, MAX_FDS,
+    ALLOWED_CPUS, CGROUP_QUOTA,
     SERIES
 };
 #define FIRST_OF_NOW CPU_UTILIZATION /* from here on a value says how things are now, so it goes
@@ -74,6 +79,22 @@ static const struct { struct sonde_model_family_spec spec; struct sonde_label la
             "direction", "read")
         ROW(STORAGE_WRITE, "storage_bytes_total", STORAGE_HELP, "bytes", COUNTER, THROUGHPUT, 1,
             "direction", "write")
+        ROW(RUN_DELAY, "run_delay_seconds_total",
+            "Time in which threads could have run but no CPU was given to them, each up to the "
+            "last time it was seen.", "seconds", COUNTER, TIME, 1e-9, NULL, NULL)
+        ROW(IO_DELAY, "io_delay_seconds_total",
+            "Time in which threads waited for block I/O; only where the kernel accounts for "
+            "delays (kernel.task_delayacct).", "seconds", COUNTER, TIME, SONDE_PROBE_CLOCK_TICKS,
+            NULL, NULL)
+        ROW(CGROUP_PERIODS, "cgroup_periods_total",
+            "Periods of the CPU quota that the cgroup of the process ran in.", NULL, COUNTER,
+            COUNTER, 1, NULL, NULL)
+        ROW(CGROUP_THROTTLED, "cgroup_throttled_periods_total",
+            "Periods in which the cgroup of the process used up its CPU quota.", NULL, COUNTER,
+            COUNTER, 1, NULL, NULL)
+        ROW(CGROUP_THROTTLED_S, "cgroup_throttled_seconds_total",
+            "Time in which the cgroup of the process was stopped since its CPU quota was used up, "
+            "of all CPUs.", "seconds", COUNTER, TIME, 1e-9, NULL, NULL)
         ROW(START_TIME, "start_time_seconds", "When the process was started, in unix time.",
             "seconds", GAUGE, TIME, 1, NULL, NULL)
         ROW(CPU_UTILIZATION, "cpu_utilization_ratio",
@@ -88,6 +109,9 @@ static const struct { struct sonde_model_family_spec spec; struct sonde_label la
         NUMBER(THREADS, "threads", "Threads of the process.")
         NUMBER(OPEN_FDS, "open_fds", "Files, sockets and the like that are open.")
         NUMBER(MAX_FDS, "max_fds", "How many may be open at once.")
+        NUMBER(ALLOWED_CPUS, "allowed_cpus", "CPUs that the process may run on.")
+        NUMBER(CGROUP_QUOTA, "cgroup_quota_cpus",
+               "CPU time per time that the cgroup of the process may use; of nested the least.")
     };
 #undef ROW
 #undef BYTES
@@ -108,6 +132,7 @@ struct probe_process_entry {
     int from_zero;        /* the process was started after the last tick */
     uint64_t cpu_ticks, cpu_at_ns; /* user + system, and when they were read */
     uint64_t pss_next_ns; /* not before */
+    struct sonde_process_cgroup cgroup;
     struct sonde_process_threads threads;
     struct sonde_model_series *series[SERIES];
     struct sonde_model_series *states[SONDE_THREAD_STATES];
@@ -117,6 +142,7 @@ struct process_probe {
     struct sonde_procfs_buf buf;
     int proc_fd;
     int is_procfs;        /* and not a copy of one */
+    char sys_root[256];
     int fds_left;
     uint64_t tick;
     double boot_s;        /* unix time of boot; 0 = not known */
@@ -160,6 +186,7 @@ static void entry_free(struct process_probe *p, struct probe_process_entry *e)
 {
     const struct sonde_process_reader r = probe_process_reader(p, NULL);
     sonde_process_threads_release(&e->threads, &r);
+    sonde_process_cgroup_release(&e->cgroup);
     if (e->dir_fd >= 0) close(e->dir_fd);
     sonde__free(e);
 }
@@ -172,6 +199,7 @@ static void probe_process_entry_end(struct process_probe *p, struct sonde_model 
     if (e->dir_fd < 0) return;
     close(e->dir_fd);
     e->dir_fd = -1;
+    sonde_process_cgroup_release(&e->cgroup);
     sonde_process_threads_drop(&e->threads, &r);
     for (size_t i = FIRST_OF_NOW; i < SERIES; i++) sonde_probe_drop(m, &e->series[i]);
     for (size_t i = 0; i < SONDE_THREAD_STATES; i++) sonde_probe_drop(m, &e->states[i]);
@@ -214,6 +242,7 @@ static struct probe_process_entry *entry_add(struct process_probe *p,
     e->process = process;
     e->serial = process->serial;
     e->dir_fd = open_process(p, process);
+    sonde_process_cgroup_init(&e->cgroup);
     const double started_s = p->boot_s + (double)process->start_time / p->hz;
     if (p->boot_s > 0 && !process->elsewhere) process->started_s = started_s;
     e->from_zero = p->boot_s > 0 && p->before_s > 0 && started_s >= p->before_s;
@@ -329,6 +358,10 @@ static void show_threads(struct probe_process_entry *e, struct sonde_model *m)
     const struct sonde_process_threads *t = &e->threads;
     probe_process_counter(e, m, SWITCHES_VOLUNTARY, t->switches[0]);
     probe_process_counter(e, m, SWITCHES_INVOLUNTARY, t->switches[1]);
+    if (t->scheduled) probe_process_counter(e, m, RUN_DELAY, t->run_delay_ns);
+    /* 0 says nothing: most kernels do not account for it. */
+    if (t->io_delay) probe_process_counter(e, m, IO_DELAY, t->io_delay);
+    if (t->cpus_allowed) probe_process_gauge(e, m, ALLOWED_CPUS, (double)t->cpus_allowed);
     if (t->memory.found) {
         probe_process_gauge(e, m, SHARED, (double)t->memory.shared_bytes);
         probe_process_gauge(e, m, SWAP, (double)t->memory.swap_bytes);
@@ -341,6 +374,30 @@ static void show_threads(struct probe_process_entry *e, struct sonde_model *m)
         if (!t->states[i] && !e->states[i]) continue; /* most are never seen */
         sonde_probe_gauge(m, &spec_states, e->process, &label, 1, &e->states[i],
                           (double)t->states[i]);
+    }
+}
+
+static void show_cgroup(struct process_probe *p, struct probe_process_entry *e,
+                        struct sonde_model *m)
+{
+    struct sonde_process_cgroup *c = &e->cgroup;
+    static const enum process_series counts[] = { CGROUP_PERIODS, CGROUP_THROTTLED,
+                                                  CGROUP_THROTTLED_S };
+    /* Whoever starts a process moves it, in its first moments. */
+    if (e->ticks < CGROUP_EARLY || e->ticks % SLOW_EVERY == 0) {
+        sonde_process_cgroup_find(c, &p->buf, e->dir_fd, p->sys_root);
+        for (size_t i = 0; c->moved && i < SONDE_COUNT(counts); i++) {
+            sonde_probe_drop(m, &e->series[counts[i]]);
+        }
+    }
+    sonde_process_cgroup_read(c, &p->buf);
+    if (c->quota_cpus > 0) probe_process_gauge(e, m, CGROUP_QUOTA, c->quota_cpus);
+    else sonde_probe_drop(m, &e->series[CGROUP_QUOTA]);
+    const uint64_t now[] = { c->periods, c->throttled, c->throttled_ns };
+    for (size_t i = 0; c->counts_known && i < SONDE_COUNT(counts); i++) {
+        /* Not from zero, however new the process is: the cgroup was there before it. */
+        sonde_probe_counter(m, &table[counts[i]].spec, e->process, NULL, 0,
+                            &e->series[counts[i]], now[i]);
     }
 }
 
@@ -361,6 +418,7 @@ static void probe_process_entry_read(struct process_probe *p, struct probe_proce
     sonde_process_threads_read(&e->threads, &r, e->process, e->dir_fd);
     show_threads(e, m);
     read_io(p, e, m);
+    show_cgroup(p, e, m);
     if (count_fds(p, e, &fds)) probe_process_gauge(e, m, OPEN_FDS, (double)fds);
     else sonde_probe_drop(m, &e->series[OPEN_FDS]);
     if (e->ticks % SLOW_EVERY == 0) {
@@ -412,7 +470,11 @@ static double boot_time(struct process_probe *p)
     const char *at = memmem(p->buf.data, p->buf.len, "\nbtime ", 7);
     if (!at) return 0;
     struct sonde_procfs_text text = { at + 7, p->buf.data + p->buf.len };
-    return sonde_procfs_u64(&text, &s) ? (double)s : 0;
+    if (!sonde_procfs_u64(&text, &s)) return 0;
+    /* The kernel tells it in whole seconds, which is much of the life of a short program. The
+     * clocks know better, unless they are those of another time namespace. */
+    const double exact = sonde_clock_s(CLOCK_REALTIME) - sonde_clock_s(CLOCK_BOOTTIME);
+    return p->is_procfs && fabs(exact - (double)s) < 2 ? exact : (double)s;
 }
 
 static int process_open(const struct sonde_probe_env *env, void **state, struct sonde_err *err)
@@ -435,6 +497,7 @@ static int process_open(const struct sonde_probe_env *env, void **state, struct 
     p->hz = hz > 0 ? (double)hz : 100;
     p->page_bytes = page > 0 ? (uint64_t)page : 4096;
     p->boot_s = boot_time(p);
+    snprintf(p->sys_root, sizeof(p->sys_root), "%s", env->sys_root ? env->sys_root : "/sys");
     *state = p;
     return 0;
 }

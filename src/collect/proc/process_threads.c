@@ -23,6 +23,7 @@ struct sonde_process_thread {
     uint64_t seen;            /* tick of the table it was last in the folder */
     uint64_t start_time;      /* clock ticks since boot: tells threads of one tid apart */
     uint64_t sched[3];        /* ns on a CPU, ns waiting for one, turns on a CPU */
+    uint64_t io_delay;        /* clock ticks waiting for block I/O */
     uint64_t total[SONDE_THREAD_COUNTS];
     uint64_t fresh[SONDE_THREAD_COUNTS]; /* part of total that came in this tick */
     int known;                /* total is valid: it was read at least once */
@@ -132,7 +133,14 @@ enum activity {
     SCHEDULED, /* anything */
 };
 
-static enum activity threads_activity(struct sonde_process_thread *t,
+/* What a counter of one thread adds to that of all: the whole if it is another thread by now. */
+static uint64_t threads_increase(uint64_t before, uint64_t now)
+{
+    return now >= before ? now - before : now;
+}
+
+static enum activity threads_activity(struct sonde_process_threads *all,
+                                      struct sonde_process_thread *t,
                                       const struct sonde_process_reader *r, int task_fd)
 {
     enum { RUN_NS, WAIT_NS, TURNS };
@@ -142,6 +150,8 @@ static enum activity threads_activity(struct sonde_process_thread *t,
     if (!sonde_procfs_u64s(&text, now, 3)) return SCHEDULED;
     memcpy(before, t->sched, sizeof(before));
     memcpy(t->sched, now, sizeof(now));
+    all->run_delay_ns += threads_increase(before[WAIT_NS], now[WAIT_NS]);
+    all->scheduled |= now[TURNS] > 0;
     if (!t->known || now[TURNS] != before[TURNS]) return SCHEDULED;
     return t->state != 'R' && now[RUN_NS] == before[RUN_NS] ? RESTED : RAN_ON;
 }
@@ -151,6 +161,22 @@ static void take_total(struct sonde_process_thread *t, enum sonde_thread_count i
     if (now <= t->total[i]) return;
     t->fresh[i] += now - t->total[i];
     t->total[i] = now;
+}
+
+/* CPUs that it may run on, from the mask "Cpus_allowed:\tff,ffffffff". */
+static uint32_t threads_cpus_allowed(const struct sonde_procfs_buf *buf)
+{
+    static const char key[] = "\nCpus_allowed:";
+    const char *at = memmem(buf->data, buf->len, key, sizeof(key) - 1);
+    uint32_t count = 0;
+    if (!at) return 0;
+    const char *end = buf->data + buf->len;
+    for (at += sizeof(key) - 1; at < end && *at != '\n'; at++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *digit = *at ? strchr(digits, *at) : NULL;
+        if (digit) count += (uint32_t)__builtin_popcount((unsigned)(digit - digits));
+    }
+    return count;
 }
 
 static void read_status(struct sonde_process_threads *all, struct sonde_process_thread *t,
@@ -174,6 +200,7 @@ static void read_status(struct sonde_process_threads *all, struct sonde_process_
     if (k[VOLUNTARY].found) take_total(t, SONDE_THREAD_VOLUNTARY, k[VOLUNTARY].value);
     if (k[INVOLUNTARY].found) take_total(t, SONDE_THREAD_INVOLUNTARY, k[INVOLUNTARY].value);
     if (is_main) {
+        all->cpus_allowed = threads_cpus_allowed(r->buf);
         all->memory.found = k[FILE_RSS].found && k[SHMEM_RSS].found && k[SWAP].found;
         all->memory.shared_bytes = k[FILE_RSS].value + k[SHMEM_RSS].value;
         all->memory.swap_bytes = k[SWAP].value;
@@ -186,7 +213,7 @@ static int threads_read_thread(struct sonde_process_threads *all, struct sonde_p
 {
     struct sonde_procfs_stat stat;
     /* The main thread's status holds the memory of the process, which others change too. */
-    const enum activity did = threads_activity(t, r, task_fd);
+    const enum activity did = threads_activity(all, t, r, task_fd);
     if (did == RESTED && !is_main) return 0;
     if (did != RESTED) {
         if (threads_read_file(t, r, task_fd, FILE_STAT) != 0 ||
@@ -200,6 +227,8 @@ static int threads_read_thread(struct sonde_process_threads *all, struct sonde_p
             memset(t->total, 0, sizeof(t->total));
             t->born = 1;
         }
+        all->io_delay += threads_increase(t->io_delay, stat.io_delay);
+        t->io_delay = stat.io_delay;
         t->start_time = stat.start_time;
         t->state = stat.state;
         t->cpu = (uint32_t)stat.cpu;

@@ -45,6 +45,11 @@ struct sonde_process_threads {
     /* Results. */
     uint64_t switches[2];                 /* voluntary, involuntary, of all threads seen */
     uint32_t states[SONDE_THREAD_STATES]; /* threads in each, as read last */
+    uint64_t run_delay_ns;                /* runnable but not running, of all threads seen */
+    uint64_t io_delay;                    /* clock ticks waiting for block I/O, alike; 0 also where
+                                             the kernel does not account for delays */
+    int scheduled;                        /* the kernel keeps such statistics */
+    uint32_t cpus_allowed;                /* of the main thread; 0 = not known */
     struct { int found; uint64_t shared_bytes, swap_bytes; } memory; /* from the main thread */
 };
 

@@ -201,7 +201,7 @@ int sonde_procfs_stat(struct sonde_procfs_text text, struct sonde_procfs_stat *o
 {
     /* Numbers of fields in proc(5), counted from 1; 4 is the first after the state. */
     enum { FIRST = 4, MINFLT = 10, MAJFLT = 12, UTIME = 14, STIME = 15, THREADS = 20, START = 22,
-           VSIZE = 23, RSS = 24, PROCESSOR = 39 };
+           VSIZE = 23, RSS = 24, PROCESSOR = 39, IO_DELAY = 42, LAST = IO_DELAY };
     if (text.p >= text.end) return SONDE_EFORMAT;
     const size_t len = (size_t)(text.end - text.p);
     const char *open = memchr(text.p, '(', len);
@@ -212,9 +212,12 @@ int sonde_procfs_stat(struct sonde_procfs_text text, struct sonde_procfs_stat *o
     if (!sonde_procfs_word(&rest, &word) || word.end - word.p != 1) return SONDE_EFORMAT;
     const char state = *word.p;
 
-    uint64_t field[PROCESSOR + 1] = { 0 };
-    for (int i = FIRST; i <= PROCESSOR; i++) {
-        if (!sonde_procfs_word(&rest, &word)) return SONDE_EFORMAT;
+    uint64_t field[LAST + 1] = { 0 };
+    for (int i = FIRST; i <= LAST; i++) {
+        if (!sonde_procfs_word(&rest, &word)) {
+            if (i > PROCESSOR) break; /* not of every kernel */
+            return SONDE_EFORMAT;
+        }
         const char *p = word.p;
         const int signed_field = *p == '-'; /* tpgid, nice, …: not wanted here */
         if (signed_field) p++;
@@ -232,6 +235,7 @@ int sonde_procfs_stat(struct sonde_procfs_text text, struct sonde_procfs_stat *o
         .virtual_bytes = field[VSIZE],
         .resident_pages = field[RSS],
         .cpu = field[PROCESSOR],
+        .io_delay = field[IO_DELAY],
     };
     sonde_procfs_copy((struct sonde_procfs_text){ open + 1, close }, out->name,
                       sizeof(out->name));

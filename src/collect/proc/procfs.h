@@ -80,6 +80,7 @@ struct sonde_procfs_stat {
     uint64_t start_time;     /* clock ticks since boot */
     uint64_t virtual_bytes, resident_pages;
     uint64_t cpu;            /* it ran on last */
+    uint64_t io_delay;       /* clock ticks spent waiting for block I/O; 0 also if not accounted */
 };
 
 /* 0 or SONDE_EFORMAT. A name may hold anything, also `) R (` and newlines: it ends at the last

@@ -128,6 +128,8 @@ static void segment_llama_arguments(struct sonde_llama_call *c, uint64_t a, uint
         c->arg[0] = a >> 32;
         c->arg[1] = a & UINT32_MAX;
         c->arg[2] = b;
+        c->prefix = c->object;
+        c->object = 0;
         break;
     case SONDE__LLAMA_SEQ_RM:
         c->arg[1] = (uint64_t)(int64_t)(int32_t)(b >> 32);

@@ -32,6 +32,7 @@ struct sonde_llama_call {
     uint64_t end_stamp;   /* alike, when it ended; 0 = not known */
     uint64_t object;      /* first argument: context, model, vocabulary, memory, buffer */
     uint64_t arg[3];      /* what segment/llama.h says of fn; signed ones sign-extended */
+    uint64_t prefix;      /* TOKENIZE: signature of its tokens (sonde/prefix.h); 0 = not known */
     int64_t result;       /* the register; bits that are not of the function's type do not matter */
     uint32_t part_count, parts_dropped; /* DECODE and ENCODE */
     const struct sonde_llama_part *parts; /* borrowed */

@@ -44,6 +44,7 @@ struct llama_buffer {
 /* A prompt that was turned into tokens. */
 struct llama_text {
     uint64_t begin_ns, end_ns, tail;
+    uint64_t prefix;               /* how its tokens begin (sonde/prefix.h); 0 = not known */
     uint32_t tid, tokens;          /* 0 = free */
     uint32_t complete;             /* 0: there was no room for them, and they are asked for again */
 };
@@ -68,6 +69,7 @@ struct llama_seq {
     int64_t reused;
     int64_t prompt;                /* tokens of its prompt, if known from its text; else 0 */
     uint64_t prompt_ns;            /* when the last batch of it began */
+    uint64_t prefix;               /* how the prompt begins (sonde/prefix.h); 0 = not known */
     uint64_t tokens_out;
     int64_t token;                 /* the last that was sampled; -1 = not known */
     int prompt_done, prompt_told;

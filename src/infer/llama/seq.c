@@ -48,6 +48,7 @@ static void llama_seq_request_begin(struct sonde_llama *llama, struct llama_cont
                     c->begin_ns - s->reset_ns < RESET_NS;
     s->quiet = s->resumed = s->unknown = 0;
     s->pause_ns = 0;
+    s->prefix = known ? t.prefix : 0;
     s->arrived_ns = known ? t.begin_ns : cut ? s->reset_ns : c->begin_ns;
     s->heard_ns = c->begin_ns;
     const int before = !known && began_before(llama, k, s, c, pos);
@@ -166,6 +167,7 @@ void llama_prompt_tell(struct sonde_llama *llama, struct llama_seq *s)
     e.id = s->id;
     e.prompt.count = (uint64_t)s->prompt;
     e.prompt.reused = (uint64_t)s->reused;
+    e.prompt.prefix = s->prefix;
     llama_tell(llama, &e);
     s->prompt_told = 1;
 }

@@ -25,6 +25,7 @@ void llama_text_add(struct sonde_llama *x, const struct sonde_llama_call *c)
         .begin_ns = again ? last->begin_ns : c->begin_ns, .end_ns = c->end_ns, .tid = c->tid,
         .tokens = (uint32_t)n, .complete = c->result > 0,
         .tail = c->result > 0 ? c->arg[2] : SONDE__LLAMA_TAIL_NONE,
+        .prefix = c->result > 0 ? c->prefix : 0,
     };
     if (again) *last = t;
     else x->text[x->text_next++ % LLAMA_TEXTS_MAX] = t;

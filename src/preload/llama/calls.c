@@ -15,6 +15,7 @@
 
 #include "preload/llama/llama.h"
 #include "preload/walk/walk.h"
+#include "sonde/prefix.h"
 #include "record/state.h"
 
 #define OPEN_MAX 8u
@@ -359,6 +360,14 @@ static uint64_t llama_hook_tail_of(const struct sonde__thunk *c)
     return SONDE__LLAMA_TAIL(n > 1 ? tokens[n - 2] : -1, tokens[n - 1]);
 }
 
+static uint64_t llama_hook_prefix_of(const struct sonde__thunk *c)
+{
+    const int32_t *tokens = (const int32_t *)(uintptr_t)sonde__thunk_arg(c, 3);
+    const int32_t n = (int32_t)c->result[0];
+    if (!tokens || n <= 0 || n > sonde__thunk_int(c, 4)) return 0;
+    return sonde_prefix_signature(tokens, (size_t)n);
+}
+
 static void put_forward(const struct sonde__thunk *c, uint64_t end)
 {
     const void *batch = sonde__thunk_struct(c);
@@ -433,8 +442,10 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
     case SONDE__LLAMA_MODEL_FREE: known_free(object); break;
     case SONDE__LLAMA_TOKENIZE:
         a = llama_hook_pair(sonde__thunk_int(c, 2), sonde__thunk_int(c, 4));
-        b = llama_hook_tail_of(c);
-        break;
+        /* Instead of the object: whose vocabulary it was matters to nobody. */
+        llama_hook_put_call(c->fn, c->begin, end, llama_hook_prefix_of(c), c->result[0], a,
+                            llama_hook_tail_of(c), 0);
+        return;
     case SONDE__LLAMA_DETOKENIZE: a = (uint64_t)(int64_t)sonde__thunk_int(c, 2); break;
     case SONDE__LLAMA_SAMPLE:
         a = sonde__thunk_arg(c, 1);

@@ -19,6 +19,9 @@ const char *sonde_flame_title(const struct sonde_tree *t,
     case SONDE_SAMPLE_CPU: return diff ? "CPU time, before and after" : "CPU time";
     case SONDE_SAMPLE_OFFCPU: return diff ? "Time blocked, before and after" : "Time blocked";
     case SONDE_SAMPLE_WALL: return diff ? "Time, before and after" : "Time from begin to end";
+    case SONDE_SAMPLE_RUNNABLE:
+        return diff ? "Time runnable, but not running, before and after"
+                    : "Time runnable, but not running";
     case SONDE_SAMPLE_OTHER: return diff ? "Samples, before and after" : "Samples";
     default: break;
     }

@@ -192,7 +192,7 @@ void sonde_engine_answer(const struct sonde_engine *e, double time_s, struct son
 
 int sonde_engine_answer_run(const struct sonde_profile *p, int *any, struct sonde_buf *out)
 {
-    const struct sonde_engine_run *run = p->engine_run;
+    const struct sonde_final *run = p->final;
     struct sonde_engine *e;
     const int rc = sonde_engine_build(run ? run->series : NULL, run ? run->count : 0, &e);
     if (rc) return rc;

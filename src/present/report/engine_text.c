@@ -8,7 +8,7 @@
 #include "present/report/engine.h"
 #include "present/report/profile_private.h"
 #include "present/units.h"
-#include "profile/engine.h"
+#include "profile/final.h"
 
 struct engine_text {                 /* what all parts are written with */
     const struct sonde_engine *e;

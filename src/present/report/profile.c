@@ -231,15 +231,33 @@ static int about_infer(const struct sonde_profile *p, const struct sonde_profile
            !f->span && !f->trace_hi && !f->trace_lo && !f->from_ns && !f->to_ns;
 }
 
-/* What an engine told of its insides is of the whole time, too. */
-static int engine_init(struct report *r)
+/* Series as they stood at the end are of the whole time, too. */
+static int report_final_init(struct report *r)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
-    const struct sonde_engine_run *run = r->p->engine_run;
-    if (!run || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) {
+    const struct sonde_final *final = r->p->final;
+    if (!final || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) {
         return 0;
     }
-    return sonde_engine_build(run->series, run->count, &r->inside);
+    const int rc = sonde_engine_build(final->series, final->count, &r->inside);
+    return rc ? rc : sonde_activity_build(final->series, final->count, &r->activity);
+}
+
+static void report_final_release(struct report *r)
+{
+    sonde_engine_destroy(r->inside);
+    sonde_activity_destroy(r->activity);
+}
+
+/* Findings are of all of a recording. */
+static int findings_init(struct report *r)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    if (f->kind >= 0 || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns ||
+        f->to_ns || !r->o->rules) {
+        return 0;
+    }
+    return sonde_findings_look(r->p, r->o->rules, &r->findings);
 }
 
 /* A run without samples (the CPU was not sampled, or no allocation was) that has requests, or of
@@ -250,19 +268,23 @@ static int report_facts(const struct sonde_profile *p, const struct sonde_report
     struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT };
     int rc = heap ? heap_report_init(&r.heap, p, o, r.limit) : 0;
     if (!rc && infer) rc = infer_report_init(&r.infer, p, o, r.limit);
-    if (!rc) rc = engine_init(&r);
+    if (!rc) rc = report_final_init(&r);
+    if (!rc) rc = findings_init(&r);
     if (!rc && o->style == SONDE_REPORT_JSON) {
         report_facts_json(&r, out);
     } else if (!rc) {
+        report_findings_text(&r, out);
         heap_report_text(&r.heap, out);
         infer_report_text(&r.infer, out);
+        sonde_activity_report(r.activity, o, r.limit, out);
         sonde_engine_report(r.inside, o, r.limit, out);
     }
     if (!rc) rc = out->error;
     if (rc) sonde_err_set(err, rc, "no memory for the report");
     heap_report_release(&r.heap);
     infer_report_release(&r.infer);
-    sonde_engine_destroy(r.inside);
+    report_final_release(&r);
+    sonde_findings_destroy(r.findings);
     return rc;
 }
 
@@ -277,14 +299,14 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     /* Who asks for memory in use gets what is known of it; of another kind there is nothing to
      * say. */
     const int in_use = o->filter.kind < 0 || o->filter.kind == SONDE_SAMPLE_LIVE;
-    const int built = engine_init(&r);
+    const int built = report_final_init(&r);
     if (!built && rc == SONDE_ENOENT &&
-        ((heap && in_use) || ((inference || r.inside) && !p->samples_count))) {
-        sonde_engine_destroy(r.inside);
+        ((heap && in_use) || ((inference || r.inside || r.activity) && !p->samples_count))) {
+        report_final_release(&r);
         return report_facts(p, o, heap, inference, out, err);
     }
     if (rc) {
-        sonde_engine_destroy(r.inside);
+        report_final_release(&r);
         return rc;
     }
     r.kind = r.tree->kind;
@@ -295,6 +317,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
     if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
     if (!rc) rc = built;
+    if (!rc) rc = findings_init(&r);
     if (!rc) {
         if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);
         else report_write_text(&r, out);
@@ -309,7 +332,8 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     sonde__free(r.modules);
     heap_report_release(&r.heap);
     infer_report_release(&r.infer);
-    sonde_engine_destroy(r.inside);
+    report_final_release(&r);
+    sonde_findings_destroy(r.findings);
     sonde_tree_destroy(r.tree);
     return rc;
 }

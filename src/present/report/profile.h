@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "analyze/finding/finding.h"
 #include "profile/profile.h"
 #include "profile/tree/tree.h"
 
@@ -18,6 +19,8 @@ struct sonde_report_options {
     double share_min;   /* of the total: smaller nodes of the tree are left out; 0 = 0.01 */
     int width;          /* of text; 0 = as wide as needed */
     int ascii;
+    const struct sonde_finding_options *rules; /* findings come first; NULL = none are looked for.
+                                                  A report of a part has none */
 };
 
 /* Append the report. SONDE_ENOENT and why when nothing passes the filter; SONDE_EINVAL;

@@ -55,6 +55,18 @@ static void profile_report_json_put_head(const struct report *r, struct sonde_bu
     sonde_json_num(out, "achieved_hz", p->achieved_hz > 0 ? p->achieved_hz : NAN);
     sonde_json_u64(out, "lost_records", p->lost_records);
     sonde_json_u64(out, "dropped_samples", p->dropped_samples);
+    sonde_json_num(out, "unsampled_seconds", (double)p->unsampled_ns * 1e-9);
+    if (p->cost.text) {
+        sonde_json_key_open(out, "own_cost", '{');
+        sonde_json_str(out, "text", sonde_profile_str(p, p->cost.text));
+        sonde_json_str(out, "method", isnan(p->cost.ratio) ? NULL
+                                      : p->cost.pairs ? "comparison" : "estimate");
+        sonde_json_num(out, "ratio", p->cost.ratio);
+        sonde_json_num(out, "low", p->cost.low);
+        sonde_json_num(out, "high", p->cost.high);
+        sonde_json_u64(out, "pairs", p->cost.pairs);
+        sonde_json_close(out, '}');
+    }
 }
 
 static void profile_report_json_put_functions(const struct report *r, struct sonde_buf *out)
@@ -185,6 +197,13 @@ static void profile_report_json_put_modules(const struct report *r, struct sonde
     sonde_json_close(out, ']');
 }
 
+static void report_findings_json(const struct report *r, struct sonde_buf *out)
+{
+    if (!r->findings) return;
+    sonde_json_key(out, "findings");
+    sonde_findings_json(r->findings, out);
+}
+
 void report_facts_json(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->p;
@@ -193,8 +212,10 @@ void report_facts_json(const struct report *r, struct sonde_buf *out)
     if (p->start_ns) sonde_json_ns(out, "start", p->start_ns);
     if (p->end_ns) sonde_json_ns(out, "end", p->end_ns);
     sonde_json_u64(out, "samples", 0);
+    report_findings_json(r, out);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
+    sonde_activity_json(r->activity, out);
     sonde_engine_json(r->inside, out);
     sonde_buf_puts(out, "}\n");
 }
@@ -203,6 +224,7 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
 {
     sonde_buf_putc(out, '{');
     profile_report_json_put_head(r, out);
+    report_findings_json(r, out);
     profile_report_json_put_functions(r, out);
     profile_report_json_put_tree(r, out);
     profile_report_json_put_processes(r, out);
@@ -211,6 +233,7 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     profile_report_json_put_modules(r, out);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
+    sonde_activity_json(r->activity, out);
     sonde_engine_json(r->inside, out);
     sonde_buf_puts(out, "}\n");
 }

@@ -2,7 +2,9 @@
 #ifndef SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
 #define SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
 
+#include "present/report/activity.h"
 #include "present/report/engine.h"
+#include "present/report/finding.h"
 #include "present/report/heap.h"
 #include "present/report/infer.h"
 #include "present/report/profile.h"
@@ -51,7 +53,9 @@ struct report {
     size_t module_count;
     struct heap_report heap;             /* its h is NULL: there is nothing to say of the heap */
     struct infer_report infer;           /* its run is NULL: nor of inference */
+    struct sonde_findings *findings;     /* NULL = the report is of a part, which has none */
     struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
+    struct sonde_activity *activity;     /* operations, errors, caches, bandwidth; NULL alike */
 };
 
 /* part of r->weight, 0 … 1 */
@@ -94,6 +98,7 @@ void report_where_cell(struct sonde_table *t, size_t column, const char *file, u
 void report_write_text(const struct report *r, struct sonde_buf *out);
 void report_write_json(const struct report *r, struct sonde_buf *out);
 /* Of a profile without samples: what is known of its heap and requests. */
+void report_findings_text(const struct report *r, struct sonde_buf *out);
 void report_facts_json(const struct report *r, struct sonde_buf *out);
 
 /* The functions of a comparison as a table: those that have changed for sure, then those whose own

@@ -15,7 +15,8 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-enum { TREE_ROWS_MAX = 400, TREE_DEPTH_MAX = 64, LINE_MAX_TEXT = REPORT_LINE_MAX };
+enum { TREE_ROWS_MAX = 400, TREE_DEPTH_MAX = 64, FINDINGS_MAX = 5 };
+enum { LINE_MAX_TEXT = REPORT_LINE_MAX };
 
 /* ---- Head ------------------------------------------------------------------------------------ */
 
@@ -51,6 +52,19 @@ static void put_loss(const struct report *r, struct sonde_buf *out)
     report_put_fact(r->o, out, "lost",
                     "%llu records by the kernel or the ring, %llu samples for lack of memory",
                     (unsigned long long)p->lost_records, (unsigned long long)p->dropped_samples);
+}
+
+/* What the samples cost the program, if the agent that took them knows. */
+static void put_cost(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->p;
+    if (r->kind == SONDE_SAMPLE_CPU && p->cost.text) {
+        report_put_fact(r->o, out, "own cost", "%s", sonde_profile_str(p, p->cost.text));
+    }
+    if (r->kind == SONDE_SAMPLE_CPU && p->unsampled_ns) {
+        report_put_fact(r->o, out, "not sampled", "%.3g s, to measure that; weights of later "
+                        "samples make up for it", (double)p->unsampled_ns * 1e-9);
+    }
 }
 
 /* What was done to have stacks whole, and why some are not. */
@@ -103,6 +117,7 @@ static void profile_report_text_put_head(const struct report *r, struct sonde_bu
                     floor(whole * 1e4) / 100);
     put_stacks(r, out);
     put_loss(r, out);
+    put_cost(r, out);
 }
 
 /* ---- Functions and tree ---------------------------------------------------------------------- */
@@ -357,13 +372,27 @@ static void profile_report_text_put_modules(const struct report *r, struct sonde
     }
 }
 
+/* What is worth acting on; the rest is what tables are for. */
+void report_findings_text(const struct report *r, struct sonde_buf *out)
+{
+    struct sonde_findings *f = r->findings;
+    if (!f) return;
+    while (f->causes && f->rows[f->causes - 1].severity == SONDE_SEVERITY_INFO) f->causes--;
+    if (!f->causes) return;
+    report_put_heading(r->o, 2, "Findings", out);
+    if (r->o->style == SONDE_REPORT_MARKDOWN) sonde_findings_markdown(f, r->o, FINDINGS_MAX, out);
+    else sonde_findings_text(f, r->o->width > 0 ? (size_t)r->o->width : 0, FINDINGS_MAX, out);
+}
+
 /* What is about memory begins with what is known of it beyond samples; else that comes last. */
 void report_write_text(const struct report *r, struct sonde_buf *out)
 {
     const int first = sonde_sample_kind_is_bytes(r->kind);
     profile_report_text_put_head(r, out);
+    report_findings_text(r, out);
     if (first) heap_report_text(&r->heap, out);
     infer_report_text(&r->infer, out);
+    sonde_activity_report(r->activity, r->o, r->limit, out);
     sonde_engine_report(r->inside, r->o, r->limit, out);
     profile_report_text_put_functions(r, out);
     profile_report_text_put_tree(r, out);

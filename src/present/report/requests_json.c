@@ -116,6 +116,7 @@ void sonde_request_json(struct sonde_buf *out, const struct sonde_infer_request 
     requests_json_put_count(out, "tokens_max", r->tokens_max);
     sonde_json_u64(out, "tokens_in", r->tokens_in);
     sonde_json_u64(out, "tokens_reused", r->tokens_reused);
+    if (r->prefix_known) sonde_json_u64(out, "tokens_shared", r->tokens_shared);
     sonde_json_u64(out, "tokens_out", r->tokens_out);
     sonde_json_num(out, "tokens_per_s", r->tokens_per_s);
     sonde_json_num(out, "hit_ratio", r->tokens_in ? r->hit_ratio : NAN);

@@ -212,6 +212,9 @@ static const struct { const char *name, *stat; double scale; size_t offset; } ho
     FIGURE("sonde_host_load1", "value", 1, load1),
     FIGURE("sonde_host_load5", "value", 1, load5),
     FIGURE("sonde_host_load15", "value", 1, load15),
+    FIGURE("sonde_cost_ratio", "value", 1, cost_ratio), /* agent/own_cost_control.h */
+    FIGURE("sonde_cost_low_ratio", "value", 1, cost_low),
+    FIGURE("sonde_cost_high_ratio", "value", 1, cost_high),
 #undef FIGURE
 };
 
@@ -327,7 +330,7 @@ void sonde_top_data_init(struct sonde_top_data *d)
     *d = (struct sonde_top_data){ .host = {
         .cpu_ratio = NAN, .memory_available = NAN, .memory_total = NAN, .load1 = NAN, .load5 = NAN,
         .load15 = NAN, .net_in = NAN, .net_out = NAN, .disk_ratio = NAN,
-        .uptime_s = NAN } };
+        .uptime_s = NAN, .cost_ratio = NAN, .cost_low = NAN, .cost_high = NAN } };
 }
 
 void sonde_top_data_release(struct sonde_top_data *d)

@@ -57,6 +57,7 @@ struct sonde_top_host {
     double net_in, net_out;      /* bytes a second */
     double disk_ratio;           /* used part of the root file system */
     double uptime_s;
+    double cost_ratio, cost_low, cost_high; /* of sonde: share of the programs' time */
     double cpu_history[SONDE_TOP_HISTORY];
     size_t cpu_history_count;
 };

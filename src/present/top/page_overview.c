@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/own_cost.h"
 #include "base/alloc.h"
 #include "present/sparkline.h"
 #include "present/top/pages.h"
@@ -83,6 +84,25 @@ static void draw_host(const struct sonde_top_host *h, struct sonde_grid *g, int 
     sonde_top_parts(g, 0, y, part, 6);
 }
 
+/* What sonde itself costs them; 0 = it is not known, and nothing is drawn. */
+static int draw_cost(const struct sonde_top_host *h, struct sonde_grid *g, int y)
+{
+    const struct sonde_own_cost_estimate e = { .ratio = h->cost_ratio, .low = h->cost_low,
+                                               .high = h->cost_high };
+    struct sonde_top_part part = { .style = SONDE_STYLE_DIM };
+    char percent[64];
+    if (isnan(h->cost_ratio)) return 0;
+    if (isnan(h->cost_low) || isnan(h->cost_high)) {
+        snprintf(part.text, sizeof(part.text), "sonde costs about %.2g %% (an estimate)",
+                 100 * h->cost_ratio);
+    } else {
+        sonde_own_cost_percent(&e, percent, sizeof(percent));
+        snprintf(part.text, sizeof(part.text), "sonde costs %s", percent);
+    }
+    sonde_top_parts(g, 0, y, &part, 1);
+    return 1;
+}
+
 /* ---- The processes ------------------------------------------------------------------------- */
 
 struct top_page_overview_order { const struct sonde_top_process *p; unsigned sort; int reverse; };
@@ -155,7 +175,8 @@ int sonde_top_page_overview(struct sonde_top_state *s, const struct sonde_top_da
 {
     if (area.height > 3) {
         draw_host(&d->host, g, area.y);
-        const int gap = area.height > 8 ? 2 : 1;
+        int gap = area.height > 8 ? 2 : 1;
+        if (gap > 1) gap += draw_cost(&d->host, g, area.y + 1);
         area.y += gap;
         area.height -= gap;
     }

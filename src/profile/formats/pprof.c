@@ -18,6 +18,7 @@ const struct pprof_kind sonde_pprof_kinds[SONDE_SAMPLE_KIND_COUNT] = {
     [SONDE_SAMPLE_TEMPORARY] = { "temporary_objects", "temporary_space", "bytes" },
     [SONDE_SAMPLE_OTHER] = { "samples", "weight", "count" },
     [SONDE_SAMPLE_WALL] = { "samples", "wall", "nanoseconds" },
+    [SONDE_SAMPLE_RUNNABLE] = { "samples", "runnable", "nanoseconds" },
 };
 
 /* Plain protobuf has no magic number: all of its fields must be those of a profile. */

@@ -179,6 +179,14 @@ static void report_json_put_head(struct sonde_buf *out, const struct sonde_profi
     if (p->lost_records) {
         sonde_buf_printf(out, ",\n\"lost_records\":%llu", (unsigned long long)p->lost_records);
     }
+    if (p->cost.text) {
+        report_json_put_string(out, ",\n\"own_cost\":{\"text\":",
+                               sonde_profile_str(p, p->cost.text));
+        report_json_put_number(out, ",\"ratio\":", p->cost.ratio);
+        report_json_put_number(out, ",\"low\":", p->cost.low);
+        report_json_put_number(out, ",\"high\":", p->cost.high);
+        sonde_buf_printf(out, ",\"pairs\":%u}", p->cost.pairs);
+    }
     if (p->dropped_samples) {
         sonde_buf_printf(out, ",\n\"dropped_samples\":%llu",
                          (unsigned long long)p->dropped_samples);
@@ -199,6 +207,7 @@ static int report_write(const struct sonde_profile *p, const struct sonde_profil
     report_json_put_head(out, p);
     rc = report_json_put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
     if (!rc) rc = report_json_put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);
+    if (!rc) rc = report_json_put_functions(out, "runnable", p, *f, SONDE_SAMPLE_RUNNABLE);
     if (!rc) rc = report_json_put_functions(out, "imported", p, *f, SONDE_SAMPLE_OTHER);
     if (!rc) rc = report_json_put_functions(out, "wall", p, *f, SONDE_SAMPLE_WALL);
     if (!rc) report_json_put_memory(out, p, f);

@@ -13,7 +13,8 @@
  *   cache.c what is known of a build stays known
  *   text.c  JIT maps and /proc/kallsyms
  *   table.c sorted ranges of addresses, used by all of them
- *   demangle.c */
+ *   demangle.c
+ *   spin.c  whether code only waits; spin_mark.c: of which locations, and where it is read */
 #ifndef SONDE_PROFILE_SYMBOL_SYMBOL_H
 #define SONDE_PROFILE_SYMBOL_SYMBOL_H
 

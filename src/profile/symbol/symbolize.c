@@ -19,6 +19,7 @@
 #include "profile/symbol/cache.h"
 #include "profile/symbol/child.h"
 #include "profile/symbol/plan.h"
+#include "profile/symbol/spin.h"
 #include "profile/symbol/wire.h"
 #include "sonde/sonde.h"
 
@@ -245,6 +246,7 @@ int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p)
     while (!rc && !r->done) rc = symbolize_run_child(r);
     sonde_symbol_plan_release(&r->plan);
     sonde__free(r);
+    if (!rc) rc = sonde_symbol_mark_spins(p);
     if (!rc) rc = sonde_profile_fold_own(p);
     if (!rc && sonde_strip_on()) rc = sonde_profile_strip(p);
     return rc;

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "present/report/bottleneck.h"
+#include "present/report/finding.h"
 #include "present/report/compare.h"
 #include "present/flamegraph/flamegraph.h"
 #include "profile/format.h"
@@ -35,7 +35,6 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
                          struct sonde_buf *out, struct sonde_err *err)
 {
     const struct sonde_profile_filter all = { .kind = -1 };
-    const struct sonde_bottleneck_options o = { .seconds_min = r->agent->bottleneck_s };
     struct sonde_findings *found;
     const size_t before = out->len;
     assert(!before); /* what is cut off at the end is the report's own bracket */
@@ -49,11 +48,11 @@ int sonde_session_report(const struct sonde_http_request *r, const struct sonde_
         while (out->len && out->data[out->len - 1] != '}') out->len--;
         out->len--;
     }
-    rc = sonde_bottlenecks(p, &o, &found);
+    rc = sonde_findings_look(p, &r->agent->rules, &found);
     if (rc) return sonde_err_memory(err);
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
-    if (*found->note) sonde_json_str(out, "bottlenecks_note", found->note);
+    if (found->note_count) sonde_json_str(out, "bottlenecks_note", found->notes[0]);
     sonde_findings_destroy(found);
     return 0;
 }

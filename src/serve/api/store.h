@@ -39,13 +39,16 @@ int sonde_api_stored_spans(const struct sonde_store_ops *ops, struct sonde_store
 /* "stored", "seen" and "kept". */
 void sonde_api_put_counts(struct sonde_buf *out, const struct sonde_store_counts *c);
 
+struct sonde_finding_watch;
+
 struct sonde_api_findings {
     struct sonde_store_range range;
     const char *kind;            /* glob; NULL = any */
     int severity;                /* at least */
+    struct sonde_finding_watch *watch; /* with what it found last, as "active"; NULL = none looks */
 };
-/* {"findings":[{"id","run","time","kind","subject","severity","value","unit","text"}, …]}, newest
- * first. */
+/* {"findings":[{"id","run","time","kind","subject","severity","value","unit","text"}, …],
+ * "active":[…],"looked"}, newest first; active as sonde_findings_json, looked when that was. */
 int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
                        const struct sonde_api_findings *q, struct sonde_buf *out,
                        struct sonde_err *err);

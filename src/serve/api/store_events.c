@@ -7,10 +7,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "agent/finding_watch.h"
+#include "present/report/finding.h"
 #include "profile/profile.h"
 #include "serve/api/store.h"
 #include "base/json.h"
 #include "agent/marks.h"
+#include "agent/regressions.h"
 #include "sonde/sonde.h"
 
 void sonde_api_put_counts(struct sonde_buf *out, const struct sonde_store_counts *c)
@@ -67,8 +70,12 @@ static int api_store_events_put_finding(const struct sonde_store_finding *f, voi
     struct findings_answer *a = arg;
     struct sonde_buf *out = a->out;
     if ((int)f->severity < a->q->severity) return 0;
-    /* Marks are nobody's conclusion: they are among the events, and here if asked for by name. */
-    if (!a->q->kind && strcmp(f->kind, SONDE_MARK_KIND) == 0) return 0;
+    /* Marks and facts are nobody's conclusion: they are among the events, and here if asked for by
+     * name. */
+    if (!a->q->kind && (strcmp(f->kind, SONDE_MARK_KIND) == 0 ||
+                        strcmp(f->kind, SONDE_CHANGE_KIND) == 0)) {
+        return 0;
+    }
     if (a->q->kind && fnmatch(a->q->kind, f->kind, 0) != 0) return 0;
     sonde_json_open(out, '{');
     sonde_json_u64(out, "id", f->id);
@@ -84,6 +91,15 @@ static int api_store_events_put_finding(const struct sonde_store_finding *f, voi
     return ++a->put == a->q->range.limit;
 }
 
+static void api_store_events_put_active(const struct sonde_findings *f, double time_s, void *arg)
+{
+    struct sonde_buf *out = arg;
+    sonde_json_key(out, "active");
+    if (f) sonde_findings_json(f, out);
+    else sonde_buf_puts(out, "[]");
+    sonde_json_time(out, "looked", time_s);
+}
+
 int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
                        const struct sonde_api_findings *q, struct sonde_buf *out,
                        struct sonde_err *err)
@@ -96,6 +112,8 @@ int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
     sonde_json_key_open(out, "findings", '[');
     const int rc = ops->findings(s, &range, api_store_events_put_finding, &a, err);
     sonde_json_close(out, ']');
+    if (q->watch) sonde_finding_watch_last(q->watch, api_store_events_put_active, out);
+    else api_store_events_put_active(NULL, 0, out);
     sonde_buf_puts(out, "}\n");
     return rc;
 }

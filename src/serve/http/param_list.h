@@ -28,6 +28,25 @@ SONDE_PARAM_COUNT("/api/stream", "history", 1000, "number of points per series, 
 SONDE_PARAM_WORDS("/health", "format", "json|flat", "default json; flat: healthy or unhealthy and six figures")
 SONDE_PARAM_WORDS("/api/export", "format", "json|csv|prometheus|openmetrics|protobuf", "default json")
 
+SONDE_PARAM_TEXT("/api/correlations", "target", "*_requests_total",
+    "series to explain: globs on names, separated by |; counters of a name and program are "
+    "added up. With labels in braces each series is a target. Default: tokens, requests or "
+    "items per second, whichever there is")
+SONDE_PARAM_TEXT("/api/correlations", "with", "sonde_process_*",
+    "series to compare it with: globs on names, or on names with labels in braces; default CPU, "
+    "memory, disk, network, queues, batches and caches")
+SONDE_PARAM_NUMBER("/api/correlations", "from", 0, 1e11,
+    "not before this Unix time, in seconds; default 500 seconds before to")
+SONDE_PARAM_NUMBER("/api/correlations", "to", 0, 1e11,
+    "not after this Unix time, in seconds; default now")
+SONDE_PARAM_NUMBER("/api/correlations", "lag", 0.001, 86400,
+    "maximum lag either way, in seconds; default ten steps")
+SONDE_PARAM_COUNT("/api/correlations", "limit", 1000,
+    "maximum number of pairs listed, the strongest; default 50")
+SONDE_PARAM_WORDS("/api/correlations", "format", "json|text", "default json")
+SONDE_PARAM_WORDS("/api/correlations", "all", "0|1",
+    "1: as text, list also pairs of which nothing is shown or known; JSON has them anyway")
+
 SONDE_PARAM_WORDS("/api/requests", "sort", "slowest|newest|ttft|itl|queue|tokens|oldest", "order of the list; default slowest")
 SONDE_PARAM_COUNT("/api/requests", "limit", 100000, "maximum number of rows")
 SONDE_PARAM_WORDS("/api/requests", "state", "running|done", "default both")
@@ -54,12 +73,33 @@ SONDE_PARAM_WORDS("/api/heatmap", "metric", "ttft|itl|total|queue|tokens_per_s",
 SONDE_PARAM_COUNT("/api/heatmap", "columns", 2000, "maximum number of time columns, plus the one that has just begun; default 120")
 SONDE_PARAM_COUNT("/api/heatmap", "rows", 400, "maximum number of rows; default 40")
 
+SONDE_PARAM_PATTERN("/api/why", "slowest", "^[0-9]{1,9}(\\.[0-9]{1,9})?%?$", "1%",
+                    "which requests, or spans, are slow: a number of them, or a percentage; "
+                    "default 1%")
+SONDE_PARAM_TEXT("/api/why", "span", "work*", "spans of such a name, a glob, instead of requests")
+SONDE_PARAM_TEXT("/api/why", "profile", "1", "a stored profile, by its id or name; default what "
+                 "continuous profiling has of the range")
+SONDE_PARAM_TEXT("/api/requests/*/why", "profile", "1", "a stored profile, by its id or name; "
+                 "default what continuous profiling has of the time of the request")
+SONDE_PARAM_NUMBER("/api/why", "from", 0, 1e11, "ended at or after this Unix time, in seconds; "
+                   "default a minute before to")
+SONDE_PARAM_NUMBER("/api/why", "to", 0, 1e11, "arrived before this Unix time, in seconds; "
+                   "default now")
+
 SONDE_PARAM_COUNT("/api/runs/*", "id", 4294967295, "number of the run")
+SONDE_PARAM_NUMBER("/api/findings/now", "duration", 0.1, 600,
+    "record so many seconds from now on, with waiting (off-CPU); without, the last minute of what "
+    "was sampled anyway")
+SONDE_PARAM_WORDS("/api/findings/now", "format", "json|text", "default json")
+SONDE_PARAM_WORDS("/api/findings/now", "severity", "info|warning|critical|low|medium|high",
+    "minimum severity; low, medium and high are the same three")
 SONDE_PARAM_COUNT("/api/findings", "run", 4294967295, "number of a run; default all")
 SONDE_PARAM_TEXT("/api/findings", "kind", "slow*", "kind of finding, a glob")
 SONDE_PARAM_WORDS("/api/findings", "severity", "info|warning|critical|low|medium|high", "minimum severity; low, medium and high are the same three")
 SONDE_PARAM_PATTERN("/api/events", "kind", "^(start|end|load|session|finding|mark)([,|](start|end|load|session|finding|mark))*$", "start,mark", "kinds of events, separated by commas; default all")
+SONDE_PARAM_COUNT("/api/regressions", "limit", 500, "maximum number of rows; default 100")
 SONDE_PARAM_COUNT("/api/events", "limit", 10000, "maximum number of rows, the newest; default 500")
+SONDE_PARAM_COUNT("/api/alerts/mutes/*", "id", 9007199254740991, "number of the mute")
 SONDE_PARAM_COUNT("/api/marks/*", "id", 9007199254740991, "number of the mark")
 SONDE_PARAM_COUNT("/api/findings", "limit", 100000, "maximum number of rows, the newest; default 100")
 SONDE_PARAM_NUMBER(NULL, "seconds", 0.1, 3600, "how long to sample, in seconds; default 30")
@@ -86,7 +126,10 @@ SONDE_PARAM_NUMBER("/api/flamegraph", "to", 0, 1e11, "samples before this Unix t
 SONDE_PARAM_PATTERN("/api/flamegraph", "profile", "^[A-Za-z0-9._-]{1,100}$", "baseline", "a stored profile or a running session, by its name or id, instead of continuous profiling")
 SONDE_PARAM_WORDS("/api/flamegraph", "live", "0|1", "1: heaps as they are now")
 SONDE_PARAM_COUNT("/api/flamegraph", "pid", 4194304, "process id; default all")
-SONDE_PARAM_WORDS("/api/flamegraph", "type", "cpu|off-cpu|alloc|live|peak|leaked|temporary|samples|wall", "kind of samples; default cpu, of a profile the first kind that it has, of heaps what is in use")
+SONDE_PARAM_WORDS("/api/flamegraph", "type",
+    "cpu|off-cpu|alloc|live|peak|leaked|temporary|samples|wall|runnable",
+    "kind of samples; default cpu, of a profile the first kind that it has, of heaps what is in "
+    "use")
 SONDE_PARAM_TEXT("/api/flamegraph", "thread", "*", "name of the thread, a glob, or its number")
 SONDE_PARAM_TEXT("/api/flamegraph", "span", "*", "only samples inside spans of that name, a glob")
 SONDE_PARAM_TEXT("/api/flamegraph", "phase", "decode", "phase of inference: queue, encode, prefill, decode, sample, detokenize, or one that the engine names")
@@ -134,6 +177,6 @@ SONDE_PARAM_NUMBER("/admin/profiles", "to", 0, 1e11, "began before this Unix tim
 SONDE_PARAM_COUNT("/admin/profiles", "limit", 100000, "maximum number of rows; default 1000")
 SONDE_PARAM_PATTERN("/admin/profiles/*", "id", "^[A-Za-z0-9._-]{1,100}$", "baseline", "its id, its name (the newest of that name), or prof_YYYYMMDD_HHMMSS")
 SONDE_PARAM_WORDS("/admin/profiles/*", "format", "json|run|pprof|pprof-heap|folded|speedscope|chrome|report-json|svg|html|text|markdown", "default json")
-SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall", "kind of samples; default the first kind that there is")
+SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall|runnable", "kind of samples; default the first kind that there is")
 
 SONDE_PARAM_TEXT("/profiling/*", "page", "inference", "which page: inference, requests, cpu, memory, gpu, system, history, compare or findings")

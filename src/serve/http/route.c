@@ -31,12 +31,14 @@ const struct sonde_route *const sonde_routes[] = {
 /* 1 if path is of this route. *name as in sonde_route_find. */
 static int path_matches(const struct sonde_route *route, const char *path, const char **name)
 {
-    const size_t len = strlen(route->path);
+    const char *star = strchr(route->path, '*');
     *name = NULL;
-    if (route->path[len - 1] != '*') return strcmp(route->path, path) == 0;
-    if (strncmp(route->path, path, len - 1) != 0) return 0;
-    *name = path + len - 1;
-    return **name && !strchr(*name, '/');
+    if (!star) return strcmp(route->path, path) == 0;
+    const size_t before = (size_t)(star - route->path);
+    if (strncmp(route->path, path, before) != 0) return 0;
+    *name = path + before;
+    const size_t part = strcspn(*name, "/");
+    return part && strcmp(*name + part, star + 1) == 0;
 }
 
 const struct sonde_route *sonde_route_find(const char *path, const char *method, const char **name,

@@ -26,7 +26,8 @@ struct sonde_param { const char *name, *value; }; /* decoded; value "" if there 
 
 struct sonde_http_request {
     const char *path;                /* of the route */
-    const char *name;                /* what "*" in the route's path stands for; decoded */
+    const char *name;                /* what "*" in the route's path stands for, and what
+                                        follows it; decoded */
     const char *body;                /* NUL-terminated; "" = none */
     size_t body_len;
     struct sonde_param params[SONDE_PARAMS_MAX];
@@ -72,7 +73,7 @@ struct sonde_response {
 
 struct sonde_route {
     const char *method;              /* "GET": HEAD is answered too; "POST", "DELETE" */
-    const char *path;                /* exact, or up to a last "*": one part of any name follows */
+    const char *path;                /* exact, or with one "*": a part of any name */
     const char *summary;             /* one line; NULL = not listed */
     const char *const *params;       /* names, NULL-terminated; others are refused, and those that
                                         are not as param_list.h says. NULL = any are passed over
@@ -99,8 +100,9 @@ struct sonde_route {
 /* NULL-terminated. */
 extern const struct sonde_route *const sonde_routes[];
 
-/* The route of a path that takes the method; NULL = none. *name is what its "*" stands for, NULL
- * without one. allow gets the methods that the path does take, "" if there is no such path. */
+/* The route of a path that takes the method; NULL = none. *name is what its "*" stands for, with
+ * what follows it in the path, if anything does; NULL without one. allow gets the methods that the
+ * path does take, "" if there is no such path. */
 const struct sonde_route *sonde_route_find(const char *path, const char *method, const char **name,
                                            char *allow, size_t allow_size);
 

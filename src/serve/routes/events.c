@@ -16,6 +16,7 @@
 #include "base/cmp.h"
 #include "base/json.h"
 #include "agent/marks.h"
+#include "agent/regressions.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
@@ -140,6 +141,8 @@ static int gather_finding(const struct sonde_store_finding *f, void *arg)
 {
     struct events *all = arg;
     if (!strcmp(f->kind, SONDE_MARK_KIND)) return 0;
+    /* How things were when they were first seen is not an event. */
+    if (!strcmp(f->kind, SONDE_CHANGE_KIND) && !strstr(f->text, " -> ")) return 0;
     struct route_events_event e = { .time_s = f->time_s, .kind = "finding",
                                     .severity = sonde_severity_name(f->severity),
                                     .text = (char *)(uintptr_t)(f->text[0]

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "present/report/bottleneck.h"
+#include "present/report/finding.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
@@ -68,7 +68,7 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
     sonde_json_ns(out, "duration_seconds", f->profile->end_ns - f->profile->start_ns);
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
-    if (*found->note) sonde_json_str(out, "note", found->note);
+    if (found->note_count) sonde_json_str(out, "note", found->notes[0]);
     sonde_json_close(out, '}');
     sonde_buf_putc(out, '\n');
 }
@@ -84,13 +84,13 @@ static void route_session_look_bottlenecks(const struct sonde_http_request *r,
         !route_session_look_choose(r, answer, &f)) {
         return;
     }
-    const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
-                                                .seconds_min = r->agent->bottleneck_s };
-    const int rc = sonde_bottlenecks(f.profile, &o, &found);
+    struct sonde_finding_options o = r->agent->rules;
+    o.limit = (size_t)limit;
+    const int rc = sonde_findings_look(f.profile, &o, &found);
     if (rc) {
         sonde_response_failed(answer, rc, NULL);
     } else if (format && !strcmp(format, "text")) {
-        sonde_findings_text(found, &answer->body);
+        sonde_findings_text(found, 0, 0, &answer->body);
         answer->content_type = "text/plain; charset=utf-8";
     } else {
         put_findings(&f, found, &answer->body);
@@ -158,7 +158,7 @@ const struct sonde_route sonde_route_admin_profile_flamegraph = {
 const struct sonde_route sonde_route_admin_profile_bottlenecks = {
     .method = "GET",
     .path = "/admin/profile/bottlenecks",
-    .summary = "bottlenecks: functions, spans, waiting, leaks",
+    .summary = "bottlenecks: what is wrong, what proves it, what to do about it",
     .params = (const char *const[]){ "name", "duration", "format", "limit", NULL },
     .samples = 1,
     .slow = 1,

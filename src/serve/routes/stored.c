@@ -1,4 +1,4 @@
-/* stored.c - /api/runs/ID, which only a store knows, and /api/findings. */
+/* stored.c - /api/runs/ID and /api/findings, which only a store knows. */
 #include <stdlib.h>
 
 #include "serve/api/store.h"
@@ -54,6 +54,7 @@ static void route_stored_findings(const struct sonde_http_request *r, struct son
     }
     q.range.run = (uint32_t)run_id;
     q.range.limit = (size_t)limit;
+    q.watch = r->agent->findings;
     const int rc = sonde_api_findings(r->agent->store_ops, s, &q, &answer->body, &err);
     if (rc) sonde_response_failed(answer, rc, &err);
 }
@@ -70,9 +71,9 @@ const struct sonde_route sonde_route_api_run = {
 const struct sonde_route sonde_route_api_findings = {
     .method = "GET",
     .path = "/api/findings",
-    .summary = "what the analysis concluded, newest first",
+    .summary = "what the analysis concluded, newest first, and what goes on now",
     .params = (const char *const[]){ "from", "to", "run", "kind", "severity", "limit", NULL },
     .handle = route_stored_findings,
-    .keys = "time,findings",
+    .keys = "time,findings,active,looked",
     .statuses = "404",
 };

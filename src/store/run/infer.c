@@ -278,6 +278,7 @@ static const struct run_field request_fields[] = {
     { .name = "own_id", .at = offsetof(struct sonde_infer_request, own_id),
       .size = SONDE_INFER_ID_MAX + 1, .type = RUN_CHARS },
     R(arrived_ns, U64), R(tokens_max, U64), R(tokens_in, U64), R(tokens_reused, U64),
+    R(tokens_shared, U64), R(prefix_known, U64),
     R(tokens_out, U64), R(total_s, REAL), R(ttft_s, REAL),
 #define SONDE__X(phase, name)                                                                  \
     PHASE(sonde_infer_request, phase_s, SONDE_PHASE_##phase, name "_s", REAL),                 \

@@ -18,6 +18,7 @@
  *   samples    seq, kind, thread, count, first_ns, data   a chunk: see below
  *   heap, heap_…            facts of a heap profile, if it is one: see heap.c
  *   inference, inference_…  inference requests and models, if there were any: see infer.c
+ *   track_ticks, tracks     series over the time of the recording: see track.c
  *
  * Samples are packed, up to SONDE_RUN_CHUNK of one kind and thread in a row, in the order they
  * were taken. data is zlib's deflate of five columns, one after the other, `count` varints each:
@@ -68,7 +69,12 @@ int sonde_run_infer_write(sqlite3 *db, const struct sonde_profile *p);
 /* ---- engine.c ---------------------------------------------------------------------------- */
 
 /* And for the series of an engine's insides. */
-int sonde_run_engine_write(sqlite3 *db, const struct sonde_profile *p);
+int sonde_run_final_write(sqlite3 *db, const struct sonde_profile *p);
+
+/* ---- track.c ----------------------------------------------------------------------------- */
+
+/* And for series over its time. */
+int sonde_run_tracks_write(sqlite3 *db, const struct sonde_profile *p);
 
 /* ---- read.c ------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * through the interning calls of profile.h, so equal rows become one; a map for each table carries
  * the file's ids over. */
 #include <assert.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,20 @@ done:
         sonde_profile_lines_location(r->p, l.module, l.address, r->lines, l.count);
     if (!id) return run_no_memory(r);
     r->locations.id[r->locations.count - 1] = id;
+    return 0;
+}
+
+static int run_read_location_flags(struct run_reader *r, sqlite3_stmt *s)
+{
+    uint32_t location = 0;
+    uint64_t flags = 0;
+    if (run_get_ref(r, s, 0, &r->locations, &location) ||
+        run_get_number(r, s, 1, UINT32_MAX, &flags)) {
+        return SONDE_EFORMAT;
+    }
+    if (!location) return run_bad(r, "it is of no location");
+    /* What a newer version knows besides is left out. */
+    r->p->locations[location].flags |= (uint32_t)flags & SONDE_LOCATION_SPINS;
     return 0;
 }
 
@@ -285,22 +300,48 @@ static int run_read_samples(struct run_reader *r)
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
+/* What sampling cost: shares, which may be negative by chance. */
+static int read_cost_row(struct run_reader *r, sqlite3_stmt *s, const char *key)
+{
+    struct sonde_profile_cost *cost = &r->p->cost;
+    const struct { const char *key; double *to; } shares[] = {
+        { "cost_ratio", &cost->ratio }, { "cost_low", &cost->low }, { "cost_high", &cost->high },
+    };
+    uint64_t pairs = 0;
+    if (!strcmp(key, "cost_pairs")) {
+        const int rc = run_get_u64(r, s, 1, &pairs);
+        if (!rc && pairs > UINT32_MAX) return run_bad(r, "%s is too large", key);
+        cost->pairs = (uint32_t)pairs;
+        return rc;
+    }
+    for (size_t i = 0; i < SONDE_COUNT(shares); i++) {
+        if (strcmp(key, shares[i].key)) continue;
+        const int none = sqlite3_column_type(s, 1) == SQLITE_NULL;
+        const double v = none ? NAN : sqlite3_column_double(s, 1);
+        if (!none && !(v >= -1e6 && v <= 1)) return run_bad(r, "%s is %g", key, v);
+        *shares[i].to = v;
+    }
+    return 0;
+}
+
 static int read_meta_row(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile *p = r->p;
     const struct { const char *key; uint32_t *to; } texts[] = {
         { "program", &p->program }, { "command", &p->command }, { "engine", &p->engine },
-        { "host", &p->host },
+        { "host", &p->host }, { "cost_text", &p->cost.text },
     };
     const struct { const char *key; uint64_t *to; } numbers[] = {
         { "start_ns", &p->start_ns }, { "end_ns", &p->end_ns },
         { "lost_records", &p->lost_records }, { "dropped_samples", &p->dropped_samples },
+        { "unsampled_ns", &p->unsampled_ns },
     };
     const struct { const char *key; double *to; } doubles[] = {
         { "rate_hz", &p->rate_hz }, { "achieved_hz", &p->achieved_hz },
     };
     const char *key = (const char *)sqlite3_column_text(s, 0);
     if (!key) return run_bad(r, "key is not a text");
+    if (!strncmp(key, "cost_", 5) && strcmp(key, "cost_text")) return read_cost_row(r, s, key);
     for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         if (!strcmp(key, texts[i].key)) return run_get_text(r, s, 1, texts[i].to);
     }
@@ -329,6 +370,10 @@ static int read_v1(struct run_reader *r)
                       " ORDER BY id", run_read_function);
     }
     if (!rc) rc = read_locations(r);
+    if (!rc && run_has_table(r, "location_flags")) {
+        rc = run_each(r, "location_flags", "SELECT location, flags FROM location_flags"
+                      " ORDER BY location", run_read_location_flags);
+    }
     if (!rc) {
         rc = run_each(r, "stacks", "SELECT id, parent, location FROM stacks ORDER BY id",
                       run_read_stack);
@@ -345,7 +390,8 @@ static int read_v1(struct run_reader *r)
     if (!rc) rc = run_read_samples(r);
     if (!rc) rc = run_heap_read(r);
     if (!rc) rc = run_infer_read(r);
-    return rc ? rc : run_engine_read(r);
+    if (!rc) rc = run_final_read(r);
+    return rc ? rc : run_tracks_read(r);
 }
 
 /* One row a version; versions that are not here cannot be read. */

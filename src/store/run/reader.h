@@ -64,6 +64,11 @@ int run_infer_read(struct run_reader *r);
 /* ---- engine.c ---------------------------------------------------------------------------- */
 
 /* Series of an engine's insides, if the file has them. After strings. */
-int run_engine_read(struct run_reader *r);
+int run_final_read(struct run_reader *r);
+
+/* ---- track.c ----------------------------------------------------------------------------- */
+
+/* Series over its time, if the file has them. After strings. */
+int run_tracks_read(struct run_reader *r);
 
 #endif

@@ -171,6 +171,26 @@ static int write_locations(const struct run_writer *w)
     return rc;
 }
 
+/* A table of its own, of the few that have any: files of before have none. */
+static int write_location_flags(const struct run_writer *w)
+{
+    const struct sonde_profile *p = w->p;
+    sqlite3_stmt *s = NULL;
+    int rc = 0;
+    for (uint32_t i = 1; !rc && i < p->locations_count; i++) {
+        const uint32_t flags = p->locations[i].flags & SONDE_LOCATION_SPINS;
+        if (!flags) continue;
+        if (!s) {
+            rc = run_write_execute(w, "CREATE TABLE location_flags(location INTEGER PRIMARY KEY,"
+                                   " flags INTEGER NOT NULL)");
+            if (!rc) rc = run_write_prepare(w, "INSERT INTO location_flags VALUES(?1, ?2)", &s);
+        }
+        if (!rc) rc = STEP(w, s, i, flags);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
 static int write_stacks(const struct run_writer *w)
 {
     const struct sonde_profile *p = w->p;
@@ -327,6 +347,7 @@ static int write_meta(const struct run_writer *w)
         { "command", sonde_profile_str(p, p->command) },
         { "engine", sonde_profile_str(p, p->engine) },
         { "host", sonde_profile_str(p, p->host) },
+        { "cost_text", sonde_profile_str(p, p->cost.text) },
     };
     const struct { const char *key; uint64_t number; } numbers[] = {
         { "created_s", (uint64_t)time(NULL) },
@@ -334,6 +355,8 @@ static int write_meta(const struct run_writer *w)
         { "end_ns", p->end_ns },
         { "lost_records", p->lost_records },
         { "dropped_samples", p->dropped_samples },
+        { "unsampled_ns", p->unsampled_ns },
+        { "cost_pairs", p->cost.pairs },
         { "samples", sums.stacks },       /* for who looks with sqlite3; not read back */
         { "truncated_samples", sums.truncated },
         { "mended_samples", sums.mended },
@@ -348,6 +371,10 @@ static int write_meta(const struct run_writer *w)
     }
     if (!rc) rc = meta_double(w, s, "rate_hz", p->rate_hz);
     if (!rc) rc = meta_double(w, s, "achieved_hz", p->achieved_hz);
+    /* One that is not known is NaN, which SQLite keeps as NULL. */
+    if (!rc && p->cost.text) rc = meta_double(w, s, "cost_ratio", p->cost.ratio);
+    if (!rc && p->cost.text) rc = meta_double(w, s, "cost_low", p->cost.low);
+    if (!rc && p->cost.text) rc = meta_double(w, s, "cost_high", p->cost.high);
     sqlite3_finalize(s);
     return rc;
 }
@@ -374,7 +401,13 @@ static int write_infer(const struct run_writer *w)
 static int write_engine(const struct run_writer *w)
 {
     errno = 0;
-    return w->p->engine_run ? run_write_written(w, sonde_run_engine_write(w->db, w->p)) : 0;
+    return w->p->final ? run_write_written(w, sonde_run_final_write(w->db, w->p)) : 0;
+}
+
+static int write_tracks(const struct run_writer *w)
+{
+    errno = 0;
+    return w->p->tracks ? run_write_written(w, sonde_run_tracks_write(w->db, w->p)) : 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -385,7 +418,7 @@ static int write_database(struct run_writer *w, const char *temp)
     int (*const parts[])(const struct run_writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
         write_stacks,    write_threads, write_spans,   write_parts,     write_samples,
-        write_heap,      write_infer,   write_engine,
+        write_heap,      write_infer,   write_engine,    write_tracks,    write_location_flags,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {

@@ -172,6 +172,44 @@ static void test_shared(void **state)
     sonde_profile_destroy(q);
 }
 
+/* Sampling is switched off only for what goes on in the background, and is on again at once when
+ * somebody wants every sample. */
+static void test_switch(void **state)
+{
+    (void)state;
+    struct sonde_sampling s;
+    struct sonde_err err = { "" };
+    assert_int_equal(sonde_profiler_switch(profiler, 1, &err), SONDE_EBUSY); /* nothing runs */
+    start_child();
+    tell_model();
+    struct sonde_capture *always = begin(&(struct sonde_capture_options){ .rate_hz = 50,
+                                                                          .background = 1 });
+    wait_for_samples(always);
+    assert_int_equal(sonde_profiler_switch(profiler, 1, &err), 0);
+    sonde_profiler_sampling(profiler, &s);
+    assert_true(s.off && !s.wanted && s.processes == 1 && s.rate_hz == 50);
+    const uint64_t changes = s.changes;
+    assert_int_equal(sonde_profiler_switch(profiler, 0, &err), 0);
+    sonde_profiler_sampling(profiler, &s);
+    assert_true(!s.off && s.changes == changes);
+    assert_int_equal(sonde_profiler_switch(profiler, 1, &err), 0);
+    struct sonde_capture *session = begin(&(struct sonde_capture_options){ .rate_hz = 50 });
+    sonde_profiler_sampling(profiler, &s);
+    assert_true(!s.off && s.wanted && s.changes > changes);
+    assert_int_equal(sonde_profiler_switch(profiler, 1, &err), SONDE_EBUSY);
+    wait_for_samples(session);
+    sonde_profile_destroy(end(session));
+    /* Another rate is another engine: it is on, whatever the old one was. */
+    assert_int_equal(sonde_profiler_switch(profiler, 1, &err), 0);
+    struct sonde_capture *burst = begin(&(struct sonde_capture_options){ .rate_hz = 500,
+                                                                         .background = 1 });
+    sonde_profiler_sampling(profiler, &s);
+    assert_true(!s.off && s.rate_hz == 500);
+    wait_for_samples(burst);
+    sonde_profile_destroy(end(burst));
+    sonde_profile_destroy(end(always));
+}
+
 /* The engine that runs anyway keeps what it has; what captures saw of it stays when it ends. */
 static void test_running(void **state)
 {
@@ -253,8 +291,8 @@ static void test_stopped(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = { TEST(test_nobody),  TEST(test_limit),   TEST(test_shared),
-                                        TEST(test_running), TEST(test_context),
+    const struct CMUnitTest tests[] = { TEST(test_nobody),  TEST(test_limit),  TEST(test_shared),
+                                        TEST(test_switch),  TEST(test_running), TEST(test_context),
                                         TEST(test_stopped) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "analyze/engine.h"
+#include "analyze/final_model.h"
 #include "base/alloc.h"
 #include "model/model.h"
 #include "profile/profile.h"
@@ -317,10 +318,10 @@ static void of_a_model_and_of_its_recording_the_same(void **state)
 
     assert_int_equal(sonde_engine_of_model(m, &live), 0);
     assert_int_equal(sonde_profile_create(0, &p), 0);
-    assert_int_equal(sonde_engine_complete_run(m, p), 0);
-    assert_int_equal(sonde_engine_complete_run(m, p), 0); /* again: the same series, replaced */
-    assert_int_equal(p->engine_run->count, 4);
-    assert_int_equal(sonde_engine_build(p->engine_run->series, p->engine_run->count, &kept), 0);
+    assert_int_equal(sonde_final_complete_run(m, p), 0);
+    assert_int_equal(sonde_final_complete_run(m, p), 0); /* again: the same series, replaced */
+    assert_int_equal(p->final->count, 4);
+    assert_int_equal(sonde_engine_build(p->final->series, p->final->count, &kept), 0);
     struct sonde_engine *const both[] = { live, kept };
     for (int i = 0; i < 2; i++) {
         assert_int_equal(both[i]->devices[0].operations, 300);

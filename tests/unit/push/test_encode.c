@@ -398,8 +398,8 @@ static void test_signals(void **state)
     assert_int_equal(s, SONDE_PUSH_METRICS | SONDE_PUSH_PROFILES);
     assert_int_equal(sonde_push_signals("", &s, &err), 0);
     assert_int_equal(s, 0);
-    assert_int_equal(sonde_push_signals("traces,logs", &s, &err), SONDE_EINVAL);
-    assert_non_null(strstr(err.text, "'logs'"));
+    assert_int_equal(sonde_push_signals("traces,words", &s, &err), SONDE_EINVAL);
+    assert_non_null(strstr(err.text, "'words'"));
 }
 
 int main(void)

@@ -18,6 +18,17 @@
 static const char *const own[] = { "Content-Type: text/x-test", NULL };
 static const struct sonde_push_ops ops = { .name = "test", .headers = own };
 
+static int headers_of(struct push_dest *d, const char *text, struct sonde_err *err)
+{
+    return push_headers_parse(d->ops->name, d->ops->headers, text, &d->headers, err);
+}
+
+static void headers_free(struct push_dest *d)
+{
+    push_headers_free(d->headers);
+    d->headers = NULL;
+}
+
 static size_t header_count(const struct push_dest *d)
 {
     size_t n = 0;
@@ -51,12 +62,12 @@ static void headers_taken(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct push_dest d = { .ops = &ops };
         struct sonde_err err = { "" };
-        if (push_headers(&d, cases[i].text, &err)) fail_msg("case %zu: %s", i, err.text);
+        if (headers_of(&d, cases[i].text, &err)) fail_msg("case %zu: %s", i, err.text);
         assert_string_equal(d.headers[0], own[0]); /* its kind's come first */
         size_t n = 0;
         for (; cases[i].lines[n]; n++) assert_string_equal(d.headers[n + 1], cases[i].lines[n]);
         assert_int_equal(header_count(&d), n + 1);
-        push_headers_free(&d);
+        headers_free(&d);
         assert_null(d.headers);
     }
 }
@@ -81,10 +92,10 @@ static void headers_refused(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct push_dest d = { .ops = &ops };
         struct sonde_err err = { "" };
-        assert_int_equal(push_headers(&d, cases[i].text, &err), SONDE_EINVAL);
+        assert_int_equal(headers_of(&d, cases[i].text, &err), SONDE_EINVAL);
         if (!strstr(err.text, cases[i].says)) fail_msg("case %zu: %s", i, err.text);
         if (i != 5 && strstr(err.text, "secret")) fail_msg("case %zu shows: %s", i, err.text);
-        push_headers_free(&d);
+        headers_free(&d);
     }
 }
 
@@ -100,11 +111,11 @@ static void headers_at_their_bounds(void **state)
         for (size_t i = 0; i < extra; i++) {
             at += (size_t)snprintf(text + at, sizeof(text) - at, "X-%zu: y\n", i);
         }
-        const int rc = push_headers(&d, text, &err);
+        const int rc = headers_of(&d, text, &err);
         if (rc != (extra + 1 <= 32 ? 0 : SONDE_EINVAL)) fail_msg("%zu: %d", extra + 1, rc);
         if (rc) assert_non_null(strstr(err.text, "at most 32"));
         else assert_int_equal(header_count(&d), extra + 1);
-        push_headers_free(&d);
+        headers_free(&d);
     }
     for (size_t len = 8190; len < 8195; len++) {
         struct push_dest d = { .ops = &ops };
@@ -112,18 +123,18 @@ static void headers_at_their_bounds(void **state)
         memset(text, 'x', len);
         memcpy(text, "A: ", 3);
         text[len] = '\0';
-        assert_int_equal(push_headers(&d, text, &err), len <= 8192 ? 0 : SONDE_EINVAL);
+        assert_int_equal(headers_of(&d, text, &err), len <= 8192 ? 0 : SONDE_EINVAL);
         if (len > 8192) assert_non_null(strstr(err.text, "8192 bytes"));
-        push_headers_free(&d);
+        headers_free(&d);
     }
     /* A name of any length is shown cut. */
     struct push_dest d = { .ops = &ops };
     struct sonde_err err = { "" };
     memset(text, 'n', 5000);
     text[5000] = '\0';
-    assert_int_equal(push_headers(&d, text, &err), SONDE_EINVAL);
+    assert_int_equal(headers_of(&d, text, &err), SONDE_EINVAL);
     assert_null(memmem(err.text, strlen(err.text), text, 61));
-    push_headers_free(&d);
+    headers_free(&d);
 }
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
@@ -210,18 +221,18 @@ static void no_memory(void **state)
         const int64_t live = sonde__alloc_live();
         memset(&o, 0, sizeof(o));
         sonde__alloc_fail_nth(nth);
-        rc = push_headers(&d, "A: b\nC: d\n", &err);
+        rc = headers_of(&d, "A: b\nC: d\n", &err);
         if (!rc) rc = push_labels(&o, "a=b", &err);
         sonde__alloc_fail_nth(0);
         assert_true(rc == 0 || rc == SONDE_ENOMEM);
         if (rc) assert_string_equal(err.text, "out of memory");
-        push_headers_free(&d);
+        headers_free(&d);
         sonde__free(o.label_text);
         assert_int_equal(sonde__alloc_live(), live);
     }
     assert_int_equal(rc, 0);
     struct push_dest none = { .ops = &ops };
-    push_headers_free(&none); /* never made */
+    headers_free(&none); /* never made */
 }
 
 int main(void)

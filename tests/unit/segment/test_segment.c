@@ -62,7 +62,7 @@ static void layout_is_pinned(void **state)
             fail_msg("%s is %zu, not %zu", cases[i].what, cases[i].is, cases[i].should);
         }
     }
-    assert_int_equal(SONDE__ABI, 4);
+    assert_int_equal(SONDE__ABI, 5);
     uint64_t magic = SONDE__MAGIC;
     assert_memory_equal(&magic, "\xffsonde1\n", 8);
 }

@@ -179,12 +179,59 @@ static void many_processes(void **state)
     tear_down(&f);
 }
 
+/* What is used in a pause is given to samples that come after it, at most doubling them; shares of
+ * processes stay what they are. */
+static void pauses(void **state)
+{
+    struct fixture f;
+    (void)state;
+    set_up(&f);
+    used_ns[1] = used_ns[2] = 1;
+    second(&f, 1, 500, 500);
+    sonde_cpu_account_pause(&f.a, f.p, f.now_ns += 10 * MS);
+    assert_false(sonde_cpu_account_is_due(&f.a, f.now_ns + 10000 * MS));
+    for (int i = 0; i < 5; i++) second(&f, 1, 0, 500); /* nothing is sampled, and it works on */
+    assert_in_range(weight_ms(&f, 1, SONDE_SAMPLE_CPU), 499, 501);
+    sonde_cpu_account_resume(&f.a, f.now_ns);
+    second(&f, 1, 500, 500);
+    assert_in_range(weight_ms(&f, 1, SONDE_SAMPLE_CPU), 1499, 1501);
+    for (int i = 0; i < 4; i++) second(&f, 1, 500, 500);
+    /* 3.0 s while it was sampled, and 2.5 s in the pause. */
+    assert_in_range(weight_ms(&f, 1, SONDE_SAMPLE_CPU), 5499, 5501);
+    second(&f, 1, 500, 500);
+    assert_in_range(weight_ms(&f, 1, SONDE_SAMPLE_CPU), 5999, 6001);
+    tear_down(&f);
+}
+
+/* One that ends in a pause or after it is no worse off than others. */
+static void pauses_and_ends(void **state)
+{
+    struct fixture f;
+    (void)state;
+    set_up(&f);
+    used_ns[1] = used_ns[2] = 1;
+    second(&f, 1, 500, 500);
+    second(&f, 2, 500, 500);
+    sonde_cpu_account_pause(&f.a, f.p, f.now_ns);
+    used_ns[1] += 100 * MS;
+    used_ns[2] = 0;
+    sonde_cpu_account_resume(&f.a, f.now_ns);
+    add(&f, 1, SONDE_SAMPLE_CPU, 200);
+    used_ns[1] = 0;
+    sonde_cpu_account_settle(&f.a, f.p, f.now_ns += 1000 * MS);
+    assert_in_range(weight_ms(&f, 1, SONDE_SAMPLE_CPU), 799, 801);
+    assert_in_range(weight_ms(&f, 2, SONDE_SAMPLE_CPU), 499, 501);
+    assert_int_equal(f.a.count, 0);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_kernel), cmocka_unit_test(small_differences),
         cmocka_unit_test(missing_samples),    cmocka_unit_test(ends_and_begins),
         cmocka_unit_test(emptied),            cmocka_unit_test(many_processes),
+        cmocka_unit_test(pauses),             cmocka_unit_test(pauses_and_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,7 @@ static void setup_files(const struct fixture *f)
                   "30    0    0    0     0       0          0\n"
                   "  eth0:18670593 513 1 2 3 4 5 6 26299 317 7 8 9 10 11 12\n");
     fixture_write(f, "proc/loadavg", "0.50 1.25 2.00 2/100 5597\n");
+    fixture_write(f, "proc/vmstat", "nr_free_pages 5\npswpin 3\npswpout 4\npgfault 9\n");
     fixture_write(f, "proc/uptime", "1387.34 2700.00\n");
     fixture_write(f, "proc/pressure/cpu",
                   "some avg10=0.98 avg60=1.19 avg300=0.34 total=6553569\n"
@@ -116,6 +117,8 @@ static void golden(void **state)
         { "sonde_host_boot_time_seconds", "", 1700000000 },
         { "sonde_host_context_switches_total", "", 257146 },
         { "sonde_host_forks_total", "", 5587 },
+        { "sonde_host_swapped_bytes_total", "direction=\"in\"", 3.0 * 4096 },
+        { "sonde_host_swapped_bytes_total", "direction=\"out\"", 4.0 * 4096 },
         { "sonde_host_procs_running", "", 2 },
         { "sonde_host_procs_blocked", "", 1 },
         { "sonde_host_pressure_some_seconds_total", "resource=\"cpu\"", 6.553569 },

@@ -212,6 +212,88 @@ static void absent_files(void **state)
     fixture_release(&f);
 }
 
+/* Runnable but not running: of all threads together, also of those that ended since. */
+static void run_delay(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    fixture_write(&f, "proc/4242/task/4242/schedstat", "0 0 0\n");
+    fixture_open(&f);
+    fixture_tick(&f);
+    assert_int_equal(series_of(&f, "sonde_process_run_delay_seconds_total"), 0);
+    fixture_write(&f, "proc/4242/task/4242/schedstat", "100 1000000000 3\n");
+    fixture_write(&f, "proc/4242/task/4243/schedstat", "100 2500000000 9\n");
+    fixture_write(&f, "proc/4242/task/4242/status",
+                  "Name:\tx\nCpus_allowed:\t1,000000f1\nCpus_allowed_list:\t0,4-7,32\n");
+    fixture_tick(&f);
+    check_value(&f, "sonde_process_run_delay_seconds_total", "", 3.5);
+    check_value(&f, "sonde_process_allowed_cpus", "", 6);
+    fixture_rm(&f, "proc/4242/task/4243");
+    fixture_write(&f, "proc/4242/task/4242/schedstat", "200 1500000000 5\n");
+    fixture_tick(&f);
+    check_value(&f, "sonde_process_run_delay_seconds_total", "", 4);
+    fixture_release(&f);
+}
+
+static void check_cgroup(const struct fixture *f, double quota, double periods, double throttled,
+                         double seconds)
+{
+    check_value(f, "sonde_process_cgroup_quota_cpus", "", quota);
+    check_value(f, "sonde_process_cgroup_periods_total", "", periods);
+    check_value(f, "sonde_process_cgroup_throttled_periods_total", "", throttled);
+    check_value(f, "sonde_process_cgroup_throttled_seconds_total", "", seconds);
+}
+
+/* The tightest quota on the way up counts; version 1 has its own files and units. */
+static void cgroup_quota(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    fixture_write(&f, "proc/4242/cgroup", "0::/pod/app\n");
+    fixture_write(&f, "sys/fs/cgroup/pod/app/cpu.max", "max 100000\n");
+    fixture_write(&f, "sys/fs/cgroup/pod/app/cpu.stat", "usage_usec 5\n");
+    fixture_open(&f);
+    fixture_tick(&f);
+    check_cgroup(&f, -1, -1, -1, -1);
+    fixture_write(&f, "sys/fs/cgroup/pod/cpu.max", "50000 100000\n");
+    fixture_write(&f, "sys/fs/cgroup/pod/cpu.stat",
+                  "usage_usec 9\nnr_periods 10\nnr_throttled 7\nthrottled_usec 2500000\n");
+    fixture_tick(&f);
+    check_cgroup(&f, 0.5, 10, 7, 2.5);
+    fixture_write(&f, "sys/fs/cgroup/pod/cpu.stat", "nr_periods 10\nnr_throttled x\n");
+    fixture_tick(&f); /* malformed: what was known stays */
+    check_cgroup(&f, 0.5, 10, 7, 2.5);
+    fixture_release(&f);
+
+    setup(&f);
+    fixture_write(&f, "proc/4242/cgroup",
+                  "5:memory:/m\n4:cpu,cpuacct:/a/b\n1:name=systemd:/x\n0::/\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "150000\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/a/cpu.stat",
+                  "nr_periods 4\nnr_throttled 1\nthrottled_time 500000000\n");
+    fixture_open(&f);
+    fixture_tick(&f);
+    check_cgroup(&f, 1.5, 4, 1, 0.5);
+    /* In a container the path of the host is not there: the mount's root is the cgroup. */
+    fixture_write(&f, "proc/4242/cgroup", "4:cpu,cpuacct:/kube/c1\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    fixture_write(&f, "sys/fs/cgroup/cpu,cpuacct/cpu.stat",
+                  "nr_periods 2\nnr_throttled 0\nthrottled_time 0\n");
+    fixture_tick(&f);
+    check_cgroup(&f, 2, 2, 0, 0);
+    /* Out of the namespace: nothing is read from above the mount. */
+    fixture_write(&f, "proc/4242/cgroup", "4:cpu,cpuacct:/../../etc\n");
+    fixture_tick(&f);
+    check_cgroup(&f, 2, 2, 0, 0);
+    fixture_release(&f);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static void slow_files_are_read_rarely(void **state)
 {
     (void)state;
@@ -768,6 +850,8 @@ int main(void)
         cmocka_unit_test(golden),
         cmocka_unit_test(utilization),
         cmocka_unit_test(absent_files),
+        cmocka_unit_test(run_delay),
+        cmocka_unit_test(cgroup_quota),
         cmocka_unit_test(slow_files_are_read_rarely),
         cmocka_unit_test(names),
         cmocka_unit_test(threads_come_and_go),

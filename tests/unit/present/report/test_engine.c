@@ -36,7 +36,7 @@ static struct sonde_profile *create(int samples, int programs)
     engine_built_value(&b, "sonde_tokenizer_tokens_total", "bpe\n", "", 500);
     assert_int_equal(sonde_profile_create(0, &p), 0);
     if (samples) build_sample(p, "main;forward", 1000000, 0, 1000000000);
-    for (size_t i = 0; i < b.count; i++) assert_int_equal(sonde_engine_run_add(p, &b.series[i]), 0);
+    for (size_t i = 0; i < b.count; i++) assert_int_equal(sonde_final_add(p, &b.series[i]), 0);
     p->end_ns = 2000000000000000000ull;
     return p;
 }

@@ -70,6 +70,13 @@ static void host(void **state)
     assert_true(d.host.cpu_history[0] == 10 && d.host.cpu_history[2] == 42.5);
     assert_true(d.host.memory_total == 8589934592.0 && d.host.load15 == 1.5);
     assert_true(d.host.net_in == 2048 && d.host.net_out == 512 && isnan(d.host.uptime_s));
+    assert_true(isnan(d.host.cost_ratio) && isnan(d.host.cost_low) && isnan(d.host.cost_high));
+    load(&d, sonde_top_read_host,
+         "{\"time\":1,\"series\":[{\"name\":\"sonde_cost_ratio\",\"value\":0.003},"
+         "{\"name\":\"sonde_cost_low_ratio\",\"value\":-0.001},"
+         "{\"name\":\"sonde_cost_high_ratio\",\"value\":0.005}]}");
+    assert_true(d.host.cost_ratio == 0.003 && d.host.cost_low == -0.001);
+    assert_true(d.host.cost_high == 0.005);
     sonde_top_data_release(&d);
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <math.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -103,6 +105,10 @@ static struct sonde_profile *recording(uint32_t samples, uint32_t stacks)
     p->achieved_hz = 998.5;
     p->lost_records = 3;
     p->dropped_samples = 4;
+    p->unsampled_ns = 5;
+    p->cost = (struct sonde_profile_cost){ .text = sonde_profile_cstring(p, "costs 1 %"),
+                                           .pairs = 24, .ratio = 0.01, .low = -0.01,
+                                           .high = NAN };
     p->program = sonde_profile_cstring(p, "server");
     p->command = sonde_profile_cstring(p, "server --port 80 'a b'");
     p->engine = sonde_profile_cstring(p, "perf");
@@ -169,6 +175,10 @@ static void same_profile(const struct sonde_profile *a, const struct sonde_profi
     assert_true(a->rate_hz == b->rate_hz && a->achieved_hz == b->achieved_hz);
     assert_true(a->lost_records == b->lost_records);
     assert_true(a->dropped_samples == b->dropped_samples);
+    assert_true(a->unsampled_ns == b->unsampled_ns && a->cost.pairs == b->cost.pairs);
+    same_str(a, a->cost.text, b, b->cost.text);
+    assert_true(a->cost.ratio == b->cost.ratio && a->cost.low == b->cost.low);
+    assert_true(a->cost.high == b->cost.high || (isnan(a->cost.high) && isnan(b->cost.high)));
 }
 
 static char *slurp(size_t *len)
@@ -227,6 +237,28 @@ static void test_empty(void **state)
 }
 
 /* Samples without times (imported ones) keep their order. */
+/* That the code somewhere only waits comes back; what only this process knows does not. */
+static void test_location_flags(void **state)
+{
+    (void)state;
+    struct sonde_profile *p;
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    build_sample(p, "main;spin", 5, 0, 0);
+    build_sample(p, "main;work", 5, 0, 0);
+    p->locations[2].flags = SONDE_LOCATION_SPINS | SONDE_LOCATION_LOOKED;
+    p->locations[3].flags = SONDE_LOCATION_LOOKED;
+    save(p);
+    struct sonde_profile *q = load();
+    assert_int_equal(q->locations[2].flags, SONDE_LOCATION_SPINS);
+    assert_int_equal(q->locations[1].flags | q->locations[3].flags, 0);
+    sonde_profile_destroy(q);
+    edit("UPDATE location_flags SET location=99");
+    struct sonde_err err = { "" };
+    assert_int_equal(sonde_run_load(path, &q, &err), SONDE_EFORMAT);
+    assert_non_null(strstr(err.text, "99"));
+    sonde_profile_destroy(p);
+}
+
 static void test_without_times(void **state)
 {
     (void)state;
@@ -560,7 +592,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trip),    TEST(test_empty),     TEST(test_without_times),
+        TEST(test_round_trip),    TEST(test_empty),     TEST(test_location_flags),
+        TEST(test_without_times),
         TEST(test_bytes_per_sample), TEST(test_header), TEST(test_tampered),
         TEST(test_widened),       TEST(test_deep_stack), TEST(test_damaged),
         TEST(test_chunk_extremes), TEST(test_no_room),  TEST(test_bad_paths),
