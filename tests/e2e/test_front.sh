@@ -17,11 +17,12 @@ python3 "$here/front_upstream.py" "$scratch/log" >"$scratch/port" &
 upstream=$!
 started+=("$upstream")
 until_true test -s "$scratch/port"
-# Without figures of host and processes: what grows is then the front's.
+# Without figures of host and processes, and without looks for findings, which hold a minute of requests
+# for a moment: what grows is then the front's.
 serve() {
     : >"$scratch/stderr" # here, not only by the one below, which may come after the first look
     "$SONDE_BUILD/sonde" serve --upstream "http://127.0.0.1:$(cat "$scratch/port")" --no-host \
-        --no-processes --listen 127.0.0.1:0 2>"$scratch/stderr" &
+        --no-processes --set bottleneck.auto_detect=false --listen 127.0.0.1:0 2>"$scratch/stderr" &
     sonde=$!
     started+=("$sonde")
     until_true grep -q 'the front of http://127' "$scratch/stderr"
