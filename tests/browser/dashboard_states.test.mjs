@@ -97,6 +97,136 @@ test('an address that holds markup is text, too', () => {
     });
 });
 
+// ---- What only some agents answer -----------------------------------------------------------------
+
+/** Answers that take the place of the agent's, with routes that its list has to have for them. */
+async function answering(page, answers) {
+    const routes = Object.keys(answers).map((path) => `${path} of this test\n`).join('');
+    await page.route((url) => url.pathname === '/', async (route) => {
+        const answer = await route.fetch();
+        await route.fulfill({ response: answer, body: routes + await answer.text() });
+    });
+    for (const [path, { status = 200, body }] of Object.entries(answers)) {
+        const matches = new RegExp(`^${path.replace('*', '[^/]+')}$`);
+        await page.route((url) => matches.test(url.pathname), (route) => route.fulfill({ status, json: body }));
+    }
+}
+
+const [SCRIPT_NAME] = ODD_NAMES;
+const WHY = {
+    kind: 'request', id: '1', name: SCRIPT_NAME, seconds: 2, thread: `${SCRIPT_NAME}/7`, batch_mates: 1, batch_mate_tokens: 3,
+    parts: [
+        { kind: 'queue', title: 'waiting for a slot', seconds: 0.5, share: 0.25, count: 1, functions: [], waits: [], spans: [],
+            requests: [{ id: '00000000000000aa', name: ODD_NAMES[1], seconds: 0.25, count: 1 }] },
+        { kind: 'decode', title: 'computing: decode', seconds: 0.5, share: 0.25, count: 1, waits: [], requests: [], spans: [],
+            functions: [{ function: ODD_FUNCTION, file: '/src/<b>bold.c', line: 3, seconds: 0.4, count: 4 }] },
+        { kind: 'lock', title: 'waiting for a lock', seconds: 0.5, share: 0.25, count: 1, functions: [], requests: [], spans: [{ name: ODD_USER, seconds: 0.1, count: 1 }],
+            waits: [{ function: 'locked', file: null, line: null, call: 'pthread_mutex_lock', stack: ['futex', ODD_FUNCTION], seconds: 0.4, count: 1 }] },
+    ],
+    notes: ['waits may be missing: `sonde record --off-cpu` sees them'],
+};
+
+test('what the time of a request consisted of: parts and the rest add up, and all of it is text', async () => {
+    const { requests } = await live.ask('/api/requests?state=done&limit=1');
+    await withAgent(live.url, '/profiling/requests?range=900', {}, async (page) => {
+        await answering(page, { '/api/requests/*/why': { body: WHY } });
+        await page.goto(`${live.url}/profiling/requests?range=900&request=${requests[0].id}`);
+        const table = page.locator('sonde-timeline table.whys');
+        await table.waitFor();
+        await settled(page);
+        const rows = await table.locator('tbody tr').evaluateAll((list) => list.map((tr) => [...tr.cells].slice(1).map((td) => td.textContent).join(' ')));
+        assert.deepEqual(rows, ['500 ms 25 %', '500 ms 25 %', '500 ms 25 %', '500 ms 25 %', '2 s 100 %']);
+        const text = await page.locator('sonde-timeline section.path').innerText();
+        for (const part of [ODD_FUNCTION, ODD_NAMES[1], ODD_USER, '<b>bold.c:3', 'locked in pthread_mutex_lock', 'Unexplained', 'sonde record --off-cpu']) {
+            assert.ok(text.includes(part), `${part} is not in ${text}`);
+        }
+        await table.locator('summary', { hasText: 'stack' }).press('Enter');
+        await table.locator('.frames', { hasText: 'futex' }).waitFor();
+        assert.deepEqual(await page.evaluate(strays), []);
+        assert.deepEqual(await audit(page), []);
+        await page.setViewportSize({ width: 390, height: 800 });
+        await until('it fits', () => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    });
+});
+
+test('what the time of a request consisted of: an error is said in place, and the page goes on', async () => {
+    const { requests } = await live.ask('/api/requests?state=done&limit=1');
+    await withAgent(live.url, '/profiling/requests?range=900', { fine: /status of 409/ }, async (page) => {
+        await answering(page, { '/api/requests/*/why': { status: 409, body: { error: 'it is not known for a reason' } } });
+        await page.goto(`${live.url}/profiling/requests?range=900&request=${requests[0].id}`);
+        await page.locator('sonde-timeline section.path', { hasText: 'it is not known for a reason' }).waitFor();
+        await page.locator('sonde-timeline').getByText('Duration', { exact: true }).first().waitFor();
+    });
+});
+
+const COST = {
+    enabled: true, covers: 'cpu_sampling', state: 'measuring', text: 'sonde costs this program 0.3 ± 0.2 % (CPU time per output token; 24 pairs of windows)', method: 'comparison',
+    measure: 'cpu_per_work', work: 'output token', ratio: 0.003, low: 0.001, high: 0.005, pairs: 24, confidence: 0.95, pairs_more: 0, window_seconds: 2, off_ratio: 0.08, reason: null,
+};
+
+for (const id of ['cpu', 'dashboard']) {
+    test(`what sonde costs is on ${id}`, () => withAgent(live.url, `/profiling/${id}`, {}, async (page) => {
+        await answering(page, { '/api/cost': { body: COST } });
+        await page.goto(`${live.url}/profiling/${id}`);
+        const line = page.locator('p.cost');
+        await line.getByText(`${COST.text}.`).waitFor();
+        await settled(page);
+        const details = page.getByRole('tooltip').getByText('between 0.1 % and 0.5 %');
+        // A page that is still being laid out scrolls, which hides it.
+        await until('the tooltip is there', async () => {
+            await line.locator('span').blur();
+            await line.locator('span').focus();
+            return details.isVisible();
+        });
+    }));
+}
+
+const ALERT = {
+    id: 'a', kind: 'memory', state: 'firing', severity: 'critical', summary: `${SCRIPT_NAME} is 93.2 (limit: above 90)`, value: 93.2, labels: {}, source: 'rule',
+    since: 1, started: 1, fired: 1, resolved: null, for_seconds: 5, muted: false, muted_by: null, held: null, link: null,
+    notifications: [{ receiver: 'webhook', state: 'firing', outcome: 'queued', time: 1, error: ODD_ERROR }],
+};
+const ALERTS = {
+    time: 2, firing: 1, firing_muted: 1, pending: 0, rules: [{ name: 'memory' }], mutes: [], receivers: [],
+    alerts: [ALERT, { ...ALERT, id: 'b', summary: 'of the disk', severity: 'warning', muted: true, muted_by: 1, held: 'muted', notifications: [] }],
+};
+const REGRESSION = {
+    id: 1, kind: 'function', verdict: 'worse', severity: 'warning', state: 'open', subject: ODD_FUNCTION, program: 'engine', figure: 'share', unit: null, caller: null,
+    moved_with: null, since: 1794960000, since_low: null, since_high: null, found: 1794960600, until: null, before: 0.1, after: 0.12, absolute: 0.02, absolute_low: 0.01,
+    absolute_high: 0.03, relative: 0.2, relative_low: 0.15, relative_high: 0.26, confidence: 0.99, n_eff: null, text: `${ODD_FUNCTION} costs 20 % more`,
+    what_changed: [{ time: 1794960000, kind: 'build_id', text: ODD_MARK }],
+};
+const CHANGED = { time: 2, series_watched: 9, series_learning: 2, programs_profiled: 1, regressions: [REGRESSION] };
+
+for (const colorScheme of ['light', 'dark']) {
+    test(`alerts and regressions are on findings, ${colorScheme}`, () => withAgent(live.url, '/profiling/findings', { colorScheme }, async (page) => {
+        await answering(page, { '/api/alerts': { body: ALERTS }, '/api/regressions': { body: CHANGED } });
+        await page.goto(`${live.url}/profiling/findings`);
+        const alerts = page.getByRole('table', { name: 'Alerts' }), changes = page.getByRole('table', { name: 'Regressions' });
+        for (const text of [ALERT.summary, `webhook: ${ODD_ERROR}; tried again`, 'firing, muted', 'not sent: muted']) await alerts.getByText(text).waitFor();
+        for (const text of [REGRESSION.text, ODD_MARK, '+20 % (+15 % to +26 %)']) await changes.getByText(text).waitFor();
+        const compare = await changes.getByRole('link', { name: 'Before and after' }).getAttribute('href');
+        assert.match(compare, /base=179495\d+\.\.1794960000/);
+        await settled(page);
+        assert.deepEqual(await page.evaluate(strays), []);
+        assert.deepEqual(await audit(page), []);
+        await shot(page, `page-findings-alerts-${colorScheme}`, { fullPage: true });
+        await page.setViewportSize({ width: 390, height: 800 });
+        await until('it fits', () => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    }));
+}
+
+test('alerts and regressions: no card where there are none to ask for', () =>
+    withAgent(live.url, '/profiling/findings', { fine: /status of 404/ }, async (page) => {
+        const none = { status: 404, body: { error: 'there are no alerts here' } };
+        await answering(page, { '/api/alerts': none, '/api/regressions': none });
+        const asked = ['alerts', 'regressions'].map((what) => page.waitForResponse(`**/api/${what}*`));
+        await page.goto(`${live.url}/profiling/findings`);
+        await Promise.all(asked);
+        await settled(page);
+        for (const name of ['Alerts', 'Regressions']) assert.equal(await page.getByRole('heading', { name }).count(), 0);
+    }));
+
 // ---- Nothing ------------------------------------------------------------------------------------
 
 /** What a page has to say where nothing is watched: what is missing, and what to do next. */

@@ -174,17 +174,19 @@ function events(answers: Answers, params: Params): Events | undefined {
 }
 
 function findings(answers: Answers, params: Params): Findings | undefined {
-    const found = new Map<number, Finding>();
+    const found = new Map<string, Finding>();
+    let active: Finding[] = [];
     let time: number | null = null;
     const least = SEVERITY.indexOf(text(params['severity']) ?? 'info');
     for (const a of of<Findings>(answers, '/api/findings')) {
         time = Math.max(time ?? 0, a.time);
         for (const f of a.findings) {
-            if (within(f.time, number(params['from']), number(params['to'])) && SEVERITY.indexOf(f.severity) >= least) found.set(f.id, f);
+            if (within(f.time ?? 0, number(params['from']), number(params['to'])) && SEVERITY.indexOf(f.severity) >= least) found.set(`${f.id} ${f.kind} ${f.subject}`, f);
         }
+        if (a.active?.length) active = a.active;
     }
     if (time === null) return undefined;
-    return { time, findings: [...found.values()].sort((a, b) => b.time - a.time).slice(0, number(params['limit']) ?? 100) };
+    return { time, findings: [...found.values()].sort((a, b) => (b.time ?? 0) - (a.time ?? 0)).slice(0, number(params['limit']) ?? 100), active };
 }
 
 // The same question of nearly the same time.

@@ -239,6 +239,32 @@ export interface Shared {
     note: string | null;
 }
 
+// What the latency of a request consisted of: parts that add up to it.
+export interface WhyFunction { function: string | null; file: string | null; line: number | null; seconds: number; count: number }
+export interface WhyWait extends WhyFunction { call: string | null; stack: string[] }
+export interface WhyPart {
+    kind: string;
+    title: string;
+    seconds: number;
+    share: number | null;
+    count: number;
+    functions: WhyFunction[]; // that computed, from samples
+    waits: WhyWait[];         // where it waited
+    requests: { id: string; name: string | null; seconds: number; count: number }[];
+    spans: { name: string; seconds: number; count: number }[];
+}
+export interface Why {
+    kind: string;
+    id: string | null;
+    name: string | null;
+    seconds: number;
+    thread: string | null;
+    batch_mates: number;
+    batch_mate_tokens: number;
+    parts: WhyPart[];
+    notes: string[];
+}
+
 export type Metric = 'ttft' | 'itl' | 'total' | 'queue' | 'tokens_per_s';
 export interface Heatmap {
     time: number;
@@ -269,38 +295,115 @@ export interface AgentEvent {
 }
 export interface Events { events: AgentEvent[] }
 
-export interface Finding {
-    id: number;
-    run: number | null;
-    time: number;
-    kind: string;
+// What proves a finding: a function, a series, a request, a span, a thread or a place that allocates.
+export interface Evidence {
+    type: string;
     subject: string;
-    severity: string; // info, warning, critical
-    value: number | null;
-    unit: string;
-    text: string;
-}
-export interface Findings { time: number; findings: Finding[] }
-
-export interface Bottleneck {
-    kind: string;
-    function: string;
-    avg_time_ms: number | null;
-    call_count: number | null;
-    severity: string;
-    percent: number | null;
-    seconds: number | null;
-    bytes: number | null;
+    labels?: string;
     file?: string;
     line?: number;
-    text: string;
+    value: number | null;
+    unit: string;
+    what: string;
+    link: string | null;
 }
-export interface Bottlenecks {
-    profile: string;
-    id: number | null;
-    duration_seconds: number;
-    bottlenecks: Bottleneck[];
-    bottlenecks_note?: string;
+
+export interface Finding {
+    id?: number;            // of one that the store keeps
+    run?: number | null;
+    time?: number;          // when it began, of one that the store keeps
+    kind: string;
+    title?: string;
+    subject: string;
+    severity: string; // info, warning, critical
+    text: string;
+    value?: number | null;
+    unit?: string;
+    advice?: string | null;
+    gain?: number | null;
+    gain_of?: string | null;
+    since?: number | null;
+    until?: number | null;
+    file?: string;
+    line?: number;
+    evidence?: Evidence[];
+    symptoms?: Finding[];
+}
+export interface Findings { time: number; findings: Finding[]; active?: Finding[]; looked?: number | null }
+export interface FindingsNow { findings: Finding[]; notes: string[]; muted: number }
+
+// What sampling costs the program: shares, 0.01 is 1 %. Where there is no interval, reason says why.
+export interface Cost {
+    enabled: boolean;
+    covers: string;
+    state: string; // measuring, waiting, off
+    text: string | null;
+    method: string | null; // comparison, estimate
+    measure: string | null;
+    work: string | null;
+    ratio: number | null;
+    low: number | null;
+    high: number | null;
+    pairs: number;
+    confidence: number;
+    pairs_more: number;
+    window_seconds: number | null;
+    off_ratio: number | null;
+    reason: string | null;
+}
+
+export interface Alert {
+    id: string;
+    kind: string;
+    state: string; // firing, pending, resolved
+    severity: string;
+    summary: string;
+    labels: Labels;
+    since: number | null; // when the state began
+    started: number | null;
+    muted: boolean;
+    held: string | null;  // why it is not sent: muted, severity
+    notifications: { receiver: string; state: string; outcome: string; time: number | null; error: string | null }[];
+}
+export interface Alerts {
+    time: number;
+    firing: number;
+    firing_muted: number;
+    pending: number;
+    alerts: Alert[];
+    receivers: {
+        name: string; kind: string; to: string; queued: number; sent: number; failed: number; refused: number; dropped: number;
+        last_sent: number | null; last_failed: number | null; last_error: string | null;
+    }[];
+    rules: { name: string }[];
+    mutes: { id: number; active: boolean; comment: string | null }[];
+}
+
+// A change of a series, or of what a function costs. relative: 0.1 is 10 % more than before.
+export interface Regression {
+    id: number;
+    kind: string;    // series, function
+    verdict: string; // worse, better, changed, shift
+    severity: string;
+    state: string;   // open, went_away
+    subject: string;
+    program: string | null;
+    unit: string | null;
+    since: number | null;
+    until: number | null;
+    absolute: number | null;
+    relative: number | null;
+    relative_low: number | null;
+    relative_high: number | null;
+    text: string;
+    what_changed: { time: number | null; kind: string; text: string }[];
+}
+export interface Regressions {
+    time: number;
+    series_watched: number;
+    series_learning: number;
+    programs_profiled: number;
+    regressions: Regression[];
 }
 
 export interface Health {

@@ -51,9 +51,14 @@ const TERMS = {
     slo: { title: 'Objectives', what: 'Whether it met the latency objectives that are set (inference.slo_…).' },
     trace: { title: 'Trace', what: 'The id that its spans share, here and in other tools.' },
     request_parts: {
-        title: 'What it consisted of',
+        title: 'Its phases',
         what: 'Every moment from arrival to end, once: the parts add up to the duration.',
         how: 'From the phases that the engine reported. Unexplained: between them, where the engine was busy with something else or does not say.',
+    },
+    request_path: {
+        title: 'What its time consisted of',
+        what: 'Its critical path: at every moment the one thing that its end waited for. The parts add up to the duration.',
+        how: 'From phases, batches, spans and samples, across threads and processes. Waits for locks, files or a CPU are known where off-CPU time is recorded.',
     },
     shared: {
         title: 'Shared its batches',

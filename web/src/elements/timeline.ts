@@ -21,6 +21,7 @@ import css from '../styles/timeline.css';
 import { outcomeText, requestName } from './requests/columns';
 import { View, batchSteps, clampView, flatten, panView, spanTree, timelineRows, zoomView } from './timeline/layout';
 import { BATCH, LEFT, RIGHT, ROW, TOKENS, TimelinePicture, heightOf, paintTimeline, timeOf } from './timeline/paint';
+import { PathPanel } from './timeline/path_panel';
 import { whyOf } from './timeline/why';
 import './terms';
 
@@ -41,6 +42,10 @@ class TimelineElement extends SondeElement {
     private readonly whyBox = make('ul', { class: 'why' });
     private readonly figures = make('dl', { class: 'figures' });
     private readonly sharedBox = make('section', { hidden: true });
+    private readonly path = new PathPanel({
+        functionHref: (search) => this.href('cpu', { ...this.around(), search }),
+        other: (o) => this.other(o),
+    });
     private readonly spansBox = make('div');
     private readonly canvas = make('canvas', { tabindex: '0', role: 'application', 'aria-roledescription': 'timeline' });
     private readonly spoken = make('div', { class: 'sr', 'aria-live': 'polite' });
@@ -100,6 +105,7 @@ class TimelineElement extends SondeElement {
         this.asked = id;
         this.request = null;
         this.typical = null;
+        this.path.reset();
         this.stop();
         if (!id) {
             clear(this.box, empty('No request is chosen', 'Choose one in the table.'));
@@ -135,6 +141,8 @@ class TimelineElement extends SondeElement {
             if (r.state === 'running') {
                 this.timer = window.setTimeout(() => { void this.load(); }, RUNNING_MS);
                 if (!first) return;
+            } else {
+                void this.path.load(this.api, path, abort.signal); // of one that runs it would be another every second
             }
             void this.loadTypical(r, abort.signal);
             void this.loadShared(path, abort.signal);
@@ -177,10 +185,15 @@ class TimelineElement extends SondeElement {
         return `${this.api.base}/profiling/${page}${queryString(params)}`;
     }
 
+    // The time of the request, for pages that show a range.
+    private around(): Record<string, string | null> {
+        const r = this.request!;
+        return { request: r.id, from: round(r.arrived - 1), to: round(r.arrived + this.total + 1), range: null };
+    }
+
     private show(): void {
         const r = this.request!;
         const kind = r.state === 'running' ? 'running' : isFailed(r.outcome) ? 'bad' : r.outcome === 'cancelled' ? 'cancelled' : 'ok';
-        const flame = { request: r.id, from: round(r.arrived - 1), to: round(r.arrived + this.total + 1), range: null };
         // The rest is what else arrived around it.
         const rest = { request: r.id, base: 'rest', from: round(r.arrived - 60), to: round(Math.max(r.arrived + this.total, Math.min(now(), r.arrived + this.total + 60))), range: null };
         const about = [r.model, r.route, `${r.program} (pid ${r.pid})`, r.backend ?? ''].filter(Boolean);
@@ -189,9 +202,9 @@ class TimelineElement extends SondeElement {
             make('p', { class: 'about' }, ...about.flatMap((t, i): Child[] => [i ? ' · ' : null, make('bdi', {}, t)])),
             make('p', { class: 'about' }, `Arrived ${clock(r.arrived, true)} ${zone(r.arrived)}`),
             make('div', { class: 'actions' },
-                make('a', { class: 'go primary', href: this.href('cpu', flame) }, 'Flame graph of this request'),
+                make('a', { class: 'go primary', href: this.href('cpu', this.around()) }, 'Flame graph of this request'),
                 make('a', { class: 'go', href: this.href('cpu', rest), title: 'What it spent more and less CPU time on than the other requests around it' }, 'Difference to the rest')),
-            this.whyBox, this.figures, this.partsSection(r), this.stepsSection(r), this.sharedBox, this.spansSection(r), this.attributesSection(r));
+            this.whyBox, this.figures, this.partsSection(r), this.path.element, this.stepsSection(r), this.sharedBox, this.spansSection(r), this.attributesSection(r));
         this.figures.style.marginBottom = '12px';
         this.showFigures();
         this.showWhy();
@@ -241,7 +254,7 @@ class TimelineElement extends SondeElement {
     }
 
     private partsSection(r: Request): HTMLElement {
-        const title = make('h4', { tabindex: '0' }, 'What it consisted of');
+        const title = make('h4', { tabindex: '0' }, 'Its phases');
         explain(title, 'request_parts');
         const { parts } = this;
         if (!parts) {

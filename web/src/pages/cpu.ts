@@ -11,6 +11,7 @@ import { tip } from '../core/tip';
 import { Continuous, SeriesAnswer } from '../core/types';
 import { isViewing } from '../core/viewing';
 import { FLAME_KEYS } from '../elements/flamegraph/state';
+import { CostLine } from './cost_line';
 import { FlamePanel, choice, chips, exporter, typed } from './flame_panel';
 import { chart, follow } from './kit';
 
@@ -113,6 +114,7 @@ export const page: Page = {
         const ends: (() => void)[] = [];
         const panel = new FlamePanel(() => ({}));
         const continuous = isViewing() ? null : new ContinuousBar(() => panel.graph.refresh());
+        const cost = isViewing() ? null : new CostLine();
         const strip = isViewing() ? null : make('div', {},
             chart({ heading: 'CPU by process', name: 'sonde_process_cpu_utilization_ratio', group: 'process', unit: 'cores', stack: true,
                 metric: 'cpu', height: 96, empty: 'Nothing is watched that uses the CPU.' }),
@@ -133,12 +135,13 @@ export const page: Page = {
                     : { path: '/api/profile', params: { from: r.from, to: r.to, process: state.get('process'), pid: state.get('pid'), type }, name: type ?? 'cpu' };
             })),
             chips(ends));
-        root.append(make('div', { class: 'stack' }, continuous?.element ?? null, strip, filters, panel.element));
+        root.append(make('div', { class: 'stack' }, continuous?.element ?? null, cost?.element ?? null, strip, filters, panel.element));
         const follows = follow(root);
         return () => {
             follows.end();
             panel.end();
             continuous?.end();
+            cost?.end();
             for (const f of ends) f();
         };
     },

@@ -14,6 +14,7 @@ import { state } from '../core/state';
 import { live } from '../core/stream';
 import { Family, Health, Inference, Process, Processes, SeriesAnswer } from '../core/types';
 import { Tile } from '../elements/tile';
+import { CostLine } from './cost_line';
 import { TILES, TileSpec } from './dashboard_tiles';
 import { Figures, verdictOf } from './figures';
 import { Following, List, card, chart, follow, grid, heading, pageLink, rangeText } from './kit';
@@ -64,15 +65,16 @@ class Dashboard {
     private drawing = 0;
 
     constructor(root: HTMLElement) {
-        const findings = makeCustom('sonde-findings', { limit: 5 });
+        const cost = new CostLine();
+        const findings = makeCustom('sonde-findings', { limit: 5, severity: 'warning', active: true });
         const stack = make('div', { class: 'stack' }, this.banner, this.tiles, this.charts, this.own,
             make('div', { class: 'grid' },
                 withLink(card('Latest findings', {}, findings), 'findings', 'All findings'),
                 withLink(card('Processes', {}, this.list.element), 'system', 'System')),
-            heading('What sonde itself costs'), this.costs);
+            heading('What sonde itself costs'), cost.element, this.costs);
         root.append(stack);
         this.following = follow(stack);
-        this.ends.push(() => this.following.end());
+        this.ends.push(() => this.following.end(), cost.end);
         this.ends.push(state.on(['range', 'base', 'process', 'pid', 'model', 'route'], () => this.load()));
         void this.start();
     }

@@ -2,51 +2,48 @@
 
 import { ApiError, apiAt } from '../core/api';
 import { button, clear, make, makeCustom } from '../core/dom';
-import { clock, seconds } from '../core/format';
+import { clock } from '../core/format';
 import { isFrozen } from '../core/frozen';
 import { now } from '../core/now';
 import { Page } from '../core/page';
 import { empty, failed } from '../core/states';
 import { state } from '../core/state';
-import { Bottleneck, Bottlenecks, Finding } from '../core/types';
+import { FindingsNow } from '../core/types';
 import { FindingsElement } from '../elements/findings';
+import { AlertsCard } from './alerts_card';
 import { card, follow } from './kit';
+import { RegressionsCard } from './regressions_card';
 
-const LASTING = [5, 10, 30, 60];
+const LASTING = [3, 5, 10, 30, 60];
 const SEVERITIES: readonly (readonly [string, string])[] = [['', 'All'], ['warning', 'Warnings and worse'], ['critical', 'Critical']];
-
-export function asFinding(b: Bottleneck, time: number, id: number): Finding {
-    return {
-        id, run: null, time, kind: b.kind, subject: b.function, severity: b.severity,
-        value: b.seconds ?? b.bytes, unit: b.seconds !== null ? 'seconds' : 'bytes', text: b.text,
-    };
-}
 
 class FindingsPage {
     private readonly result = make('div', { 'aria-live': 'polite' });
     private readonly lasting = make('select', { 'aria-label': 'How long to sample' },
-        ...LASTING.map((s) => make('option', { value: s, selected: s === 10 }, `${s} s`)));
+        ...LASTING.map((s) => make('option', { value: s, selected: s === 3 }, `${s} s`)));
     private readonly go: HTMLButtonElement;
-    private readonly list = makeCustom('sonde-findings', { limit: 200, 'data-follow': true });
+    private readonly list = makeCustom('sonde-findings', { limit: 200, active: true, 'data-follow': true });
     private readonly ends: (() => void)[] = [];
     private timer = 0;
     private open = true;
 
     constructor(root: HTMLElement) {
-        this.go = button('Analyse now', 'Sample all watched processes and say what took the most', () => void this.analyse(), { class: 'primary' });
+        this.go = button('Analyse now', 'Record all watched processes for some seconds, with waiting, and say what is wrong', () => void this.analyse(), { class: 'primary' });
         const filter = make('div', { class: 'choice', role: 'group', 'aria-label': 'Severity' });
         for (const [value, text] of SEVERITIES) {
             filter.append(button(text, '', () => state.set({ severity: value || null }), { 'data-value': value }));
         }
-        const kept = card('Kept', {}, this.list);
+        const kept = card('Now, and of late', {}, this.list);
         kept.querySelector('header')!.append(filter);
+        const alerts = new AlertsCard();
+        const regressions = new RegressionsCard();
         const stack = make('div', { class: 'stack' },
             isFrozen() ? null : make('section', { class: 'card' },
-                make('header', {}, make('h2', {}, 'What takes the most right now?'), this.lasting, this.go),
-                make('p', { class: 'soft' }, 'Samples every watched process, and adds spans, waiting and growing heaps of that time. '
-                    + 'The program goes on meanwhile.'),
+                make('header', {}, make('h2', {}, 'What is wrong right now?'), this.lasting, this.go),
+                make('p', { class: 'soft' }, 'Records where every watched process computes and where it waits, with its requests, heaps and the machine. '
+                    + 'The programs go on meanwhile.'),
                 this.result),
-            kept);
+            alerts.element, kept, regressions.element);
         root.append(stack);
         const following = follow(stack);
         const severity = () => {
@@ -56,7 +53,7 @@ class FindingsPage {
             for (const b of filter.querySelectorAll('button')) b.setAttribute('aria-pressed', String(b.dataset['value'] === now_));
         };
         severity();
-        this.ends.push(() => following.end(), state.on(['severity'], severity));
+        this.ends.push(() => following.end(), alerts.end, regressions.end, state.on(['severity'], severity));
     }
 
     end(): void {
@@ -77,7 +74,7 @@ class FindingsPage {
         left();
         this.timer = window.setInterval(left, 500);
         try {
-            const answer = await apiAt('').get<Bottlenecks>('/admin/profile/bottlenecks', { duration: lasting });
+            const answer = await apiAt('').get<FindingsNow>('/api/findings/now', { duration: lasting });
             if (this.open) this.show(answer);
         } catch (e) {
             if (this.open) {
@@ -91,17 +88,15 @@ class FindingsPage {
         }
     }
 
-    private show(answer: Bottlenecks): void {
-        const time = now();
-        if (!answer.bottlenecks.length) {
-            clear(this.result, empty('Nothing stands out',
-                answer.bottlenecks_note ?? 'No function, span or heap took enough to be named. Sample for longer, or under load.'));
+    private show(answer: FindingsNow): void {
+        const notes = answer.notes.map((n) => make('p', { class: 'faint' }, `Not judged: ${n}.`));
+        if (!answer.findings.length) {
+            clear(this.result, empty('Nothing stands out', 'No function, wait, heap or request calls for action. Look for longer, or under load.'), ...notes);
             return;
         }
         const list = makeCustom('sonde-findings') as FindingsElement;
-        list.list = answer.bottlenecks.map((b, i) => asFinding(b, time, -i));
-        clear(this.result, make('p', { class: 'faint' },
-            `${seconds(answer.duration_seconds)} until ${clock(time)}${answer.bottlenecks_note ? `. ${answer.bottlenecks_note}` : ''}`), list);
+        list.list = answer.findings;
+        clear(this.result, make('p', { class: 'faint' }, `until ${clock(now())}`), list, ...notes);
     }
 }
 

@@ -23,6 +23,7 @@ export const KINDS: readonly (readonly [string, string, string])[] = [
     ['cpu', 'CPU', 'CPU time'],
     ['off-cpu', 'Off-CPU', 'Time that threads were blocked or waited'],
     ['wall', 'Wall', 'Time from begin to end'],
+    ['runnable', 'Runnable', 'Time runnable, but not running'],
     ['live', 'In use', 'Memory in use'],
     ['peak', 'Peak', 'Memory in use when the most was in use'],
     ['leaked', 'Leaked', 'Memory that leaks'],

@@ -60,7 +60,7 @@ export function eventsFrom(runs: readonly Run[], findings: readonly Finding[], p
         add({ time: r.start, kind: 'start', text: `${r.name || `run ${r.id}`} started`, id: r.id });
         if (!r.live) add({ time: r.end, kind: 'end', text: `${r.name || `run ${r.id}`} ended`, id: r.id });
     }
-    for (const f of findings) add({ time: f.time, kind: 'finding', severity: f.severity, text: f.text, id: f.id });
+    for (const f of findings) add({ time: f.time ?? 0, kind: 'finding', severity: f.severity, text: f.text, id: f.id ?? null });
     for (const p of profiles) add({ time: p.start, end: p.end, kind: 'session', text: p.name || `${p.kind} ${p.id}`, id: p.id });
     return list.filter((e) => e.time < within.to && (e.end ?? e.time) >= within.from).sort((a, b) => b.time - a.time);
 }
