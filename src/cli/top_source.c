@@ -22,7 +22,7 @@
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 
 enum top_source_answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS,
-                         ENGINE };
+                         ENGINE, FINDINGS };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
@@ -209,7 +209,7 @@ static void make_url(struct sonde_top_source *s, enum top_source_answer what,
         [PROCESSES] = "/api/processes", [HOST] = "/api/query", [SERIES] = "/api/query",
         [SPANS] = "/api/spans", [TRACE] = "/api/spans", [MEMORY] = "/api/query",
         [INFERENCE] = "/api/inference", [REQUESTS] = "/api/requests",
-        [ENGINE] = "/api/engine" };
+        [ENGINE] = "/api/engine", [FINDINGS] = "/api/findings" };
     char base[512];
     if (sonde_cli_url(base, sizeof(base), s->url, paths[what])) {
         b->error = SONDE_EFULL;
@@ -217,6 +217,10 @@ static void make_url(struct sonde_top_source *s, enum top_source_answer what,
     }
     sonde_buf_puts(b, base);
     if (b->error || what == PROCESSES || what == INFERENCE || what == ENGINE) return;
+    if (what == FINDINGS) {
+        top_source_add_number(s, b, "limit", 1); /* of those that began: what goes on comes whole */
+        return;
+    }
     if (what == REQUESTS) {
         top_source_add_number(s, b, "limit", SONDE_TOP_REQUESTS_MAX);
         top_source_add_parameter(s, b, "sort", sonde_requests_sorts[r->sort]);
@@ -347,7 +351,7 @@ static int top_source_read_one(struct sonde_top_source *s, enum top_source_answe
         [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
         [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series,
         [INFERENCE] = sonde_top_read_infer, [REQUESTS] = sonde_top_read_requests,
-        [ENGINE] = sonde_top_read_engine };
+        [ENGINE] = sonde_top_read_engine, [FINDINGS] = sonde_top_read_findings };
     struct sonde_buf text;
     sonde_buf_init(&text, ANSWER_MAX);
     int rc = s->ops->get(s, what, r, &text, err);
@@ -381,6 +385,15 @@ static int read_spans(struct sonde_top_source *s, const struct sonde_top_request
     }
 }
 
+/* Findings are an agent's that watches: the collector in this process looks for none, nor does an
+ * agent that is told not to. */
+static void read_findings(struct sonde_top_source *s, const struct sonde_top_request *r,
+                          struct sonde_top_data *d)
+{
+    struct sonde_err err;
+    if (!s->agent) top_source_read_one(s, FINDINGS, r, d, &err);
+}
+
 /* What engines tell of their insides is shown beside the rest, and not at all of an agent that is
  * too old to know of it. */
 static void read_engine(struct sonde_top_source *s, const struct sonde_top_request *r,
@@ -397,7 +410,13 @@ int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_req
     switch (r->page) {
     case SONDE_TOP_OVERVIEW:
         rc = top_source_read_one(s, PROCESSES, r, d, err);
-        return rc ? rc : top_source_read_one(s, HOST, r, d, err);
+        if (!rc) rc = top_source_read_one(s, HOST, r, d, err);
+        if (!rc) read_findings(s, r, d);
+        return rc;
+    case SONDE_TOP_FINDINGS:
+        rc = top_source_read_one(s, PROCESSES, r, d, err);
+        if (!rc) read_findings(s, r, d);
+        return rc;
     case SONDE_TOP_SERIES:
         return top_source_read_one(s, SERIES, r, d, err);
     case SONDE_TOP_MEMORY:

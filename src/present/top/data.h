@@ -17,6 +17,7 @@
 #define SONDE_TOP_MODELS_MAX 256
 #define SONDE_TOP_ROUTES_MAX 1024
 #define SONDE_TOP_REQUESTS_MAX 200  /* asked for */
+#define SONDE_TOP_FINDINGS_MAX 64
 
 struct json_t;
 
@@ -115,6 +116,21 @@ struct sonde_top_engine {
     size_t device_count, pool_count, tokenizer_count;
 };
 
+/* What is wrong now: causes, the weightiest first, as the agent's last look had them. */
+struct sonde_top_finding {
+    const char *title, *severity, *subject, *file, *text, *advice, *gain_of;
+    uint32_t line;
+    double impact, gain;         /* 0 … 1 */
+    double since_s;              /* unix time */
+    size_t symptoms;             /* that it explains */
+};
+struct sonde_top_findings {
+    int known;                   /* 0: nobody looks for findings where the data is from */
+    double looked_s;             /* unix time of the last look; 0 = there was none yet */
+    struct sonde_top_finding rows[SONDE_TOP_FINDINGS_MAX];
+    size_t count;
+};
+
 struct sonde_top_data {
     double time_s;               /* unix time of the agent; 0 = nothing read yet */
     struct sonde_top_host host;
@@ -134,6 +150,7 @@ struct sonde_top_data {
     size_t trace_count;
     struct sonde_top_inference inference;
     struct sonde_top_engine engine;
+    struct sonde_top_findings findings;
     struct json_t *json[8];      /* owned */
     size_t json_count;
 };
@@ -158,6 +175,8 @@ int sonde_top_read_infer(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
 int sonde_top_read_engine(struct sonde_top_data *d, const char *text, size_t len,
                           struct sonde_err *err);
+int sonde_top_read_findings(struct sonde_top_data *d, const char *text, size_t len,
+                            struct sonde_err *err);
 int sonde_top_read_requests(struct sonde_top_data *d, const char *text, size_t len,
                             struct sonde_err *err);
 

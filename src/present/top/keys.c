@@ -246,7 +246,7 @@ static int top_keys_choose(struct sonde_top_state *s, int key)
     switch (key) {
     case 's': return next_sort(s);
     case 'r':
-        if (s->page == SONDE_TOP_SPANS || s->page == SONDE_TOP_INFERENCE) return 0;
+        if (s->page == SONDE_TOP_SPANS || s->page >= SONDE_TOP_INFERENCE) return 0;
         s->reverse[s->page] = !s->reverse[s->page];
         return SONDE_TOP_REDRAW;
     case 't':
@@ -301,7 +301,8 @@ int sonde_top_key(struct sonde_top_state *s, int key)
     if (moved) return moved;
     switch (key) {
     case 'q': return SONDE_TOP_QUIT;
-    case '1': case '2': case '3': case '4': case '5': return go_page(s, key - '1');
+    case '1': case '2': case '3': case '4': case '5': case '6':
+        return go_page(s, key - '1');
     case SONDE_KEY_TAB: return go_page(s, (int)s->page + 1);
     case SONDE_KEY_BACK_TAB: return go_page(s, (int)s->page - 1);
     case SONDE_KEY_ENTER: return top_keys_enter(s);

@@ -103,6 +103,22 @@ static int draw_cost(const struct sonde_top_host *h, struct sonde_grid *g, int y
     return 1;
 }
 
+/* The weightiest finding, and how many there are; 0 = there is none, and nothing is drawn. */
+static int draw_finding(const struct sonde_top_findings *f, struct sonde_grid *g, int y)
+{
+    struct sonde_top_part part[2] = { { .text = "" } };
+    if (!f->count) return 0;
+    part[0].style = sonde_top_severity_style(f->rows[0].severity);
+    snprintf(part[0].text, sizeof(part[0].text), "%.16s: %.120s", f->rows[0].severity,
+             f->rows[0].title);
+    part[1].style = SONDE_STYLE_DIM;
+    snprintf(part[1].text, sizeof(part[1].text), f->count > 1 ? "%zu findings on page %d"
+                                                               : "%zu finding on page %d",
+             f->count, SONDE_TOP_FINDINGS + 1);
+    sonde_top_parts(g, 0, y, part, 2);
+    return 1;
+}
+
 /* ---- The processes ------------------------------------------------------------------------- */
 
 struct top_page_overview_order { const struct sonde_top_process *p; unsigned sort; int reverse; };
@@ -176,7 +192,10 @@ int sonde_top_page_overview(struct sonde_top_state *s, const struct sonde_top_da
     if (area.height > 3) {
         draw_host(&d->host, g, area.y);
         int gap = area.height > 8 ? 2 : 1;
-        if (gap > 1) gap += draw_cost(&d->host, g, area.y + 1);
+        if (gap > 1) {
+            gap += draw_cost(&d->host, g, area.y + gap - 1);
+            gap += draw_finding(&d->findings, g, area.y + gap - 1);
+        }
         area.y += gap;
         area.height -= gap;
     }

@@ -19,8 +19,13 @@ int sonde_top_page_memory(struct sonde_top_state *s, const struct sonde_top_data
                           struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_infer(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
+int sonde_top_page_findings(struct sonde_top_state *s, const struct sonde_top_data *d,
+                            struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
+
+/* How a severity ("warning") is drawn. */
+unsigned sonde_top_severity_style(const char *severity);
 
 /* One of a page's ways to sort: its name is shown. */
 extern const char *const sonde_top_overview_sorts[]; /* NULL-terminated */

@@ -9,7 +9,8 @@
 #include "present/top/pages.h"
 #include "present/units.h"
 
-static const char *const page_names[] = { "overview", "series", "spans", "memory", "inference" };
+static const char *const page_names[] = { "overview", "series", "spans", "memory", "inference",
+                                         "findings" };
 
 /* ---- First line: name, tabs, where from, when ---------------------------------------------- */
 
@@ -23,7 +24,7 @@ static void draw_title(const struct sonde_top_state *s, const struct sonde_top_d
         snprintf(tab, sizeof(tab), active ? "[%d %s]" : " %d %s ", i + 1, page_names[i]);
         const int cells = (int)strlen(tab);
         /* Without room for all of them, only the page one is on. */
-        if (g->width < 64 && !active) continue;
+        if (g->width < 77 && !active) continue;
         if (x + 1 + cells > g->width) break;
         x += 1 + sonde_grid_text(g, x + 1, 0, cells,
                                  active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
@@ -37,8 +38,10 @@ static void draw_title(const struct sonde_top_state *s, const struct sonde_top_d
     snprintf(right, sizeof(right), "%s  every %g s  %s%s", s->origin ? s->origin : "",
              s->interval_s, clock, state);
     int cells = sonde_text_cells(right, g->ascii);
-    if (x + 2 + cells > g->width) {
-        snprintf(right, sizeof(right), "%s%s", clock, state);
+    for (int less = 0; less < 2 && x + 2 + cells > g->width; less++) {
+        const int origin = !less && s->origin;
+        snprintf(right, sizeof(right), "%s%s%s%s", origin ? s->origin : "", origin ? "  " : "",
+                 clock, state);
         cells = sonde_text_cells(right, g->ascii);
     }
     if (x + 2 + cells > g->width) return;
@@ -75,6 +78,9 @@ static size_t key_hints(const struct sonde_top_state *s, struct key_hint *out)
         { "q", "quit" }, { "Tab", "page" }, { "?", "help" }, { "↑↓", "move" },
         { "Enter", "its trace" }, { "s", "sort" }, { "a", "all processes" }, { "p", "pause" },
         { "+-", "interval" }, { NULL, NULL } };
+    static const struct key_hint findings[] = {
+        { "q", "quit" }, { "Tab", "page" }, { "?", "help" }, { "↑↓", "move" }, { "p", "pause" },
+        { "+-", "interval" }, { NULL, NULL } };
     static const struct key_hint trace[] = {
         { "q", "quit" }, { "Esc", "back" }, { "↑↓", "move" }, { "?", "help" }, { "p", "pause" },
         { NULL, NULL } };
@@ -83,6 +89,7 @@ static size_t key_hints(const struct sonde_top_state *s, struct key_hint *out)
                                 : s->page == SONDE_TOP_SERIES   ? series
                                 : s->page == SONDE_TOP_MEMORY   ? memory
                                 : s->page == SONDE_TOP_INFERENCE ? inference
+                                : s->page == SONDE_TOP_FINDINGS ? findings
                                 : s->view == SONDE_TOP_TRACE    ? trace : spans;
     size_t n = 0;
     for (; from[n].key; n++) out[n] = from[n];
@@ -120,7 +127,7 @@ static void draw_keys(const struct sonde_top_state *s, struct sonde_grid *g)
 
 static const char *const help_lines[] = {
     "Keys",
-    "  Tab 1 2 3 4 5   next page; overview, series, spans, memory, inference",
+    "  Tab 1 … 6       next page; overview, series, spans, memory, inference, findings",
     "  ↑ ↓ j k         move; PgUp PgDn by a screen, Home End g G to the ends",
     "  Enter           overview, memory: series of the process; spans: open it;",
     "                  inference: the trace of the request",
@@ -151,6 +158,7 @@ static const char *const help_lines[] = {
     "                  machine gives out and computes in a second",
     "  goodput         share of requests that met all objectives of the settings",
     "  drops           records the process could not keep; `sonde doctor` says why",
+    "  impact          share of time, memory or throughput that a finding is about",
     "  spans           of the time shown above: as long as a few thousand take",
     NULL,
 };
@@ -194,6 +202,7 @@ int sonde_top_draw(struct sonde_top_state *s, const struct sonde_top_data *d,
         [SONDE_TOP_SPANS] = sonde_top_page_spans,
         [SONDE_TOP_MEMORY] = sonde_top_page_memory,
         [SONDE_TOP_INFERENCE] = sonde_top_page_infer,
+        [SONDE_TOP_FINDINGS] = sonde_top_page_findings,
     };
     s->row_count = s->rows_shown = 0;
     s->row_pid = 0;

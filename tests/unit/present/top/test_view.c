@@ -57,14 +57,22 @@ static void load_inference(struct sonde_top_data *d)
                      0);
 }
 
-/* All there is to see: pages, and of the spans all views; the last are the pages on memory and on
- * inference. */
+static void load_findings(struct sonde_top_data *d)
+{
+    struct sonde_err err;
+    assert_int_equal(sonde_top_read_findings(d, SAMPLE_FINDINGS, strlen(SAMPLE_FINDINGS), &err),
+                     0);
+}
+
+/* All there is to see: pages, and of the spans all views; the last are the pages on memory, on
+ * inference and on findings. */
 enum { VIEWS = SONDE_TOP_PAGES + SONDE_TOP_TRACE };
 static struct sonde_top_state fresh_nth(int nth)
 {
     struct sonde_top_state s = fresh(nth < SONDE_TOP_SPANS ? (enum sonde_top_page)nth
-                                     : nth == VIEWS - 1    ? SONDE_TOP_INFERENCE
-                                     : nth == VIEWS - 2    ? SONDE_TOP_MEMORY
+                                     : nth == VIEWS - 1    ? SONDE_TOP_FINDINGS
+                                     : nth == VIEWS - 2    ? SONDE_TOP_INFERENCE
+                                     : nth == VIEWS - 3    ? SONDE_TOP_MEMORY
                                                            : SONDE_TOP_SPANS);
     if (s.page == SONDE_TOP_SPANS) s.view = (enum sonde_top_spans_view)(nth - SONDE_TOP_SPANS);
     return s;
@@ -244,6 +252,58 @@ static void inference_page(void **state)
     sonde__free(text);
 }
 
+static void findings_page(void **state)
+{
+    (void)state;
+    struct sonde_top_data d;
+    struct sonde_top_state s = fresh(SONDE_TOP_FINDINGS);
+    load(&d);
+    load_findings(&d);
+    char *text = frame(&s, &d, 120, 20, 0);
+    has(text, " 5 inference  [6 findings]");
+    has(text, "critical  Memory leak     document_read  document.c:12   90.0 %");
+    has(text, "warning   Requests queue  requests");
+    has(text, "2.00 min\n");
+    has(text, "\ndocument_read allocated 82.4 MiB that are still in use\n"
+              "→ free what document_read allocates for document_serve\n");
+    has_not(text, "gain");
+    sonde__free(text);
+    /* The other one, wrapped. */
+    sonde_top_key(&s, SONDE_KEY_DOWN);
+    text = frame(&s, &d, 30, 20, 1);
+    has(text, "60 requests waited\n");
+    has(text, "\ngain: up to 32 % of the\nlatency\nexplains 1 other finding\n");
+    sonde__free(text);
+    /* The overview says that there are some, and where. */
+    assert_true(sonde_top_key(&s, '1') & SONDE_TOP_REFETCH);
+    text = frame(&s, &d, 100, 20, 0);
+    has(text, "\ncritical: Memory leak · 2 findings on page 6\n");
+    sonde__free(text);
+    assert_true(sonde_top_key(&s, '6') & SONDE_TOP_REFETCH);
+    assert_int_equal(s.page, SONDE_TOP_FINDINGS);
+    assert_int_equal(sonde_top_key(&s, 's'), 0);
+    sonde_top_data_release(&d);
+
+    static const struct { const char *answer, *part; } none[] = {
+        { NULL, "Nobody looks for findings here." },
+        { "{\"time\":1,\"active\":[],\"looked\":0}", "has not looked yet" },
+        { "{\"time\":1,\"active\":[],\"looked\":1}", "Nothing found." },
+    };
+    for (size_t i = 0; i < COUNT(none); i++) {
+        struct sonde_err err;
+        const char *answer = none[i].answer;
+        sonde_top_data_init(&d);
+        d.time_s = 1;
+        if (answer) {
+            assert_int_equal(sonde_top_read_findings(&d, answer, strlen(answer), &err), 0);
+        }
+        text = frame(&s, &d, 100, 12, 1);
+        has(text, none[i].part);
+        sonde__free(text);
+        sonde_top_data_release(&d);
+    }
+}
+
 static void series_page(void **state)
 {
     (void)state;
@@ -348,6 +408,7 @@ static void sizes(void **state)
     struct sonde_top_data d, memory;
     load(&d);
     load_inference(&d);
+    load_findings(&d);
     load_memory(&memory);
     static const struct { int width, height; } large[] = {
         { 20, 5 }, { 80, 24 }, { 132, 43 }, { 300, 100 }, { 2000, 2 }, { 1, 2000 } };
@@ -360,7 +421,7 @@ static void sizes(void **state)
                 s.editing = width % 5 == 0;
                 snprintf(s.edit, sizeof(s.edit), "日本語 something long that is typed");
                 s.lost = height % 3 == 0 ? "gone" : NULL;
-                sonde__free(frame(&s, nth == VIEWS - 2 ? &memory : &d, width, height, width & 1));
+                sonde__free(frame(&s, nth == VIEWS - 3 ? &memory : &d, width, height, width & 1));
             }
         }
     }
@@ -422,6 +483,13 @@ static void hostile(void **state)
                          "\"timeline\":[{\"name\":\"%s\",\"start_s\":1e308}]}]}",
                      evil, text, text, evil, evil, text);
     assert_int_equal(sonde_top_read_requests(&d, b.data, b.len, &err), 0);
+    sonde_buf_reset(&b);
+    sonde_buf_printf(&b, "{\"time\":5,\"looked\":1e308,\"active\":[{\"title\":\"%s\",\"severity\":"
+                         "\"%s\",\"subject\":\"%s\",\"file\":\"%s\",\"line\":-1,\"text\":\"%s\","
+                         "\"advice\":\"%s\",\"gain_of\":\"%s\",\"impact\":1e308,\"gain\":1e308,"
+                         "\"since\":-1e308,\"symptoms\":7}]}",
+                     text, evil, text, text, text, text, evil);
+    assert_int_equal(sonde_top_read_findings(&d, b.data, b.len, &err), 0);
     sonde_buf_release(&b);
 
     for (int width = 10; width < 300; width += 29) {
@@ -545,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overview),         cmocka_unit_test(series_page),
         cmocka_unit_test(memory_page),      cmocka_unit_test(inference_page),
+        cmocka_unit_test(findings_page),
         cmocka_unit_test(spans_page),       cmocka_unit_test(nothing_and_lost),
         cmocka_unit_test(sizes),            cmocka_unit_test(hostile),
         cmocka_unit_test(keys),             cmocka_unit_test(cursor),

@@ -24,6 +24,18 @@
     "{\"name\":\"system_network_bytes_received_total\",\"value\":9999,\"rate\":2048},"         \
     "{\"name\":\"system_network_bytes_sent_total\",\"value\":9999,\"rate\":512}]}"
 
+#define SAMPLE_FINDINGS                                                                        \
+    "{\"time\":1700000000.5,\"findings\":[],\"looked\":1699999990,\"active\":["               \
+    "{\"kind\":\"leak\",\"title\":\"Memory leak\",\"severity\":\"critical\","                   \
+    "\"subject\":\"document_read\",\"file\":\"/src/shop/document.c\",\"line\":12,"            \
+    "\"text\":\"document_read allocated 82.4 MiB that are still in use\","                   \
+    "\"advice\":\"free what document_read allocates for document_serve\",\"impact\":0.9,"    \
+    "\"gain\":null,\"gain_of\":null,\"since\":1699999880.5,\"symptoms\":[]},"                \
+    "{\"kind\":\"queueing\",\"title\":\"Requests queue\",\"severity\":\"warning\","           \
+    "\"subject\":\"requests\",\"text\":\"60 requests waited\",\"advice\":\"serve 4 at once\","  \
+    "\"impact\":0.31,\"gain\":0.314,\"gain_of\":\"latency\",\"since\":1699999990.5,"         \
+    "\"symptoms\":[{\"kind\":\"slow_first_token\"}]}]}"
+
 #define SAMPLE_SERIES                                                                          \
     "{\"time\":1700000000.5,\"interval_s\":1,\"window_s\":60,\"series\":["                     \
     "{\"name\":\"shop_requests_total\",\"type\":\"counter\",\"kind\":\"counter\",\"unit\":\"\"," \
