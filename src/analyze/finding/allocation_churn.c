@@ -13,6 +13,7 @@
 enum { SAMPLES_MIN = 30 };
 #define INFO_SHARE 0.05
 #define WARNING_SHARE 0.20
+#define WARNING_CPUS 0.10 /* a program that hardly runs does not suffer */
 
 /* Functions of allocators by name; those of glibc, jemalloc, tcmalloc, mimalloc and C++. */
 static int churn_is_allocator(const char *name)
@@ -82,8 +83,9 @@ static void churn_add(struct finding_look *l, const struct churn_sums *c, double
     const int known = site && heap_frames(l->p, site->stack, &frame, 1) > 0;
     const char *who = known ? heap_frame_name(&frame) : c->caller ? c->caller->name : "";
     const double low = finding_share_low(c->samples, (double)l->cpu.samples);
+    const int much = low >= WARNING_SHARE && c->seconds >= WARNING_CPUS * l->seconds;
     struct sonde_finding *f = finding_add(
-        l, low >= WARNING_SHARE ? SONDE_SEVERITY_WARNING : SONDE_SEVERITY_INFO, share);
+        l, much ? SONDE_SEVERITY_WARNING : SONDE_SEVERITY_INFO, share);
     finding_subject(l, f, who, known ? frame.file : c->caller ? c->caller->file : "",
                     known ? frame.line : c->caller ? c->caller->line : 0);
     f->share = share;
@@ -134,12 +136,19 @@ static void churn_look(struct finding_look *l)
     churn_add(l, &c, share);
 }
 
+/* Hot spots in the allocator, that is; others have causes of their own. */
+static int churn_explains(const struct sonde_finding *symptom)
+{
+    return churn_is_allocator(symptom->subject);
+}
+
 extern const struct finding_rule finding_rule_allocation_churn;
 const struct finding_rule finding_rule_allocation_churn = {
     .kind = "allocation_churn",
     .title = "Allocation churn",
     .summary = "a twentieth of the CPU time or more goes into malloc and free; a warning from a "
-               "fifth on",
+               "fifth on, if that is a tenth of a CPU",
     .explains = "cpu_hot_spot",
+    .explains_one = churn_explains,
     .look = churn_look,
 };

@@ -3,8 +3,8 @@
  * the heap and still grows. */
 #include <math.h>
 
+#include "analyze/finding/heap_place.h"
 #include "analyze/finding/rule.h"
-#include "analyze/heap_site.h"
 #include "profile/heap.h"
 
 #define WARNING_SHARE 0.25
@@ -43,12 +43,12 @@ static void cache_growth_look(struct finding_look *l)
     const struct sonde_heap *h = l->p->heap;
     size_t found = 0;
     for (uint32_t i = 0; h && i < h->site_count && found < l->o.limit; i++) {
-        struct heap_frame frame;
+        struct finding_heap_place place;
         const struct sonde_heap_site *s = &h->sites[i];
-        if (s->verdict != SONDE_HEAP_CACHE || !heap_frames(l->p, s->stack, &frame, 1)) continue;
+        if (s->verdict != SONDE_HEAP_CACHE || !finding_heap_place(l->p, s, &place)) continue;
         if (s->live_bytes.value < l->o.share_min * h->live_bytes.value) continue;
         found++;
-        cache_growth_add(l, s, &frame);
+        cache_growth_add(l, s, &place.frame);
     }
 }
 

@@ -1,4 +1,6 @@
-/* cpu_steal.c - time in which the hypervisor ran another machine on CPUs that this one needed. */
+/* cpu_steal.c - time in which the hypervisor ran another machine on CPUs that this one needed. What
+ * a neighbour takes for some seconds is worth knowing, when times are read; worth moving a machine
+ * is only what lasts. */
 #include <math.h>
 
 #include "analyze/finding/cpu_share.h"
@@ -7,6 +9,7 @@
 #define KNOWN_MIN_S 2.0
 #define STEAL_INFO 0.05      /* of the time that CPUs were wanted */
 #define STEAL_WARNING 0.15
+#define LASTS_MIN_S 20.0
 #define USED_MIN 0.2         /* CPUs: a program that hardly runs does not suffer */
 
 static void steal_look(struct finding_look *l)
@@ -29,7 +32,8 @@ static void steal_look(struct finding_look *l)
     const double share = fmin(1, stolen / wanted);
     if (share < STEAL_INFO) return;
     struct sonde_finding *f = finding_add(
-        l, share >= STEAL_WARNING ? SONDE_SEVERITY_WARNING : SONDE_SEVERITY_INFO, share);
+        l, share >= STEAL_WARNING && known_s >= LASTS_MIN_S ? SONDE_SEVERITY_WARNING
+                                                            : SONDE_SEVERITY_INFO, share);
     finding_subject(l, f, "host", "", 0);
     f->share = share;
     f->seconds = stolen * known_s;
@@ -53,6 +57,7 @@ extern const struct finding_rule finding_rule_cpu_steal;
 const struct finding_rule finding_rule_cpu_steal = {
     .kind = "cpu_steal",
     .title = "CPUs stolen by the hypervisor",
-    .summary = "other virtual machines had 15 % or more of the CPU time that this one wanted",
+    .summary = "other virtual machines had 5 % or more of the CPU time that this one wanted; a "
+               "warning from 15 % on that last 20 seconds",
     .look = steal_look,
 };

@@ -257,6 +257,7 @@ static void finding_explain(struct sonde_findings *all)
                 all->rows[k].severity == SONDE_SEVERITY_INFO) {
                 continue;
             }
+            if (r->explains_one && !r->explains_one(&all->rows[i])) continue;
             if (finding_has_word(r->explains, all->rows[i].kind) ||
                 finding_has_word(all->rows[k].explains, all->rows[i].kind)) {
                 all->rows[i].cause = (uint32_t)k + 1;

@@ -47,6 +47,7 @@ struct finding_rule {
     const char *title;           /* for people */
     const char *summary;         /* when there is one: for help and docs */
     const char *explains;        /* kinds that are symptoms if this one is found, "a b c"; NULL */
+    int (*explains_one)(const struct sonde_finding *symptom); /* only if it says 1; NULL = all */
     void (*look)(struct finding_look *l);
 };
 

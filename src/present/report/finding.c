@@ -206,8 +206,8 @@ static void finding_put_text_of(const struct sonde_findings *all, size_t at, siz
     }
     for (size_t i = all->causes; i < all->count; i++) {
         if (all->rows[i].cause != at + 1) continue;
-        sonde_buf_printf(out, "%*s+ %s: ", INDENT, "", all->rows[i].title);
-        finding_put_wrapped(out, all->rows[i].text, INDENT + 4 + strlen(all->rows[i].title),
+        sonde_buf_printf(out, "%*s+ %s:", INDENT, "", all->rows[i].title);
+        finding_put_wrapped(out, all->rows[i].text, INDENT + 3 + strlen(all->rows[i].title),
                             INDENT + 2, width);
     }
 }

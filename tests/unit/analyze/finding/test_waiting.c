@@ -303,13 +303,15 @@ static void test_throttling(void **state)
     find_expect(throttled(10, 0.5, 0.002, 0.3), NULL); /* now and then */
 }
 
-static struct sonde_profile *stolen(double steal, double idle)
+/* For so many seconds. */
+static struct sonde_profile *stolen(double steal, double idle, uint64_t seconds)
 {
-    struct sonde_profile *p = scheduled(1, 0, 10, 10);
+    struct sonde_profile *p = find_make(seconds * 1000);
+    for (uint64_t i = 1; i <= seconds; i++) second(p, i * 1000, 1, 0, 10, 10);
     find_value(p, "sonde_host_cpu_all_seconds_total", "mode=\"user\"", 0, 0, 2 - steal - idle);
     find_value(p, "sonde_host_cpu_all_seconds_total", "mode=\"idle\"", 0, 0, idle);
     find_value(p, "sonde_host_cpu_all_seconds_total", "mode=\"steal\"", 0, 0, steal);
-    /* In the tick before alike: one second is too little. */
+    /* In the ticks before alike. */
     for (uint32_t i = 0; i < p->tracks->count; i++) {
         for (uint32_t k = 0; k + 1 < p->tracks->tick_count; k++) {
             struct sonde_track *t = &p->tracks->rows[i];
@@ -324,9 +326,17 @@ static struct sonde_profile *stolen(double steal, double idle)
 static void test_steal(void **state)
 {
     (void)state;
-    find_expect(stolen(0.5, 0.2), "cpu_steal");
-    find_expect(stolen(0.1, 0.2), NULL);
-    find_expect(stolen(0, 0.2), NULL);
+    find_expect(stolen(0.5, 0.2, 30), "cpu_steal");
+    find_expect(stolen(0.1, 0.2, 30), NULL);
+    find_expect(stolen(0, 0.2, 30), NULL);
+    /* What comes and goes is worth knowing, and no more. */
+    struct sonde_profile *p = stolen(0.5, 0.2, 4);
+    struct sonde_findings *f = find_look(p);
+    const struct sonde_finding *steal = find_kind(f, "cpu_steal");
+    assert_non_null(steal);
+    assert_int_equal(steal->severity, SONDE_SEVERITY_INFO);
+    sonde_findings_destroy(f);
+    sonde_profile_destroy(p);
 }
 
 /* ---- Spinning -------------------------------------------------------------------------------- */
