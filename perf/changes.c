@@ -2,10 +2,11 @@
  * a series with 5 % noise is found within an hour, how often a function that gets slower is named,
  * and what shifts of cost do; Otava's algorithm beside it on the same series (five-minute means).
  *
- *   bench_changes [SERIES [WEEKS [SHIFTS [DAYS]]]]      1000 2 100 100
+ *   bench_changes [SERIES [WEEKS [SHIFTS [DAYS [SEED]]]]]      1000 2 100 100 0
  *
  * The simulations are tests/unit/analyze/change_sim.h and cost_sim.h: the figures are those of
- * seeds, not of luck. */
+ * seeds, not of luck; those of seed 0 are what the default threshold was chosen on, others have
+ * been seen by nobody. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -109,10 +110,10 @@ static int shift_series(uint64_t seed, double phi, double rhythm, int *held)
     return found;
 }
 
-static void measure_weeks(int series, int weeks)
+static void measure_weeks(int series, int weeks, uint64_t seed)
 {
     struct week w = { 0 };
-    for (int i = 0; i < series; i++) host_series(7000000 + (uint64_t)i, 7 * weeks, &w);
+    for (int i = 0; i < series; i++) host_series(seed + 7000000 + (uint64_t)i, 7 * weeks, &w);
     const double host_weeks = weeks * series / 1000.0;
     printf("%d series, %d weeks (days are learned in them, too)\n", series, weeks);
     printf("  %-44s %10s %12s\n", "per host (1,000 series) and week", "sonde", "Otava");
@@ -124,7 +125,7 @@ static void measure_weeks(int series, int weeks)
     fflush(stdout);
 }
 
-static void measure_shifts(int n)
+static void measure_shifts(int n, uint64_t seed)
 {
     static const struct { double phi, rhythm; } rows[] = {
         { 0, 0 }, { 0, 0.1 }, { 0.5, 0 }, { 0.5, 0.05 }, { 0.5, 0.1 }, { 0.8, 0 },
@@ -135,7 +136,8 @@ static void measure_shifts(int n)
     for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
         int found = 0, other = 0, held = 0;
         for (int i = 0; i < n; i++) {
-            const int f = shift_series(9000000 + (uint64_t)i, rows[r].phi, rows[r].rhythm, &held);
+            const int f = shift_series(seed + 9000000 + (uint64_t)i, rows[r].phi,
+                                       rows[r].rhythm, &held);
             found += f & 1;
             other += f >> 1;
         }
@@ -145,7 +147,7 @@ static void measure_shifts(int n)
     }
 }
 
-static void measure_functions(int days)
+static void measure_functions(int days, uint64_t seed)
 {
     static const char *const names[] = { "nothing", "target 20 % slower", "inlined",
         "moved to a sibling", "renamed", "one became three", "three became one",
@@ -160,7 +162,7 @@ static void measure_functions(int days)
             struct sonde_cost *t;
             struct sonde_cost_change *c;
             size_t n;
-            cost_sim_init(&s, (uint64_t)i * 131 + (uint64_t)kind);
+            cost_sim_init(&s, seed + (uint64_t)i * 131 + (uint64_t)kind);
             if (sonde_profile_create(0, &p) != 0 || sonde_cost_create(NULL, &t) != 0) exit(1);
             cost_sim_day(&s, (enum cost_sim_kind)kind, p);
             if (sonde_cost_add(t, p) != 0 || sonde_cost_judge(t, &c, &n) != 0) exit(1);
@@ -185,12 +187,13 @@ int main(int argc, char **argv)
 {
     const int series = argc > 1 ? atoi(argv[1]) : 1000, weeks = argc > 2 ? atoi(argv[2]) : 2;
     const int shifts = argc > 3 ? atoi(argv[3]) : 100, days = argc > 4 ? atoi(argv[4]) : 100;
+    const uint64_t seed = argc > 5 ? 100000000 * strtoull(argv[5], NULL, 10) : 0;
     if (series < 0 || weeks < 1 || weeks > 2 || shifts < 0 || days < 0) {
-        fprintf(stderr, "usage: bench_changes [SERIES [WEEKS, 1 or 2 [SHIFTS [DAYS]]]]\n");
+        fprintf(stderr, "usage: bench_changes [SERIES [WEEKS, 1 or 2 [SHIFTS [DAYS [SEED]]]]]\n");
         return 2;
     }
-    if (series) measure_weeks(series, weeks);
-    if (shifts) measure_shifts(shifts);
-    if (days) measure_functions(days);
+    if (series) measure_weeks(series, weeks, seed);
+    if (shifts) measure_shifts(shifts, seed);
+    if (days) measure_functions(days, seed);
     return 0;
 }

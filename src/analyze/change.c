@@ -12,13 +12,17 @@
 #define CHANGE_THRESHOLD 6.5
 #define CHANGE_MIN_RELATIVE 0.01
 #define CHANGE_WARMUP_S 600.0
+#define CHANGE_HOLE_S 45.0
 #define CHANGE_BIN_FILLED 0.3     /* a bin of which less is there is missing */
 #define CHANGE_HOLDS 0.4          /* of the change that each third of the window must show */
 #define CHANGE_BACK 0.35          /* of a change that may be left when it went away */
 #define CHANGE_FAR 6.0            /* usual distances; minutes further away are spikes */
 #define CHANGE_SPREADS 4.0
-#define CHANGE_YOUNG_FACTOR 1.3   /* more is needed before four days are known */
+#define CHANGE_NEW_FACTOR 3.0     /* more is needed before the rhythm of days is known … */
+#define CHANGE_YOUNG_FACTOR 2.0   /* … and before four of them are */
 #define CHANGE_AGAIN 0.5          /* more is needed for each change of the last days */
+#define CHANGE_CALM 3.5           /* scales: forecasts of a calm series are never off by more … */
+#define CHANGE_CALM_FACTOR 0.9    /* … and then less is needed */
 
 enum {
     CHANGE_LEARN = CHANGE_DAY + 3 * CHANGE_WINDOW,
@@ -163,6 +167,36 @@ static double change_again(const struct sonde_change_series *s)
         if (s->last - s->found_at[i] < CHANGE_FOUND_MEMORY) factor += CHANGE_AGAIN;
     }
     return factor;
+}
+
+/* Scales that a change must exceed, of a series that has not changed of late. What alarms falsely
+ * is rarely chance, which 5 scales would rule out, but what no forecast knows: weekends, jobs, a
+ * rhythm that differs. Such a series has had large errors before. */
+static double change_needed(const struct sonde_change_series *s)
+{
+    if (!s->fit.seasons) return CHANGE_NEW_FACTOR * s->o.threshold;
+    if (s->last - s->first < CHANGE_YOUNG) return CHANGE_YOUNG_FACTOR * s->o.threshold;
+    const int calm = s->fit.sizes && !s->linear && s->fit.largest <= CHANGE_CALM * s->fit.scale;
+    return (calm ? CHANGE_CALM_FACTOR : 1) * s->o.threshold;
+}
+
+/* The scale of errors where this much is expected. Logarithms have the same everywhere; what is
+ * counted, and so has zeros, spreads by the root of its level, which differs from hour to hour. */
+static double change_scale_now(const struct sonde_change_series *s, double expected)
+{
+    if (!s->linear || !(s->fit.level > 0) || !(expected > s->fit.level)) return s->fit.scale;
+    return s->fit.scale * sqrt(expected / s->fit.level);
+}
+
+/* 1 if the window is higher, or lower, than all that ended before it: what is counted now and then
+ * has a forecast of little worth, above all where its rhythm rises steeply. */
+static int change_is_new(const struct sonde_change_series *s, double error)
+{
+    const double now = change_mean_at(s, s->last) * (error > 0 ? 1 : -1);
+    for (int64_t i = change_oldest(s); i <= s->last - CHANGE_WINDOW; i++) {
+        if (change_mean_at(s, i) * (error > 0 ? 1 : -1) >= now) return 0;
+    }
+    return 1;
 }
 
 static double change_relative_of(const struct sonde_change_series *s, double effect)
@@ -323,6 +357,8 @@ static enum sonde_change_event change_report(struct sonde_change_series *s, doub
     const struct change_split split = change_find_split(s);
     const double expected = change_mean_at(s, s->last) - effect;
     effect = change_refine(s, effect, split.at);
+    /* What is left without the bins before it is less: the window had something else in it. */
+    if (fabs(effect) <= needed * change_scale_now(s, expected)) return SONDE_CHANGE_NONE;
     const int back = change_find_open(s, effect);
     enum sonde_change_event event = SONDE_CHANGE_FOUND;
     change_tell(s, expected, effect, needed, split, out);
@@ -360,13 +396,14 @@ static enum sonde_change_event change_judge(struct sonde_change_series *s,
         return SONDE_CHANGE_NONE;
     }
     const double error = change_error(s, s->last), size = fabs(error);
-    if (isnan(error) || !(size > s->o.threshold * fit->scale)) return SONDE_CHANGE_NONE;
+    double needed = change_needed(s);
+    const double scale = change_scale_now(s, change_mean_at(s, s->last) - error);
+    if (isnan(error) || !(size > needed * scale)) return SONDE_CHANGE_NONE;
     /* A return costs no more than the change did. */
-    const double again = change_find_open(s, error) >= 0 ? 1 : change_again(s);
-    const double young = s->last - s->first < CHANGE_YOUNG ? CHANGE_YOUNG_FACTOR : 1;
-    const double needed = s->o.threshold * again * young;
-    if (size <= needed * fit->scale || size <= fit->largest ||
-        change_relative_of(s, error) < s->o.min_relative || !change_persists(s, error)) {
+    if (change_find_open(s, error) < 0) needed *= change_again(s);
+    if (size <= needed * scale || size <= fit->largest ||
+        change_relative_of(s, error) < s->o.min_relative || !change_persists(s, error) ||
+        (s->linear && !change_is_new(s, error))) {
         return SONDE_CHANGE_NONE;
     }
     /* At this time of the day the series does this and that. */
@@ -434,6 +471,10 @@ enum sonde_change_event sonde_change_add(struct sonde_change_series *s, double t
         time_s <= s->last_time_s) {
         return event;
     }
+    /* Who was silent for a while was most likely restarted, whether that was told or not. */
+    if (time_s - seconds - s->last_time_s > CHANGE_HOLE_S && s->last >= s->first) {
+        sonde_change_restart(s, time_s);
+    }
     s->last_time_s = time_s;
     if (time_s < s->warm_until_s) return event;
     const int64_t at = (int64_t)floor(time_s / SONDE_CHANGE_BIN_S);
@@ -461,6 +502,6 @@ size_t sonde_change_bins(const struct sonde_change_series *s)
 double sonde_change_smallest(const struct sonde_change_series *s)
 {
     if (!(s->fit.scale > 0)) return NAN;
-    const double least = fmax(s->o.threshold * change_again(s) * s->fit.scale, s->fit.largest);
+    const double least = fmax(change_needed(s) * change_again(s) * s->fit.scale, s->fit.largest);
     return fmax(s->o.min_relative, change_relative_of(s, least));
 }

@@ -11,10 +11,13 @@
  *
  * A change is reported when
  *   - the error is more than `threshold` scales, and larger than every error of the week before;
+ *     somewhat fewer scales will do where forecasts were never far off, and two or three times as
+ *     many are needed in the first days;
  *   - it is more than the days before differ in what they did at this time;
  *   - it holds in each third of the 50 minutes, in its own direction (a spike does not), and is not
  *     the end of an excursion;
- *   - it is at least min_relative of the level.
+ *   - it is at least min_relative of the level;
+ *   - of a series with zeros, it leads to where the series has not been in the days before.
  * Nothing is reported before a day of bins is there: nobody knows the rhythm of a series before.
  *
  * A reported change is taken into the level, so that a return to the old level is a change of the

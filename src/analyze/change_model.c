@@ -338,6 +338,14 @@ static double change_largest(const struct change_row *rows, size_t n)
     return largest;
 }
 
+static double change_rows_level(const struct sonde_change_series *s, const struct change_row *rows,
+                                size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += change_mean_at(s, rows[i].at);
+    return sum / (double)n;
+}
+
 static void change_fit_rows(struct sonde_change_series *s, struct change_row *rows, size_t n)
 {
     struct change_fit *fit = &s->fit;
@@ -357,6 +365,7 @@ static void change_fit_rows(struct sonde_change_series *s, struct change_row *ro
     const double least = s->linear ? CHANGE_SCALE_RELATIVE * (isnan(level) ? 0 : level)
                                    : CHANGE_SCALE_RELATIVE;
     fit->scale = fmax(scale, least);
+    fit->level = change_rows_level(s, rows, n);
     fit->largest = change_largest(rows, n);
 }
 

@@ -16,6 +16,7 @@ enum {
 struct change_fit {
     double weight[CHANGE_FEATURES];
     double scale;             /* of the forecast's error; 0 = no fit yet */
+    double level;             /* the mean of what it was fitted to */
     double largest;           /* |error| of what it was fitted to, without excursions */
     int64_t at;               /* the bin that it was made at */
     int seasons, sizes;       /* whether days before, and their size, are used */

@@ -64,6 +64,10 @@ until_true waits
 goes_on() { curl -s "$url/api/findings" >"$scratch/active.json" && [ "$(json '"queueing" in [x["kind"] for x in a["active"]] and "queueing" in [x["kind"] for x in f]' "$scratch/active.json")" = True ]; }
 until_true goes_on
 same "since when, and not over" True "$(json '[x["until"] is None and x["since"] > 1e9 for x in a["active"] if x["kind"] == "queueing"][0]' "$scratch/active.json")"
+status 0 "$sonde" top --once --page findings --width 100 "$url"
+has "in the terminal" '^(critical|warning) +Requests queue ' "$scratch/out"
+status 0 "$sonde" top --once --width 100 "$url"
+has "on the first page of it" '^(critical|warning): .* · [0-9]+ findings? on page 6$' "$scratch/out"
 status 2 "$sonde" findings --mute queueing "$url"
 has "muting an agent" 'bottleneck.mute' "$scratch/err"
 status 0 "$sonde" findings -d 0.5 "$url"

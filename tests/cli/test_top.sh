@@ -47,13 +47,15 @@ lacks "filtered" 'shop_queue_depth' "$scratch/frame"
 until_true frame_has '^request +[0-9.k]+ +[0-9.k]+ +[0-9.]+ (µs|ms)' --page spans --width 140
 has "slowest spans with trace id and attributes" ' [0-9a-f]{32}  .*(route|product)=' "$scratch/frame"
 for width in 20 40 80 300; do
-    for page in overview series spans inference; do
+    for page in overview series spans inference findings; do
         frame --page "$page" --width "$width"
         same "exit status at $width" 0 $?
         longest=$(wc -L <"$scratch/frame")
         [ "$longest" -le "$width" ] || complain "$page at $width columns is $longest wide"
     done
 done
+frame --page findings --width 100
+has "nobody looks for findings without an agent" 'sonde findings PID' "$scratch/frame"
 LC_ALL=C frame --page series --width 100
 LC_ALL=C grep -q '[^ -~]' "$scratch/frame" && complain "not plain ASCII in the C locale"
 

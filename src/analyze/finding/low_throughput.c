@@ -8,6 +8,11 @@ static double throughput_itl(const struct sonde_infer_request *r)
     return r->itl_count ? r->itl_s : NAN;
 }
 
+static double throughput_itl_count(const struct sonde_infer_request *r)
+{
+    return (double)r->itl_count;
+}
+
 static double throughput_total(const struct sonde_infer_request *r)
 {
     return r->total_s > 0 && !(r->flags & SONDE_INFER_INCOMPLETE) ? r->total_s : NAN;
@@ -45,10 +50,10 @@ static void throughput_look(struct finding_look *l)
     if (!run) return;
     struct sonde_finding *f = finding_objective(
         l, run->slo_itl_s > 0 ? run->slo_itl_s : l->o.slo_itl_s, "time between tokens",
-        throughput_itl);
+        throughput_itl, throughput_itl_count);
     if (!f) {
         f = finding_objective(l, run->slo_total_s > 0 ? run->slo_total_s : l->o.slo_total_s,
-                              "time from arrival to end", throughput_total);
+                              "time from arrival to end", throughput_total, NULL);
     }
     if (f) throughput_advise(l, f);
 }

@@ -3,29 +3,40 @@
 
 #include <math.h>
 
-enum { REQUESTS_MIN = 10 };
+enum { REQUESTS_LEAST = 3, REQUESTS_MIN = 10 };
 #define WARNING_SHARE 0.05
 #define CRITICAL_SHARE 0.50
 
 struct sonde_finding *finding_objective(struct finding_look *l, double objective_s,
                                         const char *what,
-                                        double (*value)(const struct sonde_infer_request *r))
+                                        double (*value)(const struct sonde_infer_request *r),
+                                        double (*weight)(const struct sonde_infer_request *r))
 {
     const struct sonde_infer_run *run = l->p->infer;
     const struct sonde_infer_request *worst = NULL;
     double all = 0, missed = 0, over_s = 0, sum = 0;
+    double seen = 0, seen_missed = 0; /* values that are behind them */
     for (uint32_t i = 0; run && objective_s > 0 && i < run->request_count; i++) {
         const struct sonde_infer_request *r = &run->requests[i];
         const double v = *r->invalid ? NAN : value(r);
         if (isnan(v)) continue;
+        const double values = weight ? weight(r) : 1;
         all++;
+        seen += values;
         sum += v;
         if (v <= objective_s) continue;
         missed++;
+        seen_missed += values;
         over_s += v - objective_s;
         if (!worst || v > value(worst)) worst = r;
     }
-    if (all < REQUESTS_MIN || finding_share_low(missed, all) < WARNING_SHARE) return NULL;
+    /* Of few requests so many must miss it that half of all do for sure: four of four, or three
+     * that had to wait for each of their tokens. */
+    const int few = all < REQUESTS_MIN;
+    if (all < REQUESTS_LEAST || (few ? finding_share_low(seen_missed, seen) < CRITICAL_SHARE
+                                     : finding_share_low(missed, all) < WARNING_SHARE)) {
+        return NULL;
+    }
     const double share = missed / all;
     struct sonde_finding *f = finding_add(
         l, share >= CRITICAL_SHARE ? SONDE_SEVERITY_CRITICAL : SONDE_SEVERITY_WARNING, share);

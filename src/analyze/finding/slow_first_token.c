@@ -43,7 +43,7 @@ static void first_token_look(struct finding_look *l)
     const struct sonde_infer_run *run = l->p->infer;
     const double objective = run && run->slo_ttft_s > 0 ? run->slo_ttft_s : l->o.slo_ttft_s;
     struct sonde_finding *f =
-        finding_objective(l, objective, "time to first token", first_token_value);
+        finding_objective(l, objective, "time to first token", first_token_value, NULL);
     if (f) first_token_advise(l, f);
 }
 

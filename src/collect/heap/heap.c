@@ -306,9 +306,11 @@ static int make_profile(struct sonde_heap_reader *m, struct heap_sum *s, struct 
 {
     struct sonde_err err;
     struct sonde_heap *h = s->h;
-    const struct heap_build_options o = heap_build_options(m, s, s == &m->ended);
+    const int last = s == &m->ended;
+    const struct heap_build_options o = heap_build_options(m, s, last);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct heap_target *t = heap_target_at(m, i);
+        if (last && heap_is_open(t)) heap_target_look_at_last(&m->reader, t);
         const int rc = heap_is_open(t) ? heap_build(t, &o, s, &err) : 0;
         if (rc == SONDE_ENOMEM) {
             heap_sum_release(s);

@@ -100,6 +100,8 @@ struct heap_reader {               /* what reading a target needs */
 
 /* How it stands, its modules and what is new in its ring. base.gone has been looked at. */
 int heap_target_read(struct heap_reader *r, struct heap_target *t, struct sonde_err *err);
+/* Where its memory is, once more before the end, if that is not dear. */
+void heap_target_look_at_last(const struct heap_reader *r, struct heap_target *t);
 /* Totals, and the growth of all sites, for r->times ticks from r->tick on. */
 int heap_target_tick(struct heap_reader *r, struct heap_target *t, struct sonde_err *err);
 /* What is in use now is what was in use at the mark. */

@@ -234,12 +234,11 @@ void heap_target_thin(struct heap_reader *r, struct heap_target *t)
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-/* What the kernel says of it, while it is there. */
+/* What the kernel says of it. */
 static void look_at_memory(const struct heap_reader *r, struct heap_target *t)
 {
     struct sonde_smaps smaps;
     struct sonde_err err;
-    if (t->base.gone || !sonde_smaps_is_due(&t->pace, r->now_ns)) return;
     if (sonde_smaps_read(t->base.id.pid, &smaps, &err) == 0) {
         sonde_smaps_release(&t->smaps);
         t->smaps = smaps;
@@ -262,8 +261,14 @@ int heap_target_read(struct heap_reader *r, struct heap_target *t, struct sonde_
     if (rc == 0) {
         rc = sonde_segment_heap_events(t->base.segment, &sink, t->base.gone, &t->lost, err);
     }
-    if (rc == 0) look_at_memory(r, t);
+    const int due = !t->base.gone && sonde_smaps_is_due(&t->pace, r->now_ns);
+    if (rc == 0 && due) look_at_memory(r, t);
     return rc;
+}
+
+void heap_target_look_at_last(const struct heap_reader *r, struct heap_target *t)
+{
+    if (!t->base.gone && sonde_smaps_is_due_at_last(&t->pace, r->now_ns)) look_at_memory(r, t);
 }
 
 /* Rows of all sites, chunk by chunk. */

@@ -18,6 +18,7 @@
 #define PAUSE_MIN_NS 250000000u
 #define PAUSE_NS 10000000000u
 #define SHARE 1000u
+#define SHARE_AT_LAST 100u
 
 /* ---- Small files ----------------------------------------------------------------------------- */
 
@@ -197,6 +198,11 @@ int sonde_smaps_is_due(const struct sonde_smaps_pace *p, uint64_t now_ns)
     return now_ns >= p->next_ns;
 }
 
+int sonde_smaps_is_due_at_last(const struct sonde_smaps_pace *p, uint64_t now_ns)
+{
+    return now_ns > p->last_ns && now_ns - p->last_ns >= SHARE_AT_LAST * p->took_ns;
+}
+
 void sonde_smaps_done(struct sonde_smaps_pace *p, uint64_t start_ns, uint64_t end_ns)
 {
     assert(end_ns >= start_ns);
@@ -206,4 +212,6 @@ void sonde_smaps_done(struct sonde_smaps_pace *p, uint64_t start_ns, uint64_t en
     if (pause > PAUSE_NS) pause = PAUSE_NS;
     if (pause < SHARE * (end_ns - start_ns)) pause = SHARE * (end_ns - start_ns);
     p->next_ns = end_ns + pause;
+    p->last_ns = end_ns;
+    p->took_ns = end_ns - start_ns;
 }

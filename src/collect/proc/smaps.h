@@ -36,9 +36,11 @@ int sonde_smaps_parse(int fd, struct sonde_smaps *out, struct sonde_err *err);
 void sonde_smaps_release(struct sonde_smaps *s);
 
 /* When to look: soon at first, then ever more rarely down to once in ten seconds, and for at most a
- * thousandth of the time. All zero = at once. */
-struct sonde_smaps_pace { uint64_t first_ns, next_ns; };
+ * thousandth of the time. All zero = at once. Whoever looks for the last time may take a hundredth
+ * of the time since the look before. */
+struct sonde_smaps_pace { uint64_t first_ns, last_ns, next_ns, took_ns; };
 int sonde_smaps_is_due(const struct sonde_smaps_pace *p, uint64_t now_ns); /* CLOCK_MONOTONIC */
+int sonde_smaps_is_due_at_last(const struct sonde_smaps_pace *p, uint64_t now_ns);
 void sonde_smaps_done(struct sonde_smaps_pace *p, uint64_t start_ns, uint64_t end_ns);
 
 #endif

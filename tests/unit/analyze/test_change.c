@@ -149,7 +149,7 @@ static void test_values_that_cannot_be(void **state)
     for (int t = 0; t < 100; t++) sonde_change_add(s, 60.0 * t, 60, 1, &c);
     assert_int_equal(sonde_change_add(s, 0, 60, 1e9, &c), SONDE_CHANGE_NONE);
     assert_true(sonde_change_bins(s) > 10);
-    for (int t = 0; t < 12; t++) sonde_change_add(s, 3e7 + 60.0 * t, 60, -1, &c);
+    for (int t = 0; t < 20; t++) sonde_change_add(s, 3e7 + 60.0 * t, 60, -1, &c);
     assert_true(sonde_change_bins(s) <= 3);
     sonde_change_destroy(s);
     sonde_change_destroy(NULL);

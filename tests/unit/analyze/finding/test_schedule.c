@@ -155,17 +155,21 @@ static void test_errors(void **state)
 static void test_objectives(void **state)
 {
     (void)state;
-    for (int late = 0; late < 2; late++) {
+    /* Of few, all have to miss it. */
+    static const struct { uint64_t count, late; int found; } cases[] = {
+        { 50, 0, 0 }, { 50, 25, 1 }, { 4, 4, 1 }, { 4, 3, 0 }, { 3, 3, 0 }, { 9, 8, 1 },
+    };
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         struct sonde_profile *p = find_make(20000);
-        for (uint64_t i = 0; i < 50; i++) {
+        for (uint64_t i = 0; i < cases[k].count; i++) {
             struct sonde_infer_request r = find_request(i + 1, i * 100, 1);
             r.tokens_out = 10;
-            r.ttft_s = late && i % 2 ? 0.6 : 0.2;
+            r.ttft_s = i < cases[k].late ? 0.6 : 0.2;
             r.phase_s[SONDE_PHASE_PREFILL] = r.ttft_s;
             find_add(p, &r);
         }
         sonde_infer_run(p)->slo_ttft_s = 0.5;
-        find_expect(p, late ? "slow_first_token" : NULL);
+        find_expect(p, cases[k].found ? "slow_first_token" : NULL);
     }
 }
 
@@ -188,6 +192,19 @@ static void test_kv(void **state)
     find_expect(kv(0.93, 1000), "kv_pressure");
     find_expect(kv(0.5, 1000), NULL);
     find_expect(kv(0.93, 950), NULL);
+    /* Half full on average, but prompts were computed twice to make room now and then. Of a request
+     * that has not told its prompt yet it is not known whether that is twice. */
+    for (int again = 0; again < 2; again++) {
+        struct sonde_profile *p = kv(0.5, 1000);
+        for (uint64_t i = 0; i < 8; i++) {
+            struct sonde_infer_request r = find_request(i + 1, i * 100, 0.05);
+            r.tokens_in = i ? 100 : 0;
+            find_add(p, &r);
+            find_pass(p, i * 100, i * 100 + 20);
+            find_part(p, i + 1, i && !again ? 100 : 200, 0);
+        }
+        find_expect(p, again ? "kv_pressure" : NULL);
+    }
 }
 
 static struct sonde_profile *cache(double hits, double second)

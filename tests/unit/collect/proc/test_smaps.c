@@ -220,6 +220,8 @@ static void test_pace(void **state)
     sonde_smaps_done(&p, now, now + second); /* dear */
     assert_false(sonde_smaps_is_due(&p, now + 999 * second));
     assert_true(sonde_smaps_is_due(&p, now + 1001 * second));
+    assert_false(sonde_smaps_is_due_at_last(&p, now + 100 * second));
+    assert_true(sonde_smaps_is_due_at_last(&p, now + 101 * second));
 }
 
 int main(void)
