@@ -6,6 +6,7 @@
 enum { REQUESTS_MIN = 5 };
 #define INFO_SHARE 0.10
 #define WARNING_SHARE 0.25
+#define QUEUE_SHARE 0.50 /* without it twice as many could be served, and nobody would wait */
 
 struct sonde_finding *finding_phase_share(struct finding_look *l, enum sonde_phase_kind kind,
                                           const char *does)
@@ -37,6 +38,7 @@ struct sonde_finding *finding_phase_share(struct finding_look *l, enum sonde_pha
     f->avg_s = phase / count;
     f->gain = share;
     f->gain_of = "work on requests";
+    if (share >= QUEUE_SHARE) f->explains = "queueing";
     finding_text(l, f,
                  "%s takes %.1f %% of the work on requests: %.3f of %.3f s, %.3f ms each time",
                  does, 100 * share, phase, work, 1e3 * f->avg_s);

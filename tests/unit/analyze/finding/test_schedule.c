@@ -173,6 +173,25 @@ static void test_objectives(void **state)
     }
 }
 
+/* Requests wait for each other's encoding: without it none would. */
+static void test_queue_behind_a_tokenizer(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        struct sonde_profile *p = find_make(20000);
+        for (uint64_t i = 0; i < 50; i++) {
+            struct sonde_infer_request r = find_request(i + 1, i * 100, 0.1);
+            r.phase_s[SONDE_PHASE_QUEUE] = 0.06;
+            r.phase_s[SONDE_PHASE_ENCODE] = half ? 0.03 : 0.005;
+            r.phase_s[SONDE_PHASE_PREFILL] = 0.04 - r.phase_s[SONDE_PHASE_ENCODE];
+            r.phase_count[SONDE_PHASE_QUEUE] = r.phase_count[SONDE_PHASE_ENCODE] = 1;
+            r.phase_count[SONDE_PHASE_PREFILL] = 1;
+            find_add(p, &r);
+        }
+        find_expect(p, half ? "tokenizer" : "queueing");
+    }
+}
+
 static struct sonde_profile *kv(double mean, uint64_t peak)
 {
     struct sonde_profile *p = find_make(4000);
@@ -280,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_prompts),  cmocka_unit_test(test_prompts_advice),
         cmocka_unit_test(test_batches),  cmocka_unit_test(test_phases),
         cmocka_unit_test(test_errors),   cmocka_unit_test(test_objectives),
+        cmocka_unit_test(test_queue_behind_a_tokenizer),
         cmocka_unit_test(test_kv),       cmocka_unit_test(test_caches),
         cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_prefixes),
     };
