@@ -272,16 +272,17 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
     struct sonde_recording *r = &a->life->recording;
     int rc = 0;
     a->recording = r;
+    r->argv = o->argv;
     a->life->unread = 1;
     /* Before the CPU is sampled: what unwinds must know what probes do to stacks. */
-    if (a->collector && o->llama) sonde_recording_prepare_probes(r, o->command);
+    if (a->collector && o->llama) sonde_recording_prepare_probes(r, o->argv ? o->argv[0] : NULL);
     if (o->cpu) {
         struct sonde_cpu_options cpu = o->cpu_options;
         cpu.pid = o->pid;
         cpu.children = o->children;
         cpu.readers = sonde_collector_readers(a->collector);
         cpu.returns = r->returns;
-        rc = o->command ? sonde_cpu_start_on_exec(&cpu, &r->cpu, err)
+        rc = o->argv ? sonde_cpu_start_on_exec(&cpu, &r->cpu, err)
                         : sonde_cpu_start(&cpu, &r->cpu, err);
         if (rc) r->cpu = NULL;
         rc = agent_without(a, SONDE_AGENT_CPU, rc, err);
@@ -292,7 +293,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
         heap.children = o->children;
         heap.readers = sonde_collector_readers(a->collector);
         r->leaks = o->leaks;
-        rc = o->command ? sonde_heap_reader_start_on_exec(&heap, &r->heap_reader, err)
+        rc = o->argv ? sonde_heap_reader_start_on_exec(&heap, &r->heap_reader, err)
                         : sonde_heap_reader_start(&heap, &r->heap_reader, err);
         if (rc) r->heap_reader = NULL;
         rc = agent_without(a, SONDE_AGENT_HEAP, rc, err);
@@ -305,7 +306,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
     if (!r->returns) return 0;
     rc = sonde_recording_start_probes(r, a->collector, o->pid, err);
     /* Of a process that runs it is not known whether there is anything to be missed. */
-    if (rc == SONDE_EOFF && !o->command) return 0;
+    if (rc == SONDE_EOFF && !o->argv) return 0;
     return agent_without(a, SONDE_AGENT_PROBES, rc, err);
 }
 

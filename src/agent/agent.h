@@ -128,7 +128,8 @@ int sonde_agent_open(const struct sonde_agent_options *options, struct sonde_age
 /* One process, besides what the collector sees of it. */
 struct sonde_agent_recording {
     uint32_t pid;
-    const char *command;       /* that pid will execute; NULL = it runs already */
+    char *const *argv;         /* what pid will execute, NULL-terminated; NULL = it runs already.
+                                * Borrowed until the recording is finished */
     int children;              /* also processes that it starts */
     int cpu, heap, llama;      /* what is wanted */
     int leaks;                 /* judge growth of the heap */

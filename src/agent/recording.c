@@ -16,6 +16,7 @@
 #include "sonde/sonde.h"
 
 #define SPANS_BYTES_MAX ((size_t)512 << 20)
+#define COMMAND_MAX 4096u /* bytes kept of a command line */
 
 int sonde_engine_find(const char *name)
 {
@@ -114,6 +115,20 @@ static void describe_host(struct sonde_profile *p)
     p->host = sonde_profile_cstring(p, text);
 }
 
+/* A program that has ended before its start was read of took its arguments with it. */
+static void describe_command(struct sonde_profile *p, char *const *argv)
+{
+    char text[COMMAND_MAX];
+    size_t at = 0;
+    if (p->command || !argv) return;
+    for (size_t i = 0; argv[i] && at < sizeof(text) - 1; i++) {
+        const int n = snprintf(text + at, sizeof(text) - at, "%s%s", i ? " " : "", argv[i]);
+        const size_t left = sizeof(text) - 1 - at;
+        at += n < 0 ? 0 : (size_t)n < left ? (size_t)n : left;
+    }
+    if (at) p->command = sonde_profile_string(p, text, at);
+}
+
 static int recording_symbolize(struct sonde_profile *p)
 {
     struct sonde_symbolizer *s;
@@ -175,6 +190,7 @@ int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out
     int rc = sonde_recording_stop(r);
     if (!rc) rc = recording_join(r);
     if (!rc && r->spans) rc = sonde_profile_merge(r->samples, r->spans);
+    if (!rc) describe_command(r->samples, r->argv);
     if (!rc) describe_host(r->samples); /* before names are found, which strips them if so asked */
     if (!rc) rc = recording_symbolize(r->samples);
     if (!rc && r->leaks) rc = sonde_growth_judge_profile(r->samples);

@@ -25,6 +25,7 @@ struct sonde_recording {
     uint32_t known[SONDE_CPU_KNOWN_MAX], known_count; /* processes that were sampled in the end */
     char heap_note[SONDE_HEAP_NOTE_MAX]; /* alike, of the heap */
     int leaks;                     /* judge growth */
+    char *const *argv;             /* borrowed: of what was started; NULL = it ran already */
     char program[4096];            /* that will be executed and has llama.cpp built in; "" = none */
     struct sonde_uprobe_returns *returns; /* from probes to what unwinds; NULL = none are needed */
     struct sonde_uprobes *probes;  /* in llama.cpp; NULL = no hook is missing, or not permitted */

@@ -137,7 +137,7 @@ static int watch_open(struct watch *s)
 static int watch_record(struct watch *s)
 {
     const struct sonde_agent_recording o = {
-        .pid = s->pid, .command = s->o->argv ? s->o->argv[0] : NULL, .children = s->o->children,
+        .pid = s->pid, .argv = s->o->argv, .children = s->o->children,
         .cpu = s->o->cpu != SONDE_WATCH_NO, .heap = s->o->heap != SONDE_WATCH_NO,
         .llama = s->o->llama, .leaks = s->o->leaks,
         .cpu_options = s->o->cpu_options, .heap_options = s->o->heap_options,

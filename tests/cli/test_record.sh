@@ -39,6 +39,11 @@ lacks "the command's output is its own" 'sonde' out
 has "summary" '^sonde: spans.run: [0-9]+ samples at [0-9.]+ of 1000 Hz, none lost, [0-9.]+ % of the stacks complete, [0-9]+ spans \(engine [a-z]+\)$' err
 same "summary: functions" 5 "$(grep -c '^sonde: *[0-9.]* %  ' err)"
 
+# One that ends before it is looked at is known by its arguments all the same.
+status 0 "$sonde" record -q -o short.run -- "$SONDE_BUILD/programs/planted" 0 5
+status 0 "$sonde" report short.run
+has "arguments of a short program" '^ *command +.*/planted 0 5$' out
+
 names spans.run >all
 has "all" 'alpha' all
 has "all" 'beta_down' all
