@@ -12,7 +12,8 @@
 #define CHANGE_THRESHOLD 6.5
 #define CHANGE_MIN_RELATIVE 0.01
 #define CHANGE_WARMUP_S 600.0
-#define CHANGE_HOLE_S 45.0
+#define CHANGE_HOLE_S 45.0        /* without a value … */
+#define CHANGE_HOLE_RARE_S 3600.0 /* … and none so long before */
 #define CHANGE_BIN_FILLED 0.3     /* a bin of which less is there is missing */
 #define CHANGE_HOLDS 0.4          /* of the change that each third of the window must show */
 #define CHANGE_BACK 0.35          /* of a change that may be left when it went away */
@@ -50,7 +51,7 @@ int sonde_change_create(const struct sonde_change_options *options,
     s->first = 0;
     s->last = -1;
     s->now = INT64_MIN;
-    s->last_time_s = -INFINITY;
+    s->last_time_s = s->hole_time_s = -INFINITY;
     *out = s;
     return 0;
 }
@@ -471,9 +472,12 @@ enum sonde_change_event sonde_change_add(struct sonde_change_series *s, double t
         time_s <= s->last_time_s) {
         return event;
     }
-    /* Who was silent for a while was most likely restarted, whether that was told or not. */
-    if (time_s - seconds - s->last_time_s > CHANGE_HOLE_S && s->last >= s->first) {
-        sonde_change_restart(s, time_s);
+    /* Who is silent for once was most likely restarted, whether that was told or not; a series that
+     * has values now and then is silent again and again. */
+    if (time_s - seconds - s->last_time_s > CHANGE_HOLE_S) {
+        const int rare = time_s - s->hole_time_s > CHANGE_HOLE_RARE_S;
+        if (rare && s->last >= s->first) sonde_change_restart(s, time_s);
+        s->hole_time_s = time_s;
     }
     s->last_time_s = time_s;
     if (time_s < s->warm_until_s) return event;

@@ -40,6 +40,7 @@ struct sonde_change_series {
     double minute_scale;      /* how far minutes of a bin usually are from their middle */
     double bin_scale;         /* alike, of bins that follow each other, as an sd */
     double last_time_s, warm_until_s;
+    double hole_time_s;       /* the last time that a silence ended */
     struct change_fit fit;
     struct change_open open[CHANGE_OPEN_MAX];
     size_t open_count;

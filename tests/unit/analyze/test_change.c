@@ -155,6 +155,21 @@ static void test_values_that_cannot_be(void **state)
     sonde_change_destroy(NULL);
 }
 
+/* Values for three minutes of every five, as traffic in bursts has them: each silence would look like
+ * a restart, and nothing would be left. */
+static void test_bursts(void **state)
+{
+    (void)state;
+    struct sonde_change_series *s;
+    struct sonde_change c;
+    assert_int_equal(sonde_change_create(NULL, &s), 0);
+    for (int t = 0; t < 6 * 3600; t++) {
+        if (t % 300 < 180) sonde_change_add(s, t, 1, 100 + t % 7, &c);
+    }
+    assert_true(sonde_change_bins(s) >= 6 * 12 - 4);
+    sonde_change_destroy(s);
+}
+
 /* The host of perf/changes.c, fewer series. */
 static void test_week_without_alarm(void **state)
 {
@@ -207,7 +222,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_a_change),
         cmocka_unit_test(test_change_across_a_restart),
         cmocka_unit_test(test_excursion_went_away),
-        cmocka_unit_test(test_values_that_cannot_be),
+        cmocka_unit_test(test_values_that_cannot_be), cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_week_without_alarm),
         cmocka_unit_test(test_small_shift_is_found_within_an_hour),
     };
