@@ -20,6 +20,9 @@ import subprocess
 import tempfile
 
 import agent
+import bench_cmd
+import bench_http
+import compress
 import cpu
 import dashboard
 import engine
@@ -29,7 +32,7 @@ import store
 
 PROGRAMS = ["process", "record", "shared", "render", "front", "probe"]
 GROUPS = {**agent.GROUPS, **cpu.GROUPS, **heap.GROUPS, **llama.GROUPS, **engine.GROUPS, **store.GROUPS,
-          **dashboard.GROUPS}
+          **dashboard.GROUPS, **bench_cmd.GROUPS, **bench_http.GROUPS, **compress.GROUPS}
 SCRATCH_BYTES = 400e6
 FAILURES = (RuntimeError, OSError, subprocess.SubprocessError)  # of a group; others go on
 

@@ -7,13 +7,15 @@
 
 #include "cmd/command.h"
 #include "cmd/option.h"
+#include "cmd/tokenize_bench.h"
 #include "text/tokenizer.h"
 
 enum tokenize_form { FORM_TOKENS, FORM_IDS, FORM_TEXT, FORM_JSON };
 
 struct tokenize {
     const char *model, *text;
-    int special, no_bos, ids, as_text, json, lines, null, profile, vocab;
+    int special, no_bos, ids, as_text, json, lines, null, profile, vocab, bench;
+    struct tokenize_bench_options bench_options;
     enum tokenize_form form;
     struct tokenizer *tokenizer;
     int32_t *tokens;
@@ -251,7 +253,13 @@ static int engine_cmd_tokenize_text_take(int *argc, char **argv, struct tokenize
         const int dashes = !strcmp(argv[i], "--");
         if (!dashes && argv[i][0] == '-' && argv[i][1]) {
             argv[kept++] = argv[i];
-            if ((!strcmp(argv[i], "-m") || !strcmp(argv[i], "--model")) && i + 1 < *argc) {
+            static const char *const valued[] = { "-m", "--model", "--lengths", "--kinds",
+                                                  "--input", "--turns", "--seconds" };
+            int takes = 0;
+            for (size_t k = 0; k < sizeof(valued) / sizeof(valued[0]); k++) {
+                takes |= !strcmp(argv[i], valued[k]);
+            }
+            if (takes && i + 1 < *argc) {
                 argv[kept++] = argv[++i];
             }
             continue;
@@ -266,7 +274,8 @@ static int engine_cmd_tokenize_text_take(int *argc, char **argv, struct tokenize
 
 static int tokenize_run(int argc, char **argv)
 {
-    struct tokenize z = { 0 };
+    struct tokenize z = { .bench_options = { .turns = 5, .seconds = 0.5f } };
+    int bench_given = 0;
     const struct option_row rows[] = {
         { "--model", "-m", OPTION_TEXT, &z.model, 0, 0, NULL },
         { "--special", NULL, OPTION_FLAG, &z.special, 0, 0, NULL },
@@ -278,6 +287,12 @@ static int tokenize_run(int argc, char **argv)
         { "--null", "-0", OPTION_FLAG, &z.null, 0, 0, NULL },
         { "--profile", NULL, OPTION_FLAG, &z.profile, 0, 0, NULL },
         { "--vocab", NULL, OPTION_FLAG, &z.vocab, 0, 0, NULL },
+        { "--bench", NULL, OPTION_FLAG, &z.bench, 0, 0, NULL },
+        { "--lengths", NULL, OPTION_TEXT, &z.bench_options.lengths, 0, 0, &bench_given },
+        { "--kinds", NULL, OPTION_TEXT, &z.bench_options.kinds, 0, 0, &bench_given },
+        { "--input", NULL, OPTION_TEXT, &z.bench_options.input, 0, 0, &bench_given },
+        { "--turns", NULL, OPTION_U32, &z.bench_options.turns, 1, 100, &bench_given },
+        { "--seconds", NULL, OPTION_FLOAT, &z.bench_options.seconds, 0.001, 600, &bench_given },
     };
     int bad = engine_cmd_tokenize_text_take(&argc, argv, &z);
     if (!bad) bad = option_read(argc, argv, rows, sizeof(rows) / sizeof(rows[0]));
@@ -287,6 +302,14 @@ static int tokenize_run(int argc, char **argv)
     if (z.text && (z.lines || z.vocab)) {
         return command_bad("tokenize", "a text does not go with %s",
                            z.lines ? "--lines" : "--vocab");
+    }
+    if (z.bench && (z.text || z.lines || z.vocab || z.profile)) {
+        return command_bad("tokenize", "--bench makes its own inputs: it goes with no text, "
+                           "--lines, --vocab or --profile");
+    }
+    if (bench_given && !z.bench) {
+        return command_bad("tokenize", "--lengths, --kinds, --input, --turns and --seconds go with "
+                           "--bench");
     }
     z.form = z.json ? FORM_JSON : z.as_text ? FORM_TEXT : z.ids || z.lines ? FORM_IDS : FORM_TOKENS;
 
@@ -300,7 +323,7 @@ static int tokenize_run(int argc, char **argv)
     if (rc) {
         return command_bad_model("tokenize", z.model, why.text);
     }
-    rc = input_tokenize(&z);
+    rc = z.bench ? tokenize_bench(z.tokenizer, &z.bench_options) : input_tokenize(&z);
     free(z.tokens);
     tokenizer_destroy(z.tokenizer);
     return rc;
@@ -321,6 +344,12 @@ const struct command command_tokenize = {
             "otherwise\n"
             "  -0, --null         with --lines: inputs end with a NUL byte instead of a newline\n"
             "  --profile          counts, times, the slowest inputs and advice to standard error\n"
-            "  --vocab            lists the vocabulary instead\n",
+            "  --vocab            lists the vocabulary instead\n"
+            "  --bench            measures tokens per second, both ways, as one JSON object\n"
+            "  --lengths N,…      of its inputs, in bytes (100,1000,10000,100000)\n"
+            "  --kinds KIND,…     text, code, json, unicode (all)\n"
+            "  --input FILE       pieces of this instead\n"
+            "  --turns N          that rows take (5)\n"
+            "  --seconds S        for each row (0.5)\n",
     .run = tokenize_run,
 };

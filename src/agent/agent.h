@@ -35,6 +35,7 @@
 #include "collect/collector.h"
 #include "collect/ingest/otlp.h"
 #include "collect/ingest/scrape.h"
+#include "agent/arms.h"
 #include "front/front.h"
 #include "infer/tracker.h"
 #include "push/push.h"
@@ -58,6 +59,7 @@ struct sonde_agent {
     struct sonde_push *push;             /* NULL = nothing is sent on */
     struct sonde_alerts *alerts;         /* NULL = there are none; sonde_alerts_tell takes that */
     struct sonde_recording *recording;   /* of the process of `record` */
+    struct sonde_arms *arms;             /* two servers behind the front; NULL = there are not */
     struct sonde_health_options health;  /* when /health is not well */
     struct sonde_finding_options rules;  /* of all that look for findings */
     struct sonde_finding_watch *findings; /* NULL = nobody looks all the time */
@@ -145,9 +147,10 @@ int sonde_agent_profile(struct sonde_agent *a, const struct sonde_continuous_opt
                         struct sonde_err *err);
 
 /* ---- front_observer.c ---- */
-/* o: without observer, which is the agent's; its listen_fd is taken over on success. */
+/* o: without observer, which is the agent's; its listen_fd is taken over on success. compared: of
+ * two servers, if o has them; else NULL will do. */
 int sonde_agent_front(struct sonde_agent *a, const struct sonde_front_options *o,
-                      struct sonde_err *err);
+                      const struct sonde_arms_settings *compared, struct sonde_err *err);
 
 int sonde_agent_start(struct sonde_agent *a, struct sonde_err *err);
 

@@ -1,6 +1,7 @@
 /* front_observer.c - the front as a part of the agent. What it sees of a request goes to what
  * measures it and, for a request that asks for a profile of its own, to the profiler: they meet
- * here, on the front's thread, token by token. */
+ * here, on the front's thread, token by token. Of two servers that are compared, how requests ended
+ * goes to arms.h too; what is mirrored goes there alone, since no client asked for it. */
 #include <assert.h>
 
 #include "agent/agent_private.h"
@@ -12,6 +13,8 @@ static void agent_front_event(void *arg, enum sonde_front_event event,
 {
     const struct sonde_agent *a = arg;
     const struct sonde_front_observer *measures = &a->life->measures;
+    if (event == SONDE_FRONT_ENDED && r->arm) sonde_arms_ended(a->arms, r);
+    if (r->copy) return;
     if (event == SONDE_FRONT_ARRIVED && r->profile && a->profiler) {
         sonde_profiler_request_begin(a->profiler, &(struct sonde_profiler_request){
             .id = r->span, .trace_hi = r->trace_hi, .trace_lo = r->trace_lo,
@@ -29,6 +32,7 @@ static void agent_front_tick(void *arg, const struct sonde_front_state *state)
     const struct sonde_agent *a = arg;
     const struct sonde_front_observer *measures = &a->life->measures;
     measures->tick(measures->arg, state);
+    if (a->arms) sonde_arms_tick(a->arms, state);
 }
 
 static int agent_front_ready(void *arg, const struct sonde_front_request *r)
@@ -38,14 +42,15 @@ static int agent_front_ready(void *arg, const struct sonde_front_request *r)
 }
 
 int sonde_agent_front(struct sonde_agent *a, const struct sonde_front_options *options,
-                      struct sonde_err *err)
+                      const struct sonde_arms_settings *compared, struct sonde_err *err)
 {
     assert(a->collector && !a->life->front);
     struct sonde_agent_life *l = a->life;
-    if (sonde_front_metrics_create(sonde_collector_model(a->collector),
-                                   sonde_collector_tracker(a->collector), &l->front_metrics) != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
-    }
+    struct sonde_model *model = sonde_collector_model(a->collector);
+    int rc = sonde_front_metrics_create(model, sonde_collector_tracker(a->collector),
+                                        &l->front_metrics);
+    if (!rc && options->ab.mode) rc = sonde_arms_create(compared, options, model, &a->arms);
+    if (rc) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
     struct sonde_front_options o = *options;
     l->measures = sonde_front_metrics_observer(l->front_metrics);
     o.observer = (struct sonde_front_observer){ .event = agent_front_event,
@@ -65,4 +70,6 @@ void agent_front_release(struct sonde_agent *a)
     assert(!a->life->front);
     sonde_front_metrics_destroy(a->life->front_metrics);
     a->life->front_metrics = NULL;
+    sonde_arms_destroy(a->arms);
+    a->arms = NULL;
 }

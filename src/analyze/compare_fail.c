@@ -123,7 +123,7 @@ static int copy_trimmed(char *out, size_t out_size, const char *s, size_t len)
     return 0;
 }
 
-static int parse_limit(const char *text, struct sonde_fail_on *out)
+int sonde_fail_on_limit(const char *text, struct sonde_fail_on *out)
 {
     while (*text == ' ') text++;
     char *end;
@@ -170,7 +170,7 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
     if (colon && (copy_trimmed(f.glob, sizeof(f.glob), colon + 1, before - name - 1) || !*f.glob)) {
         return compare_fail_bad(err, text, "has no name, or too long a one, after the colon");
     }
-    if (parse_limit(op + 1, &f)) {
+    if (sonde_fail_on_limit(op + 1, &f)) {
         return compare_fail_bad(
             err, text, "does not end in a number of per cent, or one with a unit that there is");
     }

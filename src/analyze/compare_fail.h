@@ -30,6 +30,9 @@ struct sonde_fail_on {
 /* SONDE_EINVAL: err names text and what is wrong with it. */
 int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sonde_err *err);
 
+/* What follows > or <: sets limit, absolute and kind. -1: it is not one. */
+int sonde_fail_on_limit(const char *text, struct sonde_fail_on *out);
+
 /* 1 if the limit is one of this figure. */
 int sonde_fail_on_matches(const struct sonde_fail_on *f, const struct sonde_compare_measure *g);
 

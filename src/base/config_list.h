@@ -69,6 +69,7 @@ SONDE_INT(inference, max_running, 4096, 16, 1000000, "requests in flight kept; o
 SONDE_NUM(inference, timeout_seconds, 600, 1, 86400, "requests not heard of for so long are given up")
 SONDE_STR(baseline, dir, "", "folder of baselines; empty = ~/.local/state/sonde/baselines")
 SONDE_INT(baseline, max_megabytes, 256, 1, 1000, "larger baselines are not written")
+SONDE_STR(bench, dir, "", "folder of kept results; empty = ~/.local/state/sonde/bench")
 SONDE_STR(push, otlp, "", "OTLP/HTTP collector to send to, http://HOST:4318; env = as OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS say; empty = none")
 SONDE_STR(push, otlp_headers, "", "file with headers for it, such as Authorization: Bearer TOKEN, one a line; SONDE_OTLP_TOKEN is a token too")
 SONDE_STR(push, remote_write, "", "Prometheus remote write to send to, http://HOST:9090; empty = none")
@@ -170,6 +171,29 @@ SONDE_INT(server, rate_burst, 1000, 1, 10000000, "requests of one client address
 SONDE_STR(server, upstream, "", "inference server that `sonde serve` is the front of, http://HOST:PORT; empty = none")
 SONDE_INT(server, upstream_poll_percent, 5, 0, 100, "with an upstream, how much of a CPU, over a minute, may go into looking for the next event instead of sleeping; 0 = none")
 SONDE_BOOL(server, own_health, 0, "with an upstream, answer /health, /healthz, /livez and /readyz here instead of there")
+SONDE_STR(ab, split, "",
+    "second inference server, B, that answers a share of the requests in place of "
+    "server.upstream, to compare the two; empty = none")
+SONDE_STR(ab, mirror, "",
+    "second inference server that gets copies of a share of the requests, whose answers are "
+    "measured and dropped; empty = none")
+SONDE_STR(ab, share, "",
+    "of inference requests that the second server gets, 10% or 0.1; empty = 10% of a split, all"
+    " of a mirror")
+SONDE_STR(ab, session_header, "X-Session-Id",
+    "requests with the same value of this header go to the same server; those without one by "
+    "their trace; empty = all by their trace")
+SONDE_NUM(ab, block_seconds, 10, 0.05, 3600,
+    "what is compared are blocks of at least this length …")
+SONDE_INT(ab, block_requests, 20, 1, 1000000, "… and of at least so many requests of each server")
+SONDE_NUM(ab, detect_percent, 3, 0, 100,
+    "differences that are surely smaller are called none; 0 = never say so")
+SONDE_INT(ab, mirror_requests, 64, 1, 4096, "copies at a time; more are dropped and counted")
+SONDE_INT(ab, mirror_request_kilobytes, 1024, 1, 65536, "larger requests are not mirrored")
+SONDE_INT(ab, mirror_megabytes, 16, 1, 1024,
+    "memory of all copies that wait to be sent; more are dropped")
+SONDE_NUM(ab, mirror_timeout_seconds, 75, 0.1, 3600,
+    "a copy for which the second server does nothing for so long has failed")
 SONDE_LIST(scrape, targets, "[]", "exporters to read: URLs, or objects with url, job, instance, labels, interval_seconds, timeout_seconds, bearer_token_file")
 SONDE_NUM(scrape, interval_seconds, 15, 0.1, 86400, "between scrapes of a target")
 SONDE_NUM(scrape, timeout_seconds, 10, 0.1, 86400, "for an answer")

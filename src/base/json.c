@@ -24,6 +24,7 @@ void sonde_json_close(struct sonde_buf *out, char bracket) { sonde_buf_putc(out,
 void sonde_json_key(struct sonde_buf *out, const char *key)
 {
     json_separate(out);
+    if (!key) return;
     sonde_buf_json_str(out, key, strlen(key));
     sonde_buf_putc(out, ':');
 }

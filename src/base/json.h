@@ -1,5 +1,5 @@
 /* json.h - JSON written straight into a buffer: keys and values put their own commas, by looking
- * at what stands before them. */
+ * at what stands before them. A key that is NULL is none: the value is an element of an array. */
 #ifndef SONDE_BASE_JSON_H
 #define SONDE_BASE_JSON_H
 

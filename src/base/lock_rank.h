@@ -11,6 +11,8 @@
     /* Of a command */                                                                         \
     X(TOP_FEED, "what `sonde top` shows next")                                                 \
     X(PROGRESS, "the line that tells how far a command is")                                    \
+    X(LOAD, "the source of a load's requests, and which of its threads have ended")            \
+    X(BENCH_TEAM, "threads of a benchmark that begin and end a pass together")                 \
     /* Of HTTP, leaves: a look at a list or a number */                                        \
     X(SERVER, "how many slow requests are being answered")                                     \
     X(CONNECTIONS, "connections that are waited for")                                          \
@@ -37,6 +39,7 @@
     X(PUSH, "whether the feeder is to stop")                                                   \
     X(PUSH_DEST, "counts of a destination, and whether it is to stop")                         \
     X(PUSH_QUEUE, "batches that wait; also while one is written to its file")                  \
+    X(ARMS, "figures of two servers that are compared")                                        \
     X(REGRESSIONS, "regressions that were found, and what functions cost")                     \
     X(ALERTS_FILE, "writing the state of alerts to its file")                                  \
     X(ALERTS, "alerts, mutes and notifications that wait; never while one is sent")            \
@@ -56,6 +59,7 @@
     X(SYMBOLIZER, "naming addresses: seconds")                                                 \
     X(PRELOADED, "who in this process reads the segments of preloaded processes")              \
     X(FOLDED_READER, "the ring between the two threads that read a file of folded stacks")     \
+    X(WORKLOAD, "latencies of a load so far: are they known well enough?")                     \
     /* Innermost, never held across a call out */                                              \
     X(GUARD, "setting the handler of SIGBUS")                                                  \
     X(LOG, "a line")

@@ -96,6 +96,9 @@ struct sonde_command {
     unsigned measures : 1;          /* settings that do nothing are told at the start */
     unsigned bad_config_ok : 1;     /* run with defaults and cli->config_err filled */
     int (*run)(struct sonde_cli *cli); /* returns the exit status */
+    /* Commands of its own (`sonde bench http`), NULL-terminated, each with a whole name ("bench
+     * http"): then it has nothing else but name, summary, usage and details. NULL = none. */
+    const struct sonde_command *const *parts;
 };
 
 struct sonde_cli {
@@ -118,6 +121,9 @@ struct sonde_cli {
 /* NULL-terminated; NULL if there is none of that name. */
 extern const struct sonde_command *const sonde_commands[];
 const struct sonde_command *sonde_command_find(const char *name);
+/* The command of command's own that is called so: "http" for "bench http". */
+const struct sonde_command *sonde_command_part(const struct sonde_command *command,
+                                               const char *name);
 
 /* All of `sonde argv[1] …` but what is of the process itself (main.c); returns the exit status. */
 int sonde_cli_main(int argc, char **argv, char **envp);
@@ -232,6 +238,9 @@ int sonde_cli_parse_pid(const char *text, uint32_t *out);
 /* b to path, which a reader sees as it was or whole; NULL or "-" is the standard output. Tells
  * and returns the exit status. */
 int sonde_cli_write(const struct sonde_cli *cli, const char *path, const struct sonde_buf *b);
+
+/* All folders that path is in, for the user alone; path is not "". */
+void sonde_cli_make_folders(const char *path);
 
 /* Columns of the terminal that the standard output is, or 0: what goes to a file or pipe is not
  * cut. */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,15 +64,6 @@ static void cmd_baseline_when(double s, char *out, size_t size)
 }
 
 /* ---- save ------------------------------------------------------------------------------------ */
-
-static void cmd_baseline_make_folders(const char *path)
-{
-    char part[SONDE_CLI_BASELINE_PATH];
-    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-        mkdir(part, 0700); /* what cannot be made is told when the file cannot be written */
-    }
-}
 
 static uint64_t cmd_baseline_requests(const struct sonde_profile *p, const char *span)
 {
@@ -187,7 +177,7 @@ static int cmd_baseline_save(struct sonde_cli *cli, int targets, char **command)
     if (!status) status = cmd_baseline_begin(cli, name, path, &b);
     if (!status) status = cmd_baseline_gather(cli, b, targets, command);
     if (!status) {
-        cmd_baseline_make_folders(path);
+        sonde_cli_make_folders(path);
         if (sonde_baseline_save(b, path, &err)) status = sonde_cli_fail(cli, "%s", err.text);
     }
     if (!status && !cli->quiet) {

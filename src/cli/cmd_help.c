@@ -114,6 +114,14 @@ void sonde_cli_print_help(const struct sonde_command *command)
         putchar('\n');
         print_wrapped(command->details, 0, 0);
     }
+    if (command->parts) {
+        printf("\ncommands:\n");
+        for (size_t i = 0; command->parts[i]; i++) {
+            cmd_help_print_row(command->parts[i]->name, command->parts[i]->summary);
+        }
+        printf("\n`sonde help %s` and a command's name explain one of them.\n", command->name);
+        return;
+    }
     if (command->options) printf("\noptions:\n");
     print_options(command->options);
     printf("\noptions of every command:\n");
@@ -162,6 +170,14 @@ static int cmd_help_run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "there is nothing on '%s'; `sonde help` lists the commands, "
                                "and there is `sonde help config`", topic);
     }
+    if (cli->operand_count > 1) {
+        const struct sonde_command *part = sonde_command_part(command, cli->operands[1]);
+        if (!part) {
+            return sonde_cli_usage(cli, "there is nothing on '%s %s'; `sonde help %s` says what "
+                                   "there is", topic, cli->operands[1], topic);
+        }
+        command = part;
+    }
     sonde_cli_print_help(command);
     return SONDE_EXIT_OK;
 }
@@ -170,7 +186,7 @@ const struct sonde_command sonde_cmd_help = {
     .name = "help",
     .summary = "explain a command or the settings",
     .usage = "[COMMAND | config]",
-    .operands_max = 1,
+    .operands_max = 2,
     .bad_config_ok = 1,
     .run = cmd_help_run,
 };

@@ -3,6 +3,7 @@
  * port is the front's then, and the agent's own server gets its requests from there. */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -26,6 +27,12 @@ static const struct sonde_cli_opt options[] = {
     { .name = "upstream", .letter = 'u', .type = SONDE_OPT_SETTING, .value = "URL",
       .setting = "server.upstream",
       .help = "be the front of this inference server and measure its requests" },
+    { .name = "ab", .type = SONDE_OPT_SETTING, .value = "URL", .setting = "ab.split",
+      .help = "a second server that answers a share of them, compared with the first" },
+    { .name = "mirror", .type = SONDE_OPT_SETTING, .value = "URL", .setting = "ab.mirror",
+      .help = "or one that gets copies of a share, whose answers are dropped" },
+    { .name = "share", .type = SONDE_OPT_SETTING, .value = "SHARE", .setting = "ab.share",
+      .help = "that share (default 10% of --ab, 100% of --mirror)" },
     SONDE_OPT_SCRAPE(struct serve_values, scrape),
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct serve_values, continuous),
@@ -108,6 +115,42 @@ static void raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* The second server. Nothing is asked for: mode stays SONDE_FRONT_ONE. */
+static int cmd_serve_ab(const struct sonde_config_values *config, struct sonde_front_ab *ab,
+                        struct sonde_err *err)
+{
+    const int split = config->ab_split[0] != 0, mirror = config->ab_mirror[0] != 0;
+    if (split && mirror) {
+        return sonde_err_set(err, SONDE_EINVAL, "there are both a server to split requests with "
+                             "(--ab, ab.split) and one to mirror them to (--mirror, ab.mirror): "
+                             "choose one");
+    }
+    if (!split && !mirror) {
+        if (!config->ab_share[0]) return 0;
+        return sonde_err_set(err, SONDE_EINVAL, "a share of requests (--share, ab.share) needs a "
+                                                "second server: --ab URL or --mirror URL");
+    }
+    if (!config->server_upstream[0]) {
+        return sonde_err_set(err, SONDE_EINVAL, "a second server (--ab, --mirror) needs a first: "
+                                                "--upstream URL");
+    }
+    if (strlen(config->ab_session_header) > SONDE_FRONT_SESSION_MAX) {
+        return sonde_err_set(err, SONDE_EINVAL, "ab.session_header is longer than %d characters",
+                             SONDE_FRONT_SESSION_MAX);
+    }
+    ab->mode = split ? SONDE_FRONT_SPLIT : SONDE_FRONT_MIRROR;
+    ab->copies_max = (uint32_t)config->ab_mirror_requests;
+    ab->copy_bytes_max = (uint32_t)config->ab_mirror_request_kilobytes << 10;
+    ab->copies_bytes_max = (uint32_t)config->ab_mirror_megabytes << 20;
+    ab->copy_timeout_ms = (uint32_t)(config->ab_mirror_timeout_seconds * 1000);
+    memcpy(ab->session, config->ab_session_header, strlen(config->ab_session_header) + 1);
+    const char *share = config->ab_share[0] ? config->ab_share : split ? "10%" : "100%";
+    const int rc = sonde_front_share_parse(share, &ab->share_ppm, err);
+    return rc ? rc
+              : sonde_front_upstream_parse(split ? config->ab_split : config->ab_mirror,
+                                           &ab->upstream, err);
+}
+
 /* The port is opened before anything is started, so that a bad one is reported at once. */
 static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struct sonde_err *err)
 {
@@ -122,7 +165,12 @@ static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struc
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options s = { .url = url, .agent = r->agent };
+    const struct sonde_arms_settings compared = {
+        .block_s = cli->config.ab_block_seconds,
+        .block_values = (uint32_t)cli->config.ab_block_requests,
+        .detect = cli->config.ab_detect_percent / 100 };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
+    if (!rc) rc = cmd_serve_ab(&cli->config, &o.ab, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
     if (!rc && (!sonde_listen_is_loopback(&where) || *s.tls_certificate)) {
@@ -134,7 +182,7 @@ static int start_front(struct sonde_cli *cli, struct cmd_serve_running *r, struc
     sonde_listen_url(&where, 0, url, sizeof(url));
     r->own_health = cli->config.server_own_health;
     rc = sonde_server_start(&s, &r->server, err);
-    if (!rc) rc = sonde_agent_front(r->agent, &o, err);
+    if (!rc) rc = sonde_agent_front(r->agent, &o, &compared, err);
     if (rc) close(o.listen_fd);
     return rc;
 }
@@ -146,6 +194,9 @@ static int cmd_serve_start(struct sonde_cli *cli, struct cmd_serve_running *r,
 {
     raise_descriptors();
     if (cli->config.server_upstream[0]) return start_front(cli, r, err);
+    struct sonde_front_ab none = { .mode = SONDE_FRONT_ONE };
+    const int bad = cmd_serve_ab(&cli->config, &none, err);
+    if (bad) return bad;
     char token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options o = { .listen = cli->config.server_listen, .agent = r->agent };
     const int rc = sonde_cli_server_options(cli, &o, token, err);
@@ -155,9 +206,16 @@ static int cmd_serve_start(struct sonde_cli *cli, struct cmd_serve_running *r,
 static void cmd_serve_announce(const struct sonde_cli *cli, const struct cmd_serve_running *r)
 {
     const char *url = sonde_server_url(r->server), *upstream = cli->config.server_upstream;
-    char text[512];
-    snprintf(text, sizeof(text), "listening on %s%s%.300s", url, *upstream ? ", the front of " : "",
-             upstream);
+    const char *split = cli->config.ab_split, *mirror = cli->config.ab_mirror;
+    char text[2048], second[640] = "";
+    if (*split || *mirror) {
+        const char *share = cli->config.ab_share;
+        snprintf(second, sizeof(second), "; %s of inference requests %s %.300s",
+                 *share ? share : *split ? "10%" : "100%", *split ? "go to" : "are mirrored to",
+                 *split ? split : mirror);
+    }
+    snprintf(text, sizeof(text), "listening on %s%s%.300s%s", url,
+             *upstream ? ", the front of " : "", upstream, second);
     if (cli->log_path) sonde_log(SONDE_LOG_INFO, "%s", text);
     if (!cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", text);
 }
@@ -272,6 +330,12 @@ const struct sonde_command sonde_cmd_serve = {
         "told to end, requests under way have five seconds to do so. A request with the header "
         "X-Profile: true is profiled alone: its answer has an X-Profile-Id, and "
         "/admin/profile/requests/ID the profile.\n"
+        "\n"
+        "With --ab a second server answers a share of the inference requests, chosen by a hash of "
+        "the header X-Session-Id or else of the trace; while it cannot be reached the first one "
+        "does. With --mirror it gets copies instead, and nobody waits for its answers. "
+        "`sonde ab URL` and /api/ab compare the two: time to first token, time between tokens, "
+        "duration, speed, errors, with intervals that may be looked at at any time.\n"
         "\n"
         "Programs of this user and of root may ask, those of other users of this machine only for "
         "/metrics, health and the dashboard without its data (and they may send OTLP); "

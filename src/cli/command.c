@@ -32,20 +32,42 @@ const struct sonde_command *sonde_command_find(const char *name)
     return NULL;
 }
 
-static int unknown_command(const char *name)
+/* "http" of "bench http", "bench" of "bench". */
+static const char *command_last_word(const struct sonde_command *command)
 {
-    const char *names[SONDE_COUNT(sonde_commands)];
-    size_t i = 0;
-    for (; sonde_commands[i]; i++) names[i] = sonde_commands[i]->name;
-    names[i] = NULL;
+    const char *blank = strrchr(command->name, ' ');
+    return blank ? blank + 1 : command->name;
+}
+
+const struct sonde_command *sonde_command_part(const struct sonde_command *command,
+                                               const char *name)
+{
+    for (size_t i = 0; command->parts && command->parts[i]; i++) {
+        if (strcmp(command_last_word(command->parts[i]), name) == 0) return command->parts[i];
+    }
+    return NULL;
+}
+
+/* parent: NULL, or the command that has none of this name among its own. */
+static int unknown_command(const struct sonde_command *parent, const char *name)
+{
+    enum { MAX = 64 };
+    const struct sonde_command *const *all = parent ? parent->parts : sonde_commands;
+    const char *names[MAX + 1];
+    size_t n = 0;
+    for (; all[n] && n < MAX; n++) names[n] = command_last_word(all[n]);
+    names[n] = NULL;
 
     const char *meant = sonde_cli_suggest(name, names);
+    const char *above = parent ? parent->name : "", *blank = parent ? " " : "";
     if (meant) {
         sonde_visible_printf(STDERR_FILENO,
-                             "sonde: there is no command '%s'; did you mean '%s'?\n", name, meant);
+                             "sonde: there is no command '%s%s%s'; did you mean '%s%s%s'?\n", above,
+                             blank, name, above, blank, meant);
     } else {
         sonde_visible_printf(STDERR_FILENO,
-                             "sonde: there is no command '%s'; `sonde help` lists them\n", name);
+                             "sonde: there is no command '%s%s%s'; `sonde help%s%s` lists them\n",
+                             above, blank, name, blank, above);
     }
     return SONDE_EXIT_USAGE;
 }
@@ -83,6 +105,25 @@ static int run_command(const struct sonde_command *command, int argc, char **arg
     return status;
 }
 
+/* One of command's own: `sonde bench http …`. */
+static int run_part(const struct sonde_command *command, int argc, char **argv, char **envp)
+{
+    const int help = argc && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"));
+    if (!argc || help) {
+        sonde_cli_print_help(command);
+        return help ? SONDE_EXIT_OK : SONDE_EXIT_USAGE;
+    }
+    if (argv[0][0] == '-') {
+        sonde_visible_printf(STDERR_FILENO,
+                             "sonde %s: there is no option '%s'; name a command first: `sonde help "
+                             "%s` lists them\n", command->name, argv[0], command->name);
+        return SONDE_EXIT_USAGE;
+    }
+    const struct sonde_command *part = sonde_command_part(command, argv[0]);
+    if (!part) return unknown_command(command, argv[0]);
+    return run_command(part, argc - 1, argv + 1, envp);
+}
+
 /* A full disk shows when the last bytes are written; without this the exit status would be 0. */
 static int flush_output(int status)
 {
@@ -112,6 +153,7 @@ int sonde_cli_main(int argc, char **argv, char **envp)
         return SONDE_EXIT_USAGE;
     }
     const struct sonde_command *command = sonde_command_find(name);
-    if (!command) return unknown_command(name);
+    if (!command) return unknown_command(NULL, name);
+    if (command->parts) return flush_output(run_part(command, argc - 2, argv + 2, envp));
     return flush_output(run_command(command, argc - 2, argv + 2, envp));
 }

@@ -1,8 +1,11 @@
 /* output.c - what a command made, to the standard output or to a file that is replaced as a
  * whole. */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -24,4 +27,13 @@ int sonde_cli_width(void)
     struct winsize w;
     if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0) return 0;
     return w.ws_col;
+}
+
+void sonde_cli_make_folders(const char *path)
+{
+    char part[PATH_MAX];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        mkdir(part, 0700); /* what cannot be made is told when the file cannot be written */
+    }
 }

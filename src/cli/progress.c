@@ -13,6 +13,20 @@
 #define TICK_NS 1000000000u
 #define CLEAR "\r\033[K"
 
+/* Under the lock. */
+static void progress_print(const struct sonde_progress *p)
+{
+    const double passed_s = floor(sonde_clock_s(CLOCK_MONOTONIC) - p->since_s);
+    char left[64] = "";
+    /* What is left is not known before some of it is done. */
+    if (p->share > 0.02 && p->share <= 1) {
+        snprintf(left, sizeof(left), ", %.0f %%, %.0f s left", floor(100 * p->share),
+                 ceil(passed_s * (1 - p->share) / p->share));
+    }
+    dprintf(STDERR_FILENO, "\rsonde: %s%s%s, %.0f s%s\033[K", p->text, p->state[0] ? ": " : "",
+            p->state, passed_s, left);
+}
+
 static void *progress_thread(void *arg)
 {
     struct sonde_progress *p = arg;
@@ -23,8 +37,7 @@ static void *progress_thread(void *arg)
         const struct timespec next = sonde_clock_timespec(next_ns);
         if (sonde_cond_timedwait(&p->wake, &p->lock, &next) == 0) continue;
         if (p->ended) break;
-        dprintf(STDERR_FILENO, "\rsonde: %s, %.0f s\033[K", p->text,
-                floor(sonde_clock_s(CLOCK_MONOTONIC) - p->since_s));
+        progress_print(p);
         told = 1;
         next_ns += TICK_NS;
     }
@@ -50,6 +63,18 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
     sonde_cond_init(&p->wake);
     /* If it cannot be started, nothing is said. */
     sonde_thread_start(&p->thread, "sonde-progress", progress_thread, p, NULL);
+}
+
+void sonde_progress_share(struct sonde_progress *p, double share, const char *state)
+{
+    if (!p->thread.started) return;
+    sonde_lock(&p->lock);
+    p->share = share;
+    if (state) {
+        snprintf(p->state, sizeof(p->state), "%s", state);
+        sonde_visible(p->state, strlen(p->state));
+    }
+    sonde_unlock(&p->lock);
 }
 
 void sonde_progress_end(struct sonde_progress *p)

@@ -14,6 +14,8 @@ struct sonde_progress {
     struct sonde_cond wake;
     int ended;               /* under lock */
     double since_s;
+    double share;            /* under lock: done so far, 0 … 1; 0 = not known */
+    char state[96];          /* under lock: what it is at, behind the text; "" = nothing */
     char text[128];          /* what is done, made visible */
 };
 
@@ -21,6 +23,9 @@ struct sonde_progress {
  * to the terminal until the end. */
 void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli, const char *doing,
                           const char *what);
+/* How much is done: the time that is left is shown with it. share: 0 … 1, 0 = not known. state:
+ * "run 7 of 30", NULL = as it was. Quick: may be called for every step. */
+void sonde_progress_share(struct sonde_progress *p, double share, const char *state);
 void sonde_progress_end(struct sonde_progress *p);
 
 #endif

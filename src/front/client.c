@@ -45,6 +45,8 @@ static void idle_leave(struct front_client *c)
     else f->loudest = c->quieter;
 }
 
+void front_client_idle(struct front_client *c) { idle_join(c); }
+
 void front_client_busy(struct front_client *c)
 {
     assert(c->state == FRONT_IDLE);
@@ -153,24 +155,32 @@ void front_accept(struct sonde_front *f)
     }
 }
 
+/* Its socket, and its place among the others. */
+static void client_leave(struct front_client *c)
+{
+    struct sonde_front *f = c->front;
+    assert(f->state.clients);
+    close(c->s.fd);
+    if (c->prev) c->prev->next = c->next;
+    else f->clients = c->next;
+    if (c->next) c->next->prev = c->prev;
+    f->state.clients--;
+}
+
 void front_client_close(struct front_client *c)
 {
     struct sonde_front *f = c->front;
     if (c->state == FRONT_DEAD) return;
-    assert(f->state.clients);
     if (c->state == FRONT_IDLE) idle_leave(c);
     c->state = FRONT_DEAD;
     const int full = f->state.clients >= f->o.connections_max;
     if (c->up) front_upstream_close(c->up);
-    close(c->s.fd);
     front_bytes_release(&c->s.in);
     front_bytes_release(&c->s.out);
-    if (c->prev) c->prev->next = c->next;
-    else f->clients = c->next;
-    if (c->next) c->next->prev = c->prev;
+    if (c->memory) front_copy_close(c);
+    else client_leave(c);
     c->next = f->dead_clients;
     f->dead_clients = c;
-    f->state.clients--;
     f->changed = 1;
     if (!f->listening && !f->stopping && (full || !f->listen_again_ns)) front_listen(f, 1);
 }
@@ -193,7 +203,9 @@ void front_client_next(struct front_client *c)
     assert(c->state == FRONT_BUSY && !c->proxied.observed);
     const struct front_proxied *proxied = &c->proxied;
     const int unread = proxied->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
-    if (proxied->keep_alive && !c->front->stopping) {
+    if (c->memory) {
+        front_client_close(c);
+    } else if (proxied->keep_alive && !c->front->stopping) {
         idle_join(c);
         c->arrived_ns = c->s.read_ns;
         c->s.deadline_ns =
@@ -211,7 +223,9 @@ void front_client_next(struct front_client *c)
 void front_client_expire(struct front_client *c)
 {
     assert(c->state != FRONT_DEAD);
-    if (c->state == FRONT_IDLE && front_held(&c->s.in)) {
+    if (c->memory) {
+        front_copy_expire(c);
+    } else if (c->state == FRONT_IDLE && front_held(&c->s.in)) {
         front_refuse(c, 408, "the request's head did not come within the time there is for it");
         front_pump(c);
     } else if (c->state == FRONT_BUSY && front_held(&c->s.out)) {
@@ -228,8 +242,8 @@ void front_client_expire(struct front_client *c)
 
 static int step_idle(struct front_client *c)
 {
-    const int fresh = !front_held(&c->s.in);
-    const uint32_t n = front_read(&c->s);
+    const int fresh = !front_held(&c->s.in) && !c->memory;
+    const uint32_t n = c->memory ? front_copy_read(c) : front_read(&c->s);
     if (n && fresh) {
         c->arrived_ns = c->s.read_ns;
         c->s.deadline_ns = in_ms(c->front->o.head_timeout_ms);
@@ -257,8 +271,10 @@ static int step_linger(struct front_client *c)
 static int write_client(struct front_client *c)
 {
     assert(c->state == FRONT_BUSY);
-    int failed;
-    const uint32_t n = front_write(&c->s, &failed);
+    int failed = 0;
+    uint32_t n = front_held(&c->s.out);
+    if (c->memory) front_consume(&c->s.out, n); /* it has been looked at: that is all */
+    else n = front_write(&c->s, &failed);
     c->proxied.r.bytes_out += n;
     if (failed) {
         front_cancel(c, "client_closed");
@@ -272,6 +288,10 @@ static int write_client(struct front_client *c)
 static void set_deadline(struct front_client *c, int moved)
 {
     const struct front_proxied *proxied = &c->proxied;
+    if (c->memory) {
+        if (moved || !c->s.deadline_ns) c->s.deadline_ns = in_ms(c->front->o.ab.copy_timeout_ms);
+        return;
+    }
     const int may_send = proxied->continued || !sonde_http_field(&c->head, SONDE_HTTP_EXPECT);
     const int takes_none = front_held(&c->s.out) && !c->s.writable;
     const int sends_none = proxied->request.progress == SONDE_HTTP_MORE && may_send &&
@@ -303,6 +323,14 @@ static int step_busy(struct front_client *c)
     return moved;
 }
 
+void front_pump_later(struct front_client *c)
+{
+    if (c->queued) return;
+    c->queued = 1;
+    c->next_again = c->front->again;
+    c->front->again = c;
+}
+
 void front_pump(struct front_client *c)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -315,9 +343,5 @@ void front_pump(struct front_client *c)
         }
         if (!moved) return;
     }
-    if (!c->queued) {
-        c->queued = 1;
-        c->next_again = c->front->again;
-        c->front->again = c;
-    }
+    front_pump_later(c);
 }

@@ -88,6 +88,7 @@ static void begin_stopping(struct sonde_front *f)
     front_listen(f, 0);
     close(f->listener.fd); /* who comes now is refused, not kept waiting */
     f->listener.fd = -1;
+    front_copy_cancel_all(f);
     for (struct front_client *c = f->clients, *next; c; c = next) {
         next = c->next;
         if (c->state != FRONT_BUSY) front_client_close(c);
@@ -166,6 +167,10 @@ static void front_sweep(struct sonde_front *f, uint64_t now)
         next = c->next;
         if (c->s.deadline_ns && now >= c->s.deadline_ns) front_client_expire(c);
     }
+    for (struct front_client *c = f->copies, *next; c; c = next) {
+        next = c->next;
+        if (c->s.deadline_ns && now >= c->s.deadline_ns) front_client_expire(c);
+    }
     for (int list = 0; list < FRONT_BURIED; list++) {
         for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
             next = u->next;
@@ -189,7 +194,7 @@ static int front_patience(const struct sonde_front *f, uint64_t now)
     uint64_t until = UINT64_MAX;
     if (f->again) return 0;
     if (f->changed) until = f->ticked_ns + TICK_NS;
-    if (f->clients || f->state.upstreams_idle || f->listen_again_ns || f->stopping) {
+    if (f->clients || f->copies || f->state.upstreams_idle || f->listen_again_ns || f->stopping) {
         const uint64_t next = f->swept_ns + SWEEP_NS;
         if (next < until) until = next;
     }
@@ -273,6 +278,7 @@ static void *front_run(void *arg)
         front_bury(f);
         if (f->stopping && !stop_ns) stop_ns = now + (uint64_t)f->o.drain_ms * 1000000u;
     }
+    front_copy_cancel_all(f);
     while (f->clients) {
         if (f->clients->state == FRONT_BUSY) front_cancel(f->clients, "stopped");
         else front_client_close(f->clients);
@@ -295,6 +301,10 @@ static void set_defaults(struct sonde_front_options *o)
     if (!o->head_timeout_ms) o->head_timeout_ms = 30000;
     if (!o->idle_timeout_ms) o->idle_timeout_ms = 75000;
     if (!o->stall_timeout_ms) o->stall_timeout_ms = 75000;
+    if (!o->ab.copies_max) o->ab.copies_max = 64;
+    if (!o->ab.copy_bytes_max) o->ab.copy_bytes_max = 1u << 20;
+    if (!o->ab.copies_bytes_max) o->ab.copies_bytes_max = 16u << 20;
+    if (!o->ab.copy_timeout_ms) o->ab.copy_timeout_ms = 75000;
 }
 
 static int open_loop(struct sonde_front *f)

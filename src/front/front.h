@@ -51,7 +51,16 @@ enum sonde_front_outcome {
     SONDE_FRONT_UPSTREAM,  /* the upstream could not be reached, or broke off */
 };
 
+/* Two servers that are compared (struct sonde_front_ab). */
+enum sonde_front_arm {
+    SONDE_FRONT_NO_ARM,    /* the request is no part of a comparison */
+    SONDE_FRONT_A,         /* the upstream */
+    SONDE_FRONT_B,
+    SONDE_FRONT_ARM_COUNT
+};
+
 #define SONDE_FRONT_PATH_MAX 255
+#define SONDE_FRONT_ERROR_MAX 47
 #define SONDE_FRONT_PROFILE_ID_MAX 63
 
 /* One request. Times are CLOCK_MONOTONIC in ns, 0 = has not happened. */
@@ -66,12 +75,15 @@ struct sonde_front_request {
     uint64_t parent;                 /* span of the client; 0 = the trace is new */
     uint64_t span;                   /* of this request; what the upstream gets as parent */
     int profile;                     /* X-Profile: true */
+    enum sonde_front_arm arm;        /* as it was assigned; of a mirrored one from SENT on */
+    int copy;                        /* it is one that no client waits for: a mirrored request */
 
     /* From the request's body; complete when SENT. */
     char model[SONDE_JSON_TEXT_MAX + 1]; /* else from the answer; UTF-8; "" = unknown */
     int stream;                      /* -1 = not said */
     int64_t max_tokens;              /* -1 = not said */
 
+    uint64_t whole_ns;               /* of those with an arm: last byte read from the client */
     uint64_t sent_ns;                /* last byte given to the upstream */
     uint64_t headers_ns;             /* head of the answer read */
     unsigned status;                 /* of the answer the client gets */
@@ -84,7 +96,9 @@ struct sonde_front_request {
     /* When it has ENDED. */
     uint64_t ended_ns;               /* last byte given to the client, or when it broke off */
     enum sonde_front_outcome outcome;
-    char error[48];                  /* what kind of failure, for a label; "" = none */
+    char error[SONDE_FRONT_ERROR_MAX + 1]; /* what kind of failure, for a label; "" = none */
+    char fell_back[SONDE_FRONT_ERROR_MAX + 1]; /* B could not be reached, for this reason, and A
+                                        has answered in its place; "" = no */
     struct sonde_scan_usage usage;
     uint64_t bytes_in, bytes_out;    /* read from, and written to, the client */
 
@@ -103,6 +117,20 @@ enum sonde_front_event {
     SONDE_FRONT_ENDED,    /* once for each that ARRIVED; r is gone afterwards */
 };
 
+/* X(id, text): why a request that should have been mirrored was not; the text is a label. */
+#define SONDE_FRONT_DROP_REASONS(X)                                                            \
+    X(TOO_LARGE, "too_large")  /* longer than copy_bytes_max */                                \
+    X(BUSY, "busy")            /* copies_max are under way: B is slower than its share needs */ \
+    X(NO_ROOM, "no_room")      /* all of them hold copies_bytes_max, or memory has run out */
+
+enum sonde_front_drop {
+#define SONDE__X(id, text) SONDE_FRONT_DROP_##id,
+    SONDE_FRONT_DROP_REASONS(SONDE__X)
+#undef SONDE__X
+    SONDE_FRONT_DROPS
+};
+const char *sonde_front_drop_name(enum sonde_front_drop reason);
+
 /* How things stand now, but for the totals. */
 struct sonde_front_state {
     uint64_t clients, upstreams, upstreams_idle; /* connections */
@@ -110,6 +138,9 @@ struct sonde_front_state {
     uint64_t accepted_total, connected_total, reused_total; /* connections, and requests that
                                         found one open */
     uint64_t refused_total;          /* requests that are not HTTP, or not for this host */
+    uint64_t copies;                 /* mirrored requests under way */
+    uint64_t copies_total;           /* that were begun … */
+    uint64_t dropped_total[SONDE_FRONT_DROPS]; /* … and that were not, by why */
 };
 
 struct sonde_front_observer {
@@ -139,10 +170,46 @@ struct sonde_front_upstream {
  * anything else (https too: put a TLS terminator between), SONDE_ENOENT if it has no address. */
 int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out,
                                struct sonde_err *err);
+/* The same for who else speaks to servers; what: how sentences call the one that is meant. */
+int sonde_front_url_parse(const char *url, const char *what, struct sonde_front_upstream *out,
+                          struct sonde_err *err);
+
+/* A second server, B, that inference requests are split or mirrored to. Which of them is a matter
+ * of a hash of the session they say they belong to, else of their trace: what belongs together
+ * goes to the same server, also after a restart and through another front. All else is A's. */
+enum sonde_front_ab_mode {
+    SONDE_FRONT_ONE,             /* there is no B */
+    SONDE_FRONT_SPLIT,           /* B answers its share; A does so while B cannot be reached */
+    SONDE_FRONT_MIRROR,          /* A answers all, B gets copies, whose answers are dropped */
+};
+
+#define SONDE_FRONT_SHARE_ALL 1000000u
+#define SONDE_FRONT_SESSION_MAX 63
+
+struct sonde_front_ab {
+    enum sonde_front_ab_mode mode;
+    struct sonde_front_upstream upstream;
+    uint32_t share_ppm;          /* in millionths; SONDE_FRONT_SHARE_ALL = all */
+    char session[SONDE_FRONT_SESSION_MAX + 1]; /* name of the field that says it; "" = none */
+    /* Of mirrored requests. */
+    uint32_t copies_max;         /* at a time; 0 = 64 */
+    uint32_t copy_bytes_max;     /* of one's head and body; 0 = 1 MiB */
+    uint32_t copies_bytes_max;   /* of all that wait to be sent; 0 = 16 MiB */
+    uint32_t copy_timeout_ms;    /* B does nothing for so long; 0 = 75000 */
+};
+
+/* Which server gets a request of this session, or without one (length 0) of this trace. */
+enum sonde_front_arm sonde_front_arm_of(uint32_t share_ppm, const char *session,
+                                        size_t session_len, uint64_t trace_hi, uint64_t trace_lo);
+
+/* "10%", "0.1" or "12.5 %" in millionths; more than nothing, at most all. SONDE_EINVAL with a
+ * sentence. */
+int sonde_front_share_parse(const char *text, uint32_t *ppm, struct sonde_err *err);
 
 struct sonde_front_options {
     int listen_fd;               /* listening; taken over on success */
     struct sonde_front_upstream upstream;
+    struct sonde_front_ab ab;
     struct sonde_front_observer observer;
 
     /* Paths of sonde: 1 = not for the upstream. NULL = there are none. */

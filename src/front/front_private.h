@@ -7,7 +7,9 @@
  * front_pump moves bytes along both ways until nothing more can be moved; whatever happens to one
  * of the sockets (epoll, edge-triggered) sets its flags and pumps.
  *
- * A client has one proxied request at a time; those that it sends ahead wait in client.in. Things
+ * A client has one proxied request at a time; those that it sends ahead wait in client.in. A
+ * mirrored request is a client without a socket: its bytes come from memory and its answer is
+ * dropped as soon as it has been looked at (mirror.c). Things
  * that are closed stay in memory until the events at hand are through, since those may name
  * them. */
 #ifndef SONDE_FRONT_PRIVATE_H
@@ -49,6 +51,7 @@ struct front_upstream {
     struct sonde_front *front;
     struct front_client *client;   /* NULL = idle, in the pool */
     struct front_upstream *prev, *next; /* of its list */
+    int b;                         /* leads to the second server: see sonde_front_options.ab */
     int own;                       /* leads to sonde's own server … */
     int64_t who;                   /* … for this one: see sonde_front_options.who */
     int connecting, reused, write_dead, dead;
@@ -70,6 +73,10 @@ struct front_proxied {
     int dechunk;                   /* the client knows no chunks */
     int cut;                       /* close at once: the answer is not whole */
     int failed;                    /* r.outcome and r.error say how */
+    int may_fall_back;             /* nothing of it has been looked at but its head … */
+    uint32_t head_at;              /* … which is still there, in client.in.data */
+    struct front_gather *gather;   /* what is to be mirrored, as far as it has come; or NULL */
+    struct front_client *copy;     /* mirrored; NULL = it is not, or is over */
     uint64_t held_ns;              /* nothing goes to the upstream before then, or the observer's
                                       ready(); 0 = it may */
     unsigned trace_flags;
@@ -78,6 +85,14 @@ struct front_proxied {
     enum front_phase phase;
     struct sonde_scan_request request_scan;
     struct sonde_scan_answer answer_scan;
+};
+
+/* The bytes of a request that is mirrored. Cap: sonde_front_ab.copy_bytes_max. */
+struct front_gather {
+    char *data;
+    uint32_t len, room;            /* bytes held, and allocated */
+    uint32_t read;                 /* of len */
+    struct front_client *from;     /* whose request it is a copy of; NULL = that is over */
 };
 
 enum front_state { FRONT_IDLE, FRONT_BUSY, FRONT_LINGER, FRONT_DEAD };
@@ -97,11 +112,12 @@ struct front_client {
     uint64_t arrived_ns;           /* first byte of the request at hand */
     struct sonde_http_head head;   /* of the request */
     struct front_upstream *up;
+    struct front_gather *memory;   /* it is a copy: instead of a socket; NULL = it is not */
     struct front_proxied proxied;  /* BUSY */
 };
 
 /* Lists of upstream connections. */
-enum { FRONT_IN_USE, FRONT_POOL, FRONT_POOL_OWN, FRONT_BURIED, FRONT_LISTS };
+enum { FRONT_IN_USE, FRONT_POOL, FRONT_POOL_B, FRONT_POOL_OWN, FRONT_BURIED, FRONT_LISTS };
 
 struct sonde_front {
     struct sonde_front_options o;
@@ -112,6 +128,9 @@ struct sonde_front {
     uint64_t listen_again_ns;      /* out of descriptors: try then; 0 = when a client leaves */
     char name[24];                 /* ours in Via */
     struct front_client *clients, *dead_clients, *again;
+    struct front_client *copies;   /* like clients; those of mirrored requests */
+    uint64_t copy_bytes;           /* that they and what is gathered hold */
+    uint64_t b_rests_ns;           /* B could not be reached: it is not tried before then */
     struct front_client *quietest, *loudest; /* those that are IDLE, by how long they have been */
     struct front_upstream *upstreams[FRONT_LISTS];
     struct sonde_front_state state;
@@ -121,6 +140,11 @@ struct sonde_front {
     struct front_poll poll;
     struct sonde_thread thread;
 };
+
+static inline int front_is_for_b(const struct front_proxied *proxied)
+{
+    return proxied->r.arm == SONDE_FRONT_B && !proxied->r.fell_back[0];
+}
 
 static inline uint32_t front_held(const struct front_bytes *b) { return b->end - b->begin; }
 
@@ -159,6 +183,10 @@ void front_client_expire(struct front_client *c);
 void front_client_next(struct front_client *c);
 /* It has sent a request, or what is none: it is not quiet any more. */
 void front_client_busy(struct front_client *c);
+/* Pump it when all events at hand are through. */
+void front_pump_later(struct front_client *c);
+/* It is waiting for a request. */
+void front_client_idle(struct front_client *c);
 
 /* ---- proxy.c --------------------------------------------------------------------------- */
 
@@ -180,11 +208,39 @@ void front_stalled(struct front_client *c);
 void front_let_go(struct front_client *c);
 /* The client has the whole answer, or all it will get. */
 void front_finish(struct front_client *c);
+/* B cannot be reached: give the request to A, if it can be. 1 = that is done, the request may have
+ * failed there; c->up is another one. */
+int front_fall_back(struct front_client *c, const char *why);
+
+/* ---- arm.c -------------------------------------------------------------------------------- */
+
+/* Which server is to have it; r.route and r.trace are known. */
+void front_arm_assign(struct front_client *c, const char *head);
+/* The server that u leads to, or would. */
+const struct sonde_front_upstream *front_arm_server(const struct front_upstream *u);
+
+/* ---- mirror.c ----------------------------------------------------------------------------- */
+
+/* The request that has arrived is to be mirrored: keep its head, then its body as it comes. What
+ * cannot be kept is dropped and counted. */
+void front_copy_gather(struct front_client *c, const char *head);
+void front_copy_more(struct front_client *c, const char *data, size_t len);
+/* All of it is there: send it, once those who wait for something have had their turn. */
+void front_copy_launch(struct front_client *c);
+/* c's request is over: what was gathered goes, and the copy too if its client has left. */
+void front_copy_leave(struct front_client *c, int left);
+/* Of a copy: the next bytes into c->s.in; how many. */
+uint32_t front_copy_read(struct front_client *c);
+void front_copy_expire(struct front_client *c);
+/* Part of front_client_close. */
+void front_copy_close(struct front_client *c);
+/* All there are, at the end. */
+void front_copy_cancel_all(struct sonde_front *f);
 
 /* ---- upstream.c --------------------------------------------------------------------------- */
 
 /* A connection for c's request, new or from the pool, maybe not established yet. 0, or -1 and the
- * request has failed. */
+ * request has failed, or front_fall_back has found another. */
 int front_upstream_attach(struct front_client *c);
 /* An attempt to connect has ended. */
 void front_upstream_connected(struct front_upstream *u);

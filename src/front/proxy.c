@@ -13,6 +13,7 @@
 
 enum { LAST_CHUNK = 16 }; /* bytes that end a chunked body, and a few more */
 #define HELD_NS_MAX 2000000000u
+#define B_RESTS_NS 5000000000u /* when it could not be reached */
 
 /* ---- The observer ----------------------------------------------------------------------- */
 
@@ -73,7 +74,7 @@ static void proxy_end(struct front_client *c)
 {
     struct front_proxied *proxied = &c->proxied;
     if (!proxied->observed) return;
-    assert(c->front->state.in_flight > 0);
+    assert(c->memory || c->front->state.in_flight > 0);
     front_let_go(c);
     proxy_set_outcome(proxied);
     proxy_apply_request_scan(proxied);
@@ -82,7 +83,11 @@ static void proxy_end(struct front_client *c)
     proxied->r.ended_ns = front_now_ns();
     proxy_notify(c, SONDE_FRONT_ENDED);
     proxied->observed = 0;
+    if (c->memory) return;
     c->front->state.in_flight--;
+    if (proxied->gather || proxied->copy) {
+        front_copy_leave(c, proxied->r.outcome == SONDE_FRONT_CANCELLED);
+    }
 }
 
 /* ---- Failing ------------------------------------------------------------------------------ */
@@ -179,16 +184,17 @@ static void proxy_copy_text(char *out, size_t size, const char *text, size_t len
     out[len] = 0;
 }
 
-static void set_trace(struct front_proxied *proxied, const struct sonde_http_head *h,
-                      const char *head)
+static void set_trace(struct front_client *c, const char *head)
 {
-    const struct sonde_http_field *f = sonde_http_field(h, SONDE_HTTP_TRACEPARENT);
+    struct front_proxied *proxied = &c->proxied;
+    const struct sonde_http_field *f = sonde_http_field(&c->head, SONDE_HTTP_TRACEPARENT);
     uint64_t random[3] = { 0 };
     char text[128] = "";
     struct sonde_trace t = { 0, 0, 0 };
     if (f && f->value.len < sizeof(text)) {
         proxy_copy_text(text, sizeof(text), head + f->value.at, f->value.len);
     }
+    if (c->memory) text[0] = 0; /* a copy is not the client's: its trace would have two of it */
     /* Without an id nothing can be told apart; the clock is better than none. */
     if (getrandom(random, sizeof(random), 0) != sizeof(random)) random[0] = front_now_ns();
     proxied->r.span = random[0] | 1;
@@ -289,15 +295,31 @@ static void proxy_announce(struct front_client *c, const char *head)
     proxied->r.id = ++c->front->last_id;
     proxied->r.route = sonde_front_route_of(proxied->r.method, proxied->r.path);
     proxied->r.profile = says_true(&c->head, head, SONDE_HTTP_X_PROFILE);
-    set_trace(proxied, &c->head, head);
+    set_trace(c, head);
+    if (c->front->o.ab.mode) front_arm_assign(c, head);
     proxied->observed = 1;
-    c->front->state.in_flight++;
+    if (!c->memory) c->front->state.in_flight++;
     proxy_notify(c, SONDE_FRONT_ARRIVED);
     const struct sonde_front_observer *o = &c->front->o.observer;
     if (proxied->r.profile && o->ready && !o->ready(o->arg, &proxied->r)) {
         proxied->held_ns = front_now_ns() + HELD_NS_MAX;
         c->front->held++;
     }
+}
+
+/* A connection, and the head to be sent on it. */
+static void proxy_attach(struct front_client *c, const char *head)
+{
+    if (front_upstream_attach(c) == 0 && front_put_request(c, head) != 0) {
+        proxy_reject(c, 431, "the fields are longer than 32 KiB");
+    }
+}
+
+/* All of the request has been read. */
+static void proxy_whole(struct front_client *c, uint64_t ns)
+{
+    c->proxied.r.whole_ns = ns;
+    if (c->proxied.gather) front_copy_launch(c);
 }
 
 void front_begin(struct front_client *c)
@@ -319,10 +341,23 @@ void front_begin(struct front_client *c)
         proxied->own =
             o->own && o->own(proxied->r.path, o->arg); /* no path of ours is so long as to be cut */
         if (!proxied->own) proxy_announce(c, head);
-        if (front_upstream_attach(c) == 0 && front_put_request(c, head) != 0) {
-            proxy_reject(c, 431, "the fields are longer than 32 KiB");
-        }
+        proxied->head_at = (uint32_t)(head - c->s.in.data);
+        proxy_attach(c, head);
+        if (proxied->request.progress == SONDE_HTTP_DONE) proxy_whole(c, c->arrived_ns);
     }
+}
+
+int front_fall_back(struct front_client *c, const char *why)
+{
+    struct front_proxied *proxied = &c->proxied;
+    if (!proxied->may_fall_back) return 0;
+    assert(c->state == FRONT_BUSY && c->up && !c->up->sent);
+    proxied->may_fall_back = 0;
+    snprintf(proxied->r.fell_back, sizeof(proxied->r.fell_back), "%s", why);
+    c->front->b_rests_ns = front_now_ns() + B_RESTS_NS;
+    front_upstream_close(c->up);
+    proxy_attach(c, c->s.in.data + proxied->head_at);
+    return 1;
 }
 
 void front_refuse(struct front_client *c, unsigned status, const char *message)
@@ -364,11 +399,13 @@ static int pass_request_body(struct front_client *c)
             sonde_scan_request_feed(&proxied->request_scan, data + payload.at, payload.len);
         }
         memcpy(out->data + out->end, data, n);
+        if (proxied->gather) front_copy_more(c, data, n);
         out->end += (uint32_t)n;
         front_consume(in, (uint32_t)n);
         proxied->r.bytes_in += n;
         moved = 1;
     }
+    if (moved && proxied->request.progress == SONDE_HTTP_DONE) proxy_whole(c, c->s.read_ns);
     if (proxied->request.progress == SONDE_HTTP_BAD) proxy_reject(c, 400, proxied->request.problem);
     return moved;
 }
@@ -407,9 +444,12 @@ int front_pass_request(struct front_client *c)
     struct front_proxied *proxied = &c->proxied;
     int moved = 0;
     if (!c->up) return 0;
+    /* Nothing more is read before it is clear which server gets it. */
+    if (proxied->may_fall_back && c->up->connecting) return 0;
+    proxied->may_fall_back = 0;
     const int tunnel = proxied->phase == FRONT_TUNNEL;
     if (tunnel || (proxied->request.progress == SONDE_HTTP_MORE && !c->up->write_dead)) {
-        moved |= front_read(&c->s) > 0;
+        moved |= (c->memory ? front_copy_read(c) : front_read(&c->s)) > 0;
         if (tunnel && c->s.broken) {
             front_cancel(c, "client_closed");
             return 1;

@@ -188,7 +188,7 @@ static void put_request_line(struct front_rewrite_writer *w, const struct front_
     front_rewrite_put_span(w, head, c->head.method);
     puts_(w, " ");
     if (!c->proxied.own && !(target.len && head[target.at] == '*')) {
-        puts_(w, c->front->o.upstream.prefix);
+        puts_(w, front_arm_server(c->up)->prefix);
     }
     if (!target.len || head[target.at] == '?') puts_(w, "/");
     front_rewrite_put_span(w, head, target);
@@ -206,7 +206,7 @@ int front_put_request(struct front_client *c, const char *head)
     put_request_line(&w, c, head);
     if (!proxied->own) {
         puts_(&w, "Host: ");
-        puts_(&w, f->o.upstream.authority);
+        puts_(&w, front_arm_server(c->up)->authority);
         puts_(&w, "\r\n");
     } else if (!sonde_http_field(h, SONDE_HTTP_HOST)) {
         puts_(&w, "Host: localhost\r\n"); /* HTTP/1.0 needs none */
@@ -221,6 +221,7 @@ int front_put_request(struct front_client *c, const char *head)
         put_list(&w, h, head, SONDE_HTTP_VIA, "Via", via);
         put_forwarded(&w, c, head);
         put_trace(&w, "traceparent", proxied);
+        if (proxied->r.copy) puts_(&w, "X-Sonde-Mirror: true\r\n"); /* for B's log */
     }
     if (proxied->upgrade) {
         front_rewrite_put_field(&w, head, sonde_http_field(h, SONDE_HTTP_UPGRADE));

@@ -36,7 +36,10 @@ static void link_to(struct sonde_front *f, int list, struct front_upstream *u)
     f->upstreams[list] = u;
 }
 
-static int front_upstream_pool_of(int own) { return own ? FRONT_POOL_OWN : FRONT_POOL; }
+static int front_upstream_pool_of(int own, int b)
+{
+    return own ? FRONT_POOL_OWN : b ? FRONT_POOL_B : FRONT_POOL;
+}
 
 void front_upstream_close(struct front_upstream *u)
 {
@@ -48,7 +51,7 @@ void front_upstream_close(struct front_upstream *u)
     u->s.fd = -1;
     front_bytes_release(&u->s.in);
     front_bytes_release(&u->s.out);
-    unlink_from(f, u->client ? FRONT_IN_USE : front_upstream_pool_of(u->own), u);
+    unlink_from(f, u->client ? FRONT_IN_USE : front_upstream_pool_of(u->own, u->b), u);
     if (u->client) {
         u->client->up = NULL;
         u->client = NULL;
@@ -97,8 +100,9 @@ static socklen_t address_len(const struct sockaddr_storage *a)
 /* To u->address. 0: connected, or about to be; or an errno. */
 static int open_remote(struct front_upstream *u)
 {
-    assert(!u->own && u->address < u->front->o.upstream.address_count);
-    const struct sockaddr_storage *a = &u->front->o.upstream.address[u->address];
+    const struct sonde_front_upstream *server = front_arm_server(u);
+    assert(!u->own && u->address < server->address_count);
+    const struct sockaddr_storage *a = &server->address[u->address];
     const int fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return errno;
     const int on = 1;
@@ -114,13 +118,14 @@ static int open_remote(struct front_upstream *u)
     return front_watch(u->front, &u->s) == 0 ? 0 : errno;
 }
 
-/* From u->address on, the first that works. 0, or -1 and the request has failed; error is why
- * the address before did not. */
+/* From u->address on, the first that works. 0, or -1 and the request has failed or has another
+ * upstream; error is why the address before did not. */
 static int open_any(struct front_upstream *u, int error)
 {
     assert(u->client); /* who is told */
     struct sonde_front *f = u->front;
-    while (u->own || u->address < f->o.upstream.address_count) {
+    const struct sonde_front_upstream *server = front_arm_server(u);
+    while (u->own || u->address < server->address_count) {
         error = u->own ? open_own(u) : open_remote(u);
         if (error == 0) {
             f->state.connected_total++;
@@ -131,16 +136,21 @@ static int open_any(struct front_upstream *u, int error)
         if (u->own) break;
         u->address++;
     }
+    const char *why = error == ETIMEDOUT      ? "connect_timeout"
+                      : error == ECONNREFUSED ? "connect_refused"
+                                              : "connect_failed";
     if (u->own) {
         front_fail(u->client, 503, "own_server", "sonde's own server takes no more connections");
+    } else if (u->b && front_fall_back(u->client, why)) {
+        return -1;
     } else if (error == ETIMEDOUT) {
-        front_fail(u->client, 504, "connect_timeout",
+        front_fail(u->client, 504, why,
                    "the upstream http://%s did not answer to a connection within %u ms",
-                   f->o.upstream.authority, f->o.connect_timeout_ms);
+                   server->authority, f->o.connect_timeout_ms);
     } else {
-        front_fail(u->client, 502, error == ECONNREFUSED ? "connect_refused" : "connect_failed",
+        front_fail(u->client, 502, why,
                    "cannot connect to the upstream http://%s: %s; is the server running?",
-                   f->o.upstream.authority, strerror(error));
+                   server->authority, strerror(error));
     }
     return -1;
 }
@@ -191,7 +201,8 @@ static int still_open(const struct front_upstream *u)
 static struct front_upstream *from_pool(struct front_client *c)
 {
     struct sonde_front *f = c->front;
-    const int list = front_upstream_pool_of(c->proxied.own);
+    const int list =
+        front_upstream_pool_of(c->proxied.own, front_is_for_b(&c->proxied));
     for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
         next = u->next;
         if (u->own && u->who != c->who) continue;
@@ -228,7 +239,8 @@ int front_upstream_attach(struct front_client *c)
             return -1;
         }
         *u = (struct front_upstream){ .s = { .kind = FRONT_UPSTREAM, .fd = -1 }, .front = f,
-                                      .own = c->proxied.own, .who = c->proxied.own ? c->who : 0 };
+                                      .own = c->proxied.own, .who = c->proxied.own ? c->who : 0,
+                                      .b = front_is_for_b(&c->proxied) };
         f->state.upstreams++;
     }
     u->client = c;
@@ -252,7 +264,7 @@ void front_upstream_lost(struct front_client *c)
     }
     front_fail(c, 502, "closed_early",
                "the upstream http://%s closed the connection before it had answered",
-               c->front->o.upstream.authority);
+               front_arm_server(u)->authority);
 }
 
 /* How long the answer says that the connection is kept, less a second. */
@@ -299,5 +311,5 @@ void front_upstream_release(struct front_client *c, int reusable)
     u->s.deadline_ns = front_now_ns() + u->idle_ns;
     f->state.upstreams_idle++;
     f->changed = 1;
-    link_to(f, front_upstream_pool_of(u->own), u);
+    link_to(f, front_upstream_pool_of(u->own, u->b), u);
 }

@@ -11,10 +11,11 @@
 static const char form[] = "use http://HOST:PORT or http://HOST:PORT/PREFIX, such as "
                            "http://127.0.0.1:8000";
 
-static int upstream_url_refuse(struct sonde_err *err, const char *url, const char *why)
+static int upstream_url_refuse(struct sonde_err *err, const char *what, const char *url,
+                               const char *why)
 {
-    return sonde_err_set(err, SONDE_EINVAL, "cannot use the upstream \"%.200s\": %s; %s", url,
-                         why, form);
+    return sonde_err_set(err, SONDE_EINVAL, "cannot use the %s \"%.200s\": %s; %s", what, url, why,
+                         form);
 }
 
 /* Digits, 1 to 65535; the whole of text up to len. */
@@ -81,14 +82,14 @@ static const char *set_prefix(struct sonde_front_upstream *u, const char *path)
     return NULL;
 }
 
-static int upstream_url_resolve(struct sonde_front_upstream *u, const char *host, const char *port,
-                                struct sonde_err *err)
+static int upstream_url_resolve(struct sonde_front_upstream *u, const char *what, const char *host,
+                                const char *port, struct sonde_err *err)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *all = NULL;
     const int rc = getaddrinfo(host, port, &hints, &all);
     if (rc != 0) {
-        return sonde_err_set(err, SONDE_ENOENT, "cannot find the upstream's host \"%s\": %s", host,
+        return sonde_err_set(err, SONDE_ENOENT, "cannot find the %s's host \"%s\": %s", what, host,
                              gai_strerror(rc));
     }
     const size_t max = SONDE_COUNT(u->address);
@@ -100,30 +101,36 @@ static int upstream_url_resolve(struct sonde_front_upstream *u, const char *host
     }
     freeaddrinfo(all);
     if (u->address_count) return 0;
-    return sonde_err_set(err, SONDE_ENOENT, "the upstream's host \"%s\" has no IP address", host);
+    return sonde_err_set(err, SONDE_ENOENT, "the %s's host \"%s\" has no IP address", what, host);
 }
 
 int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out,
                                struct sonde_err *err)
 {
+    return sonde_front_url_parse(url, "upstream", out, err);
+}
+
+int sonde_front_url_parse(const char *url, const char *what, struct sonde_front_upstream *out,
+                          struct sonde_err *err)
+{
     char host[SONDE_FRONT_HOST_MAX + 1], port[6];
     if (strncasecmp(url, "https://", 8) == 0) {
         return sonde_err_set(err, SONDE_EINVAL,
-                             "cannot use the upstream \"%.200s\": sonde speaks plain HTTP to it, "
+                             "cannot use the %s \"%.200s\": sonde speaks plain HTTP to it, "
                              "not HTTPS; put a TLS tunnel between (stunnel, socat, nginx) and name "
-                             "its local address", url);
+                             "its local address", what, url);
     }
     if (strncasecmp(url, "http://", 7) != 0) {
-        return upstream_url_refuse(err, url, "it is no http:// URL");
+        return upstream_url_refuse(err, what, url, "it is no http:// URL");
     }
     struct sonde_front_upstream u = { .prefix = "" };
     const char *at = url + 7;
     const size_t len = strcspn(at, "/?#");
     const char *problem = len ? upstream_url_split(at, len, host, port) : "it names no host";
     if (!problem) problem = set_prefix(&u, at + len);
-    if (problem) return upstream_url_refuse(err, url, problem);
+    if (problem) return upstream_url_refuse(err, what, url, problem);
     snprintf(u.authority, sizeof(u.authority), "%.*s", (int)len, at);
-    const int rc = upstream_url_resolve(&u, host, port, err);
+    const int rc = upstream_url_resolve(&u, what, host, port, err);
     if (rc == 0) *out = u;
     return rc;
 }

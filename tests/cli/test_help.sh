@@ -15,23 +15,34 @@ commands=$(sed -n 's/^  \([a-z]\{2,\}\) .*/\1/p' "$scratch/overview")
 for wanted in run serve ls export doctor help; do
     grep -qx "$wanted" <<<"$commands" || complain "help does not list $wanted"
 done
-for command in $commands; do
-    status 0 "$sonde" help "$command"
+# check_command NAME…: of one command, or of one of another's own (bench http)
+check_command() {
+    local command="$*"
+    status 0 "$sonde" help "$@"
     cp "$scratch/out" "$scratch/help"
     has "help $command" "^usage: sonde $command" "$scratch/help"
-    has "help $command" '--config FILE' "$scratch/help"
-    status 0 "$sonde" "$command" --help
+    status 0 "$sonde" "$@" --help
     cmp -s "$scratch/out" "$scratch/help" || complain "$command --help differs from help $command"
-    status 0 "$sonde" "$command" -h
+    status 0 "$sonde" "$@" -h
     while IFS= read -r line; do
         [ "${#line}" -le 100 ] || complain "help $command: wider than 100 columns: $line"
     done <"$scratch/help"
     awk '/^examples:/ { e = 1; next } /^$/ { e = 0 } e && !/^  /' "$scratch/help" >"$scratch/broken"
     [ ! -s "$scratch/broken" ] || complain "help $command: an example is broken:" "$(cat "$scratch/broken")"
-    status 2 "$sonde" "$command" --no-such-option
+    status 2 "$sonde" "$@" --no-such-option
     has "$command" "sonde $command: there is no option '--no-such-option'" "$scratch/err"
     [ ! -s "$scratch/out" ] || complain "$command: a mistake is told on stdout"
-done
+    if grep -q '^commands:$' "$scratch/help"; then
+        status 2 "$sonde" "$@" nothing
+        has "$command nothing" "there is no command '$command nothing'" "$scratch/err"
+        local parts part
+        mapfile -t parts < <(sed -n "s/^  $command \([a-z]*\) .*/\1/p" "$scratch/help")
+        for part in "${parts[@]}"; do check_command "$@" "$part"; done
+    else
+        has "help $command" '--config FILE' "$scratch/help"
+    fi
+}
+for command in $commands; do check_command "$command"; done
 
 status 0 "$sonde" help config
 has "help config" '^  agent\.interval_seconds' "$scratch/out"

@@ -1,17 +1,20 @@
-"""front_upstream.py LOG: an inference server for tests of the front. Says its port on stdout.
+"""front_upstream.py LOG [QUERY]: an inference server for tests of the front. Says its port on stdout.
 
-What it does is asked for in the query: POST …?tokens=5&first_ms=20&gap_ms=5&split=1. Of every
+What it does is asked for in the query: POST …?tokens=5&first_ms=20&gap_ms=5&split=1; QUERY is
+what it does whatever it is asked for. stall=1: it never answers. Of every
 stream it writes a line of JSON to LOG when it is over: its id, when the request was there, when each token
 was sent (CLOCK_MONOTONIC, ns), and how it ended. Sockets are fed by hand, so that pieces are cut
 where the test wants them to be."""
 import asyncio
 import json
+import re
 import sys
 import time
 import urllib.parse
 import zlib
 
 LOG = open(sys.argv[1], "a", buffering=1)
+ALWAYS = dict(urllib.parse.parse_qsl(sys.argv[2])) if len(sys.argv) > 2 else {}
 TEXT = "é€😀 token"
 
 
@@ -42,6 +45,9 @@ async def stream(reader, writer, query, model):
     log = {"model": model, "id": query.get("id", model), "received": time.monotonic_ns(), "sent": [], "end": "gone"}
     gone = asyncio.ensure_future(reader.read(1))  # ends when the other side closes
     try:
+        if "stall" in query:
+            await gone
+            return
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                      b"Transfer-Encoding: chunked\r\n\r\n")
         writer.write(chunk(b'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n'))
@@ -112,12 +118,12 @@ async def serve(reader, writer):
             line, *rest = head.split("\r\n")[:-2]
             fields = {k.lower(): v.strip() for k, v in (f.split(":", 1) for f in rest)}
             url = urllib.parse.urlsplit(line.split(" ")[1])
-            query = dict(urllib.parse.parse_qsl(url.query))
+            query = {**dict(urllib.parse.parse_qsl(url.query)), **ALWAYS}
             if fields.get("expect"):
                 writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             total, crc, body = await read_body(reader, fields)
             if url.path == "/v1/chat/completions":
-                await stream(reader, writer, query, json.loads(body)["model"])
+                await stream(reader, writer, query, re.search(rb'"model": ?"([^"]*)"', body)[1].decode())
                 if LOG.closed or writer.is_closing() or reader.at_eof():
                     return
             elif url.path == "/down":

@@ -87,7 +87,37 @@ int use(void)
     return sonde_read_rate(&last, sonde_read_counter(c)) < 50 && read.p99 < sonde_read_quantile(h, 0.5);
 }
 END
-for name in use inference engine read; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
+cat >"$scratch/bench.c" <<'END'
+#include <sonde/bench.h>
+#include <sonde/bench.h>
+
+SONDE_BENCH(copy)
+{
+    static char from[4096], to[4096];
+    const size_t bytes = (size_t)sonde_bench_param(state);
+    sonde_bench_bytes(state, bytes);
+    sonde_bench_items(state, 1);
+    if (sonde_bench_thread(state) > 3) sonde_bench_fail(state, "too many");
+    SONDE_BENCH_LOOP(state) {
+        sonde_bench_pause(state);
+        sonde_bench_resume(state);
+        memcpy(to, from, bytes);
+        SONDE_BENCH_KEEP(to);
+        SONDE_BENCH_CLOBBER();
+    }
+}
+SONDE_BENCH_PARAMS(copy, 64, 1 << 12);
+SONDE_BENCH_THREADS(copy, 1, 2, 4);
+
+SONDE_BENCH(nothing)
+{
+    SONDE_BENCH_LOOP(state) { SONDE_BENCH_CLOBBER(); }
+}
+SONDE_BENCH_RANGE(nothing, 1, 1024, 2);
+
+SONDE_BENCH_MAIN()
+END
+for name in use inference engine read bench; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
 
 strict=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only "-I$SONDE_SOURCE/include")
 compile() {

@@ -197,7 +197,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
     (void)arg;
     static const char *const working[] = {
         "agent", "server", "inference", "continuous", "cost", "scrape", "ingest", "push",
-        "baseline", "alerts",
+        "baseline", "bench", "ab", "alerts",
         "cpu.enabled",
         "cpu.sample_rate_hz", "cpu.max_stack_depth", "memory",
         "bottleneck", "regression",
@@ -426,7 +426,8 @@ static const struct {
     { "{\"gpus\": {}}", "f:1:2: unknown section gpus; did you mean gpu?" },
     { "{\n  \"xyzzy\": {}}", "f:2:3: unknown section xyzzy; there are cpu, memory, gpu, "
                              "flamegraph, bottleneck, storage, continuous, cost, agent, inference, "
-                             "baseline, push, alerts, health, server, scrape, ingest, regression" },
+                             "baseline, bench, push, alerts, health, server, ab, scrape, ingest, "
+                             "regression" },
     { "{\"sample_rate_hz\": 5}",
       "f:1:2: unknown section sample_rate_hz; did you mean cpu.sample_rate_hz?" },
     { "{\"cpu\": true}", "f:1:2: section cpu is true, but must be an object of settings" },
@@ -575,8 +576,8 @@ static const struct {
       "--set: max_serise is not the name of a setting; did you mean agent.max_series?" },
     { "", "1", "--set:  is not the name of a setting; names look like agent.max_series" },
     { ".", "1", "--set: unknown section ; there are cpu, memory, gpu, flamegraph, bottleneck, "
-                "storage, continuous, cost, agent, inference, baseline, push, alerts, health, "
-                "server, scrape, ingest, regression" },
+                "storage, continuous, cost, agent, inference, baseline, bench, push, alerts, health, "
+                "server, ab, scrape, ingest, regression" },
     { "agent.max_series", "0x10", "--set: agent.max_series is \"0x10\", but must be a whole "
                                   "number from 1 to 16777216" },
     { "agent.max_series", "-", "--set: agent.max_series is \"-\", but must be a whole number "

@@ -60,7 +60,8 @@ static void expect_usage(const char *name, const char *const *args, const char *
 
 #define ARGS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #define EACH(c)                                                                                  \
-    for (const struct sonde_command *const *at = sonde_commands, *c; (c = *at) != NULL; at++)
+    for (const struct sonde_command *const *at = sonde_commands, *c; (c = *at) != NULL; at++) \
+        if (!c->parts) /* commands of their own are asked by tests/cli/test_help.sh */
 
 /* ---- The frame ------------------------------------------------------------------------------- */
 
@@ -119,7 +120,7 @@ static void overview(void **state)
         if (!cases[i].out) assert_string_equal(said.out, "");
     }
     expect_usage("help", ARGS("recrod"), "there is nothing on 'recrod'");
-    expect_usage("help", ARGS("run", "top"), "does not know what to do with 'top'");
+    expect_usage("help", ARGS("run", "top"), "there is nothing on 'run top'");
     assert_int_equal(ask("help", ARGS("config")), SONDE_EXIT_OK);
     assert_non_null(strstr(said.out, "agent.interval_seconds"));
 }

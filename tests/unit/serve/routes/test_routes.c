@@ -201,6 +201,7 @@ static const struct {
     { "POST", "/api/alerts/test", "", 404, "alert" },
     { "GET", "/api/regressions", "", 404, "regression" },
     { "GET", "/api/cost", "", 200, "\"enabled\":false" },
+    { "GET", "/api/ab", "", 404, "compares no servers" },
     { "GET", "/api/events", "", 200, "\"events\":[]" },
     { "POST", "/api/marks", "", 400, "the body is not a JSON object" },
     { "POST", "/api/marks", "{\"text\":1}", 400, "\"text\"" },

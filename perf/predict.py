@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""predict: what `sonde predict` said beside what was measured then.
+
+    perf/predict.py BUILD [--llama SERVER MODEL] [--seconds S] [--low RATIO]
+
+A server with one thread and four slots is loaded at a part of what it can hold, and recorded; of that
+recording alone `sonde predict` says what 1.5 and 2 times the rate, and 2 and 8 slots, would do, and where
+it saturates. Then these are measured. Sizes are drawn once and shuffled for every run, arrivals are
+Poisson with the mean gap exactly that of the rate, so that runs differ in order and not in load. The
+server has a CPU for itself where there are two, the clients and the recorder the other.
+
+Other load makes all of it worthless, so what others used of the CPUs is measured during each run, and a
+run in which that was more than --others percent is repeated, three times at most. Answers are not streamed:
+clients that wake for every token would be such a load, on machines whose two CPUs are one core.
+
+Figures are the server's own (arrival there to token), as the recording has them; the knee is what
+leaves per second while the queue is never empty, by the clients' clocks. A run at that rate shows figures
+that vary from run to run: INTERVAL is what `sonde predict` expects of one of this length.
+"""
+import argparse
+import http.client
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+READY_S, STOP_S, RUN_S_MAX, ATTEMPTS = 60, 60, 900, 3
+TOLERANCE = {"requests_per_s": 5, "output_tokens_per_s": 5, "ttft_p50_s": 15, "ttft_p90_s": 15, "knee": 10}
+SHOWN = ["requests_per_s", "output_tokens_per_s", "ttft_p50_s", "ttft_p90_s", "ttft_p99_s", "itl_p50_s",
+         "itl_p90_s", "e2e_p50_s", "e2e_p90_s"]
+
+
+def say(text):
+    print(f"predict: {text}", file=sys.stderr, flush=True)
+
+
+def pinned(cpu, command):
+    """On a CPU of its own, before all others there if we may."""
+    cpus = os.sched_getaffinity(0)
+    return ((["nice", "-n", "-20"] if os.geteuid() == 0 else []) +
+            (["taskset", "-c", str(cpu)] if cpus >= {0, 1} else []) + [str(part) for part in command])
+
+
+# ---- Load -------------------------------------------------------------------------------------
+
+def sizes_of(count, seed=7):
+    """(tokens of the prompt, of the answer): long tails, as real ones have."""
+    rng = random.Random(seed)
+    return [(min(600, max(8, int(rng.lognormvariate(4.5, 0.6)))),
+             min(120, max(4, int(rng.lognormvariate(3.3, 0.5))))) for _ in range(count)]
+
+
+def schedule(rate, count, seed):
+    """Seconds from the start. rate None: all at once."""
+    if rate is None:
+        return [0.0] * count
+    rng = random.Random(seed)
+    gaps = [rng.expovariate(1) for _ in range(count)]
+    scale = count / rate / sum(gaps)
+    at, out = 0.0, []
+    for gap in gaps:
+        out.append(at)
+        at += gap * scale
+    return out
+
+
+WORDS = ["time", "model", "queue", "first", "token", "slot", "batch", "cache", "the", "of", "and", "river", "stone"]
+
+
+def ask(port, prompt, answer, begin, ends, failures):
+    body = {"prompt": prompt, "max_tokens": answer, "n_predict": answer, "ignore_eos": True, "stream": False,
+            "temperature": 0, "cache_prompt": False}
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=RUN_S_MAX)
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        reply.read()
+        connection.close()
+        if reply.status != 200:
+            raise OSError(f"status {reply.status}")
+        ends.append(time.monotonic() - begin)
+    except OSError as error:
+        failures.append(str(error))
+
+
+def load(port, rate, count, seed, words=False):
+    """When requests ended, sorted. words: llama.cpp's requests arrive when their text becomes tokens, so it
+    gets text, which is some tokens a word; others get tokens."""
+    rng = random.Random(1000 + seed)
+    jobs = sizes_of(count)
+    rng.shuffle(jobs)
+    prompts = [" ".join(rng.choice(WORDS) for _ in range(size // 4)) if words else
+               [rng.randrange(300, 1000) for _ in range(size)] for size, _ in jobs]
+    ends, failures, threads = [], [], []
+    begin = time.monotonic() + 0.1
+    for at, (_, answer), prompt in zip(schedule(rate, count, seed), jobs, prompts):
+        time.sleep(max(0.0, begin + at - time.monotonic()))
+        threads.append(threading.Thread(target=ask, args=(port, prompt, answer, begin, ends, failures)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise SystemExit(f"predict: {len(failures)} of {count} requests failed: {failures[0]}")
+    return sorted(ends)
+
+
+# ---- Other load -------------------------------------------------------------------------------
+
+def machine_s():
+    """CPU time of everybody, without idle and waiting."""
+    fields = [int(x) for x in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def process_s(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Others:
+    """What processes other than ours use, in percent of a CPU."""
+
+    def __init__(self, pids):
+        self.pids, self.begin = pids, time.monotonic()
+        self.before = self.used()
+
+    def used(self):
+        own = os.times()
+        return machine_s() - sum(process_s(pid) for pid in self.pids) - own.user - own.system
+
+    def percent(self):
+        return 100 * max(0.0, self.used() - self.before) / (time.monotonic() - self.begin)
+
+
+# ---- Servers ----------------------------------------------------------------------------------
+
+class Server:
+    """sonde-engine, with a recorder beside it; or llama-server as the recorder's child, which hooks need."""
+
+    def __init__(self, o, slots, out):
+        self.o, self.out, self.recorder = o, out, None
+        self.log = open(o.work / "server.log", "w+")
+        record = [o.build / "sonde", "record", "-q", "-F", 10, "-o", out]
+        self.record = record
+        if o.llama:
+            server, model = o.llama
+            command = [*record, "--", server, "-m", model, "--host", "127.0.0.1", "--port", free_port(), "-t", 1,
+                       "-tb", 1, "-np", slots, "-b", 256, "-ub", 256, "-c", 1024 * slots]
+        else:
+            command = [o.build / "sonde-engine", "serve", "-m", o.work / "small.gguf", "-t", 1, "--slots",
+                       slots, "--queue", 4096, "-l", "127.0.0.1:0"]
+        self.process = subprocess.Popen(pinned(1, command), stdout=self.log, stderr=self.log,
+                                        stdin=subprocess.DEVNULL)
+        self.port = self.await_port()
+        self.pid = self.engine_pid()
+
+    def await_port(self):
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until and self.process.poll() is None:
+            found = re.search(r"listening on http://127.0.0.1:(\d+)", pathlib.Path(self.log.name).read_text())
+            if found:
+                return int(found.group(1))
+            time.sleep(0.05)
+        raise SystemExit("predict: the server did not start:\n" + pathlib.Path(self.log.name).read_text())
+
+    def engine_pid(self):
+        if not self.o.llama:
+            return self.process.pid
+        pid = self.process.pid
+        return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+    def begin(self):
+        """It is warm; (processes that are not others, when the recording counts from)."""
+        if not self.o.llama:
+            self.recorder = subprocess.Popen(pinned(0, [*self.record, "-p", self.pid]), stdin=subprocess.DEVNULL)
+        time.sleep(2)  # also: llama.cpp's requests end by being silent
+        return [self.pid, self.recorder.pid if self.recorder else self.process.pid]
+
+    def stop(self):
+        """The recording is written."""
+        if self.recorder:
+            time.sleep(1)
+            self.recorder.send_signal(2)
+            if self.recorder.wait(STOP_S):
+                raise SystemExit(f"predict: recording failed with status {self.recorder.returncode}")
+        else:
+            time.sleep(2)
+        os.kill(self.pid, 15)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+# ---- Runs -------------------------------------------------------------------------------------
+
+def record_once(o, out, rate, count, seed, slots):
+    """(when requests ended, what others used, from when on it counts)"""
+    server = Server(o, slots, out)
+    try:
+        load(server.port, None, 8, 99, o.llama)  # warm: its first passes touch the weights
+        others = Others(server.begin())
+        begin = time.time()
+        ends = load(server.port, rate, count, seed, o.llama)
+        used = others.percent()
+    finally:
+        server.stop()
+    return ends, used, begin
+
+
+def record(o, name, rate, count, seed, slots):
+    """A recording of this load, the least disturbed of up to three; (its file, when requests ended)."""
+    out, best = o.work / f"{name}.run", None
+    for attempt in range(ATTEMPTS):
+        ends, used, begin = record_once(o, o.work / "attempt.run", rate, count, seed, slots)
+        say(f"{name}: {count} requests, " + (f"{rate:.2f} per second" if rate else "at once") +
+            f", {slots} slots; others used {used:.0f} % of a CPU")
+        if best is None or used < best[1]:
+            best = ends, used
+            o.begin[out] = begin
+            (o.work / "attempt.run").replace(out)
+        if used <= o.others:
+            break
+    o.disturbed = max(getattr(o, "disturbed", 0), best[1])
+    return out, best[0]
+
+
+def predict(o, run, *options, ok=(0,)):
+    done = subprocess.run([str(x) for x in (o.build / "sonde", "predict", run, "--format", "json", "--arrivals",
+                                            "poisson", "--history", o.work / "history.jsonl", "--from", f"{o.begin[run]:.3f}", *options)],
+                          capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode not in ok:
+        raise SystemExit(f"predict: sonde predict failed: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def middle_rate(ends):
+    low, high = len(ends) // 10, len(ends) - len(ends) // 10 - 1
+    return (high - low) / (ends[high] - ends[low])
+
+
+def value(name, v):
+    return f"{v:10.2f}" if name in ("requests_per_s", "output_tokens_per_s", "knee") else f"{1e3 * v:7.2f} ms"
+
+
+def compare(title, figures, measured, rows):
+    print(f"\n{title}\n  {'FIGURE':22}{'PREDICTED':>12}{'MEASURED':>12}{'ERROR':>9}   INTERVAL")
+    for name in [n for n in SHOWN + ["knee"] if n in figures and n in measured]:
+        said, seen = figures[name], measured[name]
+        error = 100 * (said["value"] / seen - 1)
+        inside = said["low"] <= seen <= said["high"]
+        limit = TOLERANCE.get(name)
+        verdict = "" if limit is None else " within %d %%" % limit if abs(error) <= limit else " MORE than %d %%" % limit
+        print(f"  {name:22}{value(name, said['value']):>12}{value(name, seen):>12}{error:+8.1f}%   "
+              f"{value(name, said['low']).strip()} to {value(name, said['high']).strip()}"
+              f"{'' if inside else ', outside'}{verdict}", flush=True)
+        rows.append((title, name, error, limit, inside))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--llama", nargs=2, metavar=("SERVER", "MODEL"))
+    parser.add_argument("--seconds", type=float, default=60, help="of each run, about (60)")
+    parser.add_argument("--low", type=float, default=0.35, help="part of the capacity that is recorded (0.35)")
+    parser.add_argument("--others", type=float, default=8, help="percent of a CPU that others may use (8)")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder for recordings (default a temporary one)")
+    o = parser.parse_args()
+    o.build, o.begin = o.build.resolve(), {}
+    if os.geteuid() == 0:
+        os.nice(-15)
+    with tempfile.TemporaryDirectory(prefix="sonde-predict-") as work:
+        o.work = o.keep.resolve() if o.keep else pathlib.Path(work)
+        o.work.mkdir(exist_ok=True)
+        os.environ["SONDE_DIR"] = str(o.work / "segments")
+        (o.work / "segments").mkdir(exist_ok=True)
+        if not o.llama:
+            subprocess.run([str(o.build / "sonde-engine"), "make-model", "--size", "small", "--force", "-o",
+                            str(o.work / "small.gguf")], check=True)
+        return measure(o)
+
+
+def measure(o):
+    rows = []
+    _, ends = record(o, "probe", None, 60, 1, 4)
+    rate = o.low * middle_rate(ends)  # only how hard to load: nothing of it goes into the prediction
+    count = max(60, int(rate * o.seconds))
+    low, _ = record(o, "low", rate, count, 2, 4)
+    said = predict(o, low, "--rate", f"1x,{1.5 * rate},{2 * rate}", "-n", min(2000, int(2 * rate * o.seconds)))
+    print(f"load average {os.getloadavg()[0]:.1f}; recorded {count} requests at {rate:.2f} per second, busy "
+          f"{100 * said['recording']['busy_ratio']:.0f} %")
+    compare("replayed", {n: {"value": v, "low": v, "high": v} for n, v in said["replayed"].items() if v},
+            said["measured"], rows)
+    plan = [("1.5 times the rate", 1.5, 4, []), ("twice the rate", 2, 4, []),
+            ("1.5 times the rate, 2 slots", 1.5, 2, ["--slots", 2]),
+            ("twice the rate, 8 slots", 2, 8, ["--slots", 8])]
+    for seed, (title, times, slots, options) in enumerate(plan, 3):
+        answer = predict(o, low, "--rate", f"{times * rate}", "-n", min(2000, int(times * rate * o.seconds)),
+                         *options, ok=(0, 1))["predictions"][0]
+        run, _ = record(o, title.replace(" ", "-").replace(",", ""), times * rate,
+                        max(60, int(times * rate * o.seconds)), seed, slots)
+        if "figures" not in answer:
+            print(f"\n{title}: not predicted: {answer['why']}")
+            continue
+        compare(title, answer["figures"], predict(o, run, "--check", ok=(0, 1))["measured"], rows)
+    knee = said["predictions"][0]["knee"]
+    _, ends = record(o, "knee", None, max(100, int(knee["value"] * o.seconds)), 8, 4)
+    compare("saturated, 4 slots", {"knee": knee}, {"knee": middle_rate(ends)}, rows)
+    beyond = predict(o, low, "--rate", f"{1.3 * knee['value']}", ok=(1,))["predictions"][0]
+    print(f"\n1.3 times the knee: {beyond['verdict']}: {beyond['why']}")
+    if o.disturbed > o.others:
+        print(f"\nothers used up to {o.disturbed:.0f} % of a CPU: figures above are of a disturbed machine")
+    missed = [r for r in rows if r[3] is not None and abs(r[2]) > r[3] and r[0] != "replayed"]
+    print(f"\n{len([r for r in rows if r[3] is not None and r[0] != 'replayed']) - len(missed)} within their "
+          f"tolerance, {len(missed)} not" + "".join(f"\n  {t}: {n} {e:+.1f} %" for t, n, e, _, _ in missed))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

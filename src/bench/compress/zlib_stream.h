@@ -1,0 +1,19 @@
+/* zlib_stream.h - private to codec_deflate.c and codec_gzip.c: zlib, whole blocks at a time, by a
+ * stream that is reset between them. The two differ in the window's sign and in what is around the
+ * data. */
+#ifndef SONDE_BENCH_COMPRESS_ZLIB_STREAM_H
+#define SONDE_BENCH_COMPRESS_ZLIB_STREAM_H
+
+#include "bench/compress/codec.h"
+
+const char *codec_zlib_version(char out[32]);
+size_t codec_zlib_bound(size_t bytes);
+/* window: as of deflateInit2(). */
+void *codec_zlib_open(const struct sonde_codec_how *how, int window);
+int codec_zlib_pack(void *state, const void *in, size_t bytes, void *out, size_t room,
+                    size_t *made);
+int codec_zlib_unpack(void *state, const void *in, size_t bytes, void *out, size_t room,
+                      size_t *made);
+void codec_zlib_close(void *state);
+
+#endif
