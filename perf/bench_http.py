@@ -1,5 +1,5 @@
 """bench_http: the load generator on one core, beside wrk and beside the log of a server whose times are known
-(tests/programs/known_server.c), which has another core.
+(tests/programs/known_server.c), which has another core. Both are kept awake (awake.py).
 
     load           requests/s beside wrk in turns, events/s of streams, memory of 10,000 open streams
     load_truth     when requests were sent, and what was measured of them, against the schedule and the log
@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 
+import awake
 from common import named, row, say, stats_of
 
 STREAMS = 10000
@@ -60,6 +61,11 @@ def rounds_of(args, usual):
 
 def measure_load(args, scratch):
     say("load: one core beside wrk, streams as fast as they come")
+    with awake.Awake():
+        return load_rows(args)
+
+
+def load_rows(args):
     ours, theirs, events = [], [], []
     with server(args) as url:
         for _ in range(rounds_of(args, 5)):
@@ -110,6 +116,11 @@ def median(values):
 
 def measure_truth(args, scratch):
     say("load: sent when due, and measured as the server's log says")
+    with awake.Awake():
+        return truth_rows(args, scratch)
+
+
+def truth_rows(args, scratch):
     records, log = scratch / "load_records", scratch / "load_log"
     sends, ttft, gap = [], [], []
     for _ in range(rounds_of(args, 3)):

@@ -9,9 +9,13 @@ it saturates. Then these are measured. Sizes are drawn once and shuffled for eve
 Poisson with the mean gap exactly that of the rate, so that runs differ in order and not in load. The
 server has a CPU for itself where there are two, the clients and the recorder the other.
 
-Other load makes all of it worthless, so what others used of the CPUs is measured during each run, and a
-run in which that was more than --others percent is repeated, three times at most. Answers are not streamed:
-clients that wake for every token would be such a load, on machines whose two CPUs are one core.
+CPUs are kept from halting (awake.py): else a virtual machine's passes cost more at one load than at another.
+Other load makes all of it worthless, so what others used of the CPUs is measured during each run; and so
+does a machine whose speed drifts (memory and caches are shared with others on the same host), so the same
+requests, one at a time, are timed before and after each run: its pace. A run in which others used more than
+--others percent, or whose pace is more than --drift percent from that of the recording that is predicted
+from, is repeated, so often at most, and the least disturbed is kept. Answers are not streamed: clients that
+wake for every token would be such a load, on machines whose two CPUs are one core.
 
 Figures are the server's own (arrival there to token), as the recording has them; the knee is what
 leaves per second while the queue is never empty, by the clients' clocks. A run at that rate shows figures
@@ -30,7 +34,11 @@ import tempfile
 import threading
 import time
 
-READY_S, STOP_S, RUN_S_MAX, ATTEMPTS = 60, 60, 900, 3
+import awake
+
+READY_S, STOP_S, RUN_S_MAX, ATTEMPTS = 60, 60, 900, 4
+AT_ONCE = 64  # requests under way of a load that is all at once: many times the slots, fewer than a backlog
+PACE_REQUESTS, PACE_PROMPT, PACE_ANSWER = 12, 96, 32
 TOLERANCE = {"requests_per_s": 5, "output_tokens_per_s": 5, "ttft_p50_s": 15, "ttft_p90_s": 15, "knee": 10}
 SHOWN = ["requests_per_s", "output_tokens_per_s", "ttft_p50_s", "ttft_p90_s", "ttft_p99_s", "itl_p50_s",
          "itl_p90_s", "e2e_p50_s", "e2e_p90_s"]
@@ -73,10 +81,12 @@ def schedule(rate, count, seed):
 WORDS = ["time", "model", "queue", "first", "token", "slot", "batch", "cache", "the", "of", "and", "river", "stone"]
 
 
-def ask(port, prompt, answer, begin, ends, failures):
+def ask(port, prompt, answer, begin, ends, failures, turn=None):
     body = {"prompt": prompt, "max_tokens": answer, "n_predict": answer, "ignore_eos": True, "stream": False,
             "temperature": 0, "cache_prompt": False}
     try:
+        if turn:
+            turn.acquire()
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=RUN_S_MAX)
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         reply = connection.getresponse()
@@ -87,6 +97,25 @@ def ask(port, prompt, answer, begin, ends, failures):
         ends.append(time.monotonic() - begin)
     except OSError as error:
         failures.append(str(error))
+    finally:
+        if turn:
+            turn.release()
+
+
+def pace(port, words):
+    """Seconds that one request takes here and now, alone; the median of some."""
+    rng, took, failures = random.Random(5), [], []
+    for _ in range(PACE_REQUESTS):
+        prompt = prompt_of(PACE_PROMPT, words, rng)
+        ask(port, prompt, PACE_ANSWER, time.monotonic(), took, failures)
+    if failures:
+        raise SystemExit(f"predict: a request failed: {failures[0]}")
+    return sorted(took)[len(took) // 2]
+
+
+def prompt_of(size, words, rng):
+    return " ".join(rng.choice(WORDS) for _ in range(size // 4)) if words else \
+        [rng.randrange(300, 1000) for _ in range(size)]
 
 
 def load(port, rate, count, seed, words=False):
@@ -95,13 +124,13 @@ def load(port, rate, count, seed, words=False):
     rng = random.Random(1000 + seed)
     jobs = sizes_of(count)
     rng.shuffle(jobs)
-    prompts = [" ".join(rng.choice(WORDS) for _ in range(size // 4)) if words else
-               [rng.randrange(300, 1000) for _ in range(size)] for size, _ in jobs]
+    prompts = [prompt_of(size, words, rng) for size, _ in jobs]
     ends, failures, threads = [], [], []
+    turn = None if rate else threading.Semaphore(AT_ONCE)
     begin = time.monotonic() + 0.1
     for at, (_, answer), prompt in zip(schedule(rate, count, seed), jobs, prompts):
         time.sleep(max(0.0, begin + at - time.monotonic()))
-        threads.append(threading.Thread(target=ask, args=(port, prompt, answer, begin, ends, failures)))
+        threads.append(threading.Thread(target=ask, args=(port, prompt, answer, begin, ends, failures, turn)))
         threads[-1].start()
     for thread in threads:
         thread.join()
@@ -209,40 +238,56 @@ def free_port():
 
 # ---- Runs -------------------------------------------------------------------------------------
 
-def record_once(o, out, rate, count, seed, slots):
-    """(when requests ended, what others used, from when on it counts)"""
-    server = Server(o, slots, out)
-    try:
-        load(server.port, None, 8, 99, o.llama)  # warm: its first passes touch the weights
-        others = Others(server.begin())
-        begin = time.time()
-        ends = load(server.port, rate, count, seed, o.llama)
-        used = others.percent()
-    finally:
-        server.stop()
-    return ends, used, begin
+class Run:
+    """One load: where its recording is, what of it counts, and what disturbed it."""
+
+    def __init__(self, o, rate, count, seed, slots):
+        self.file = o.work / "attempt.run"
+        server = Server(o, slots, self.file)
+        try:
+            load(server.port, None, 8, 99, o.llama)  # warm: its first passes touch the weights
+            before = pace(server.port, o.llama)
+            others = Others(server.begin() + o.spinners)
+            self.begin = time.time()
+            self.ends = load(server.port, rate, count, seed, o.llama)
+            self.others = others.percent()
+            self.end = time.time()
+            if o.llama:
+                time.sleep(2)  # its requests end by being silent
+            after = pace(server.port, o.llama)
+        finally:
+            server.stop()
+        self.pace, self.drift = (before + after) / 2, 100 * abs(after / before - 1)
+
+    def off(self, o):
+        """Percent that it is off the pace of the recording that is predicted from; of that one itself, how far
+        its beginning and end are apart."""
+        return max(self.drift, 100 * abs(self.pace / o.pace - 1) if o.pace else 0)
 
 
 def record(o, name, rate, count, seed, slots):
-    """A recording of this load, the least disturbed of up to three; (its file, when requests ended)."""
-    out, best = o.work / f"{name}.run", None
+    """The least disturbed of some."""
+    best = None
     for attempt in range(ATTEMPTS):
-        ends, used, begin = record_once(o, o.work / "attempt.run", rate, count, seed, slots)
+        run = Run(o, rate, count, seed, slots)
         say(f"{name}: {count} requests, " + (f"{rate:.2f} per second" if rate else "at once") +
-            f", {slots} slots; others used {used:.0f} % of a CPU")
-        if best is None or used < best[1]:
-            best = ends, used
-            o.begin[out] = begin
-            (o.work / "attempt.run").replace(out)
-        if used <= o.others:
+            f", {slots} slots; others used {run.others:.0f} % of a CPU, pace {1e3 * run.pace:.1f} ms "
+            f"({run.off(o):.1f} % off)")
+        if best is None or max(run.others / o.others, run.off(o) / o.drift) < \
+                max(best.others / o.others, best.off(o) / o.drift):
+            best = run
+            best.file = run.file.replace(o.work / f"{name}.run")
+        if best.others <= o.others and best.off(o) <= o.drift:
             break
-    o.disturbed = max(getattr(o, "disturbed", 0), best[1])
-    return out, best[0]
+    o.disturbed = max(getattr(o, "disturbed", 0), best.others)
+    o.drifted = max(getattr(o, "drifted", 0), best.off(o))
+    return best
 
 
 def predict(o, run, *options, ok=(0,)):
-    done = subprocess.run([str(x) for x in (o.build / "sonde", "predict", run, "--format", "json", "--arrivals",
-                                            "poisson", "--history", o.work / "history.jsonl", "--from", f"{o.begin[run]:.3f}", *options)],
+    done = subprocess.run([str(x) for x in (o.build / "sonde", "predict", run.file, "--format", "json", "--arrivals",
+                                            "poisson", "--history", o.work / "history.jsonl", "--from", f"{run.begin:.3f}",
+                                            "--to", f"{run.end:.3f}", *options)],
                           capture_output=True, text=True, timeout=300, check=False)
     if done.returncode not in ok:
         raise SystemExit(f"predict: sonde predict failed: {done.stderr}")
@@ -279,9 +324,10 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="of each run, about (60)")
     parser.add_argument("--low", type=float, default=0.35, help="part of the capacity that is recorded (0.35)")
     parser.add_argument("--others", type=float, default=8, help="percent of a CPU that others may use (8)")
+    parser.add_argument("--drift", type=float, default=4, help="percent that the machine's pace may differ (4)")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for recordings (default a temporary one)")
     o = parser.parse_args()
-    o.build, o.begin = o.build.resolve(), {}
+    o.build, o.pace = o.build.resolve(), None
     if os.geteuid() == 0:
         os.nice(-15)
     with tempfile.TemporaryDirectory(prefix="sonde-predict-") as work:
@@ -292,15 +338,17 @@ def main():
         if not o.llama:
             subprocess.run([str(o.build / "sonde-engine"), "make-model", "--size", "small", "--force", "-o",
                             str(o.work / "small.gguf")], check=True)
-        return measure(o)
+        with awake.Awake() as spinners:
+            o.spinners = spinners.pids
+            return measure(o)
 
 
 def measure(o):
     rows = []
-    _, ends = record(o, "probe", None, 60, 1, 4)
-    rate = o.low * middle_rate(ends)  # only how hard to load: nothing of it goes into the prediction
+    rate = o.low * middle_rate(Run(o, None, 60, 1, 4).ends)  # only how hard to load: nothing of it goes into the prediction
     count = max(60, int(rate * o.seconds))
-    low, _ = record(o, "low", rate, count, 2, 4)
+    low = record(o, "low", rate, count, 2, 4)
+    o.pace = low.pace
     said = predict(o, low, "--rate", f"1x,{1.5 * rate},{2 * rate}", "-n", min(2000, int(2 * rate * o.seconds)))
     print(f"load average {os.getloadavg()[0]:.1f}; recorded {count} requests at {rate:.2f} per second, busy "
           f"{100 * said['recording']['busy_ratio']:.0f} %")
@@ -312,19 +360,21 @@ def measure(o):
     for seed, (title, times, slots, options) in enumerate(plan, 3):
         answer = predict(o, low, "--rate", f"{times * rate}", "-n", min(2000, int(times * rate * o.seconds)),
                          *options, ok=(0, 1))["predictions"][0]
-        run, _ = record(o, title.replace(" ", "-").replace(",", ""), times * rate,
+        run = record(o, title.replace(" ", "-").replace(",", ""), times * rate,
                         max(60, int(times * rate * o.seconds)), seed, slots)
         if "figures" not in answer:
             print(f"\n{title}: not predicted: {answer['why']}")
             continue
         compare(title, answer["figures"], predict(o, run, "--check", ok=(0, 1))["measured"], rows)
     knee = said["predictions"][0]["knee"]
-    _, ends = record(o, "knee", None, max(100, int(knee["value"] * o.seconds)), 8, 4)
-    compare("saturated, 4 slots", {"knee": knee}, {"knee": middle_rate(ends)}, rows)
+    full = record(o, "knee", None, max(100, int(knee["value"] * o.seconds)), 8, 4)
+    compare("saturated, 4 slots", {"knee": knee}, {"knee": middle_rate(full.ends)}, rows)
     beyond = predict(o, low, "--rate", f"{1.3 * knee['value']}", ok=(1,))["predictions"][0]
     print(f"\n1.3 times the knee: {beyond['verdict']}: {beyond['why']}")
     if o.disturbed > o.others:
         print(f"\nothers used up to {o.disturbed:.0f} % of a CPU: figures above are of a disturbed machine")
+    if o.drifted > o.drift:
+        print(f"\nthe machine's pace differed by up to {o.drifted:.0f} %: so do the figures above, whoever predicts")
     missed = [r for r in rows if r[3] is not None and abs(r[2]) > r[3] and r[0] != "replayed"]
     print(f"\n{len([r for r in rows if r[3] is not None and r[0] != 'replayed']) - len(missed)} within their "
           f"tolerance, {len(missed)} not" + "".join(f"\n  {t}: {n} {e:+.1f} %" for t, n, e, _, _ in missed))

@@ -4,12 +4,13 @@
     perf/tune.py BUILD [--server LLAMA_SERVER] [--model GGUF] [--repeats 3] [--block 2]
 
 Every setting of a small grid is measured --repeats times in random order (`sonde tune --all`), then
-`sonde tune` searches the same grid from the worst setting of it, with a quarter of these trials. What
+`sonde tune` searches the same grid from the worst setting of it, with a quarter of these trials, and once
+more from the best, which it must keep. CPUs are kept from halting meanwhile (awake.py). What
 it found is then compared with the exhaustive search's best in turns, since the best of many means is
 one that was lucky. Bounded: about 15 minutes; every trial is a new server.
 
 The last line is JSON: share of trials, loss by the exhaustive means, loss by the duel with its
-interval.
+interval, whether the best was kept.
 """
 import argparse
 import json
@@ -20,6 +21,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import awake
 
 TIMEOUT_S = 1500
 KNOBS = ['threads=1,2', 'slots=1,4', 'ubatch=16,512', 'batch=64,2048', 'fa=on,off']
@@ -68,6 +71,11 @@ def main():
         ['--only', ','.join(knob.split('=')[0] for knob in KNOBS)]
     command = [a.server, '-m', model, '-c', '2048', '-b', '2048', '-ub', '512', '-np', '1', '-fa', 'off', '-t', '1']
 
+    with awake.Awake():
+        compare(a, sonde, model, load, grid, command, env)
+
+
+def compare(a, sonde, model, load, grid, command, env):
     folder = tempfile.mkdtemp()
     try:
         every = tune(sonde, folder, 'all', load + grid + ['--all', str(a.repeats)], command, env)
@@ -76,13 +84,12 @@ def main():
         worst = min(true, key=true.get)
         print(f'exhaustive: {every["points"]} settings, {len(every["trials"])} trials; '
               f'best {words(best)} {true[best]:.1f}, worst {words(worst)} {true[worst]:.1f} tokens/s')
-        start = dict(worst)
-        bad = [a.server, '-m', model, '-c', '2048', '-b', start['batch'], '-ub', start['ubatch'],
-               '-np', start['slots'], '-fa', start['fa'], '-t', start['threads']]
-        may = len(every['trials']) // 4
-        found = tune(sonde, folder, 'found', load + grid + ['--trials', str(may)], bad, env)
+        line = lambda s: [a.server, '-m', model, '-c', '2048', '-b', s['batch'], '-ub', s['ubatch'],
+                          '-np', s['slots'], '-fa', s['fa'], '-t', s['threads']]
+        may = len(every['trials']) // 4 - 1  # the load that is recorded first is one, too
+        found = tune(sonde, folder, 'found', load + grid + ['--trials', str(may)], line(dict(worst)), env)
         setting = tuple(sorted(found['recommended'].items()))
-        share = len(found['trials']) / len(every['trials'])
+        share = (len(found['trials']) + 1) / len(every['trials'])
         loss = 1 - true.get(setting, math.nan) / true[best]
         print(f'sonde tune: {words(setting)}: {100 * share:.1f} % of the trials, '
               f'{100 * loss:+.1f} % from the best by the exhaustive means')
@@ -109,6 +116,11 @@ def main():
             result['duel_loss'] = -math.expm1(statistics.fmean(apart))
             result['duel_half'] = half
             print(f'duel: {100 * result["duel_loss"]:+.1f} % ± {100 * half:.1f} % from the exhaustive best')
+        # From a start that is as good as any: it stays, or what it is left for is as good.
+        again = tune(sonde, folder, 'again', load + grid + ['--trials', str(may)], line(dict(best)), env)
+        result['kept'] = again['answer'] == 'keep'
+        print(f'from the best: {again["answer"]} {words(tuple(sorted(again["recommended"].items())))}'
+              + ('' if result['kept'] else f', gain {again["gain"]["low"]:+.3f} to {again["gain"]["high"]:+.3f}'))
         result['within_3_percent'] = result['duel_loss'] <= 0.03  # by the duel alone: the means are biased
         # An interval wider than what is asked about decides nothing, either way.
         result['resolved'] = result['duel_half'] <= 0.03

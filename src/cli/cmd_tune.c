@@ -17,6 +17,7 @@
 #include "cli/bench_output.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/tune_guide.h"
 #include "sonde/sonde.h"
 
 struct tune_values {
@@ -25,7 +26,7 @@ struct tune_values {
     const char *ready, *journal;
     uint64_t concurrency, trials, all, seed;
     double warmup_s, block_s, start_s, min_gain, slo_share;
-    int fresh, less;
+    int fresh, less, no_guide;
     struct sonde_cli_bench_output out;
 };
 
@@ -68,6 +69,8 @@ static const struct sonde_cli_opt options[] = {
       .help = "at most (default: a quarter of three times the grid, 12 to 60)" },
     { .name = "all", .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = 100, AT(all),
       .help = "no search: every setting N times, each time in another order" },
+    { .name = "no-guide", .type = SONDE_OPT_FLAG, AT(no_guide),
+      .help = "do not record a load first to learn what slots and batches may bring" },
     { .name = "min-gain", .type = SONDE_OPT_NUM, .value = "PERCENT", .min = 0.01, .max = 100,
       AT(min_gain), .help = "a change that brings less is not recommended (default 1)" },
     { .name = "api", .type = SONDE_OPT_STR, .value = "API", .choices = SONDE_LOAD_API_NAMES,
@@ -299,9 +302,10 @@ static int tune_search(struct sonde_cli *cli, struct sonde_tune_plan *p,
                                    sizeof(journal));
     if (status) return status;
     struct tune_view view = { .cli = cli, .found = &found };
+    struct sonde_tune_guide guide = { .asked = 0 };
     const struct sonde_tune_options o = {
-        .plan = p, .knobs = &knobs, .command = &command, .trials_max = (uint32_t)v->trials,
-        .all = (uint32_t)v->all,
+        .plan = p, .knobs = &knobs, .command = &command, .guide = &guide,
+        .trials_max = (uint32_t)v->trials, .all = (uint32_t)v->all,
         .min_gain = v->min_gain > 0 ? v->min_gain / 100 : 0.01, .seed = p->seed, .journal = journal,
         .fresh = v->fresh, .progress = tune_on_progress, .arg = &view };
     view.o = &o;
@@ -309,6 +313,14 @@ static int tune_search(struct sonde_cli *cli, struct sonde_tune_plan *p,
     if (status) return status;
     tune_catch_signals();
     sonde_progress_begin(&view.progress, cli, "tuning", cli->operands[0]);
+    if (!v->no_guide && !v->all) {
+        sonde_progress_share(&view.progress, 0, "a load is recorded, to know what to expect");
+        status = sonde_cli_tune_guide(cli, p, &command, journal, v->fresh, &knobs, &guide);
+        if (status) {
+            sonde_progress_end(&view.progress);
+            return sonde_cli_fail(cli, "stopped before the first trial");
+        }
+    }
     const int rc = sonde_tune_run(&o, &found, &err);
     sonde_progress_end(&view.progress);
     if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
@@ -354,10 +366,12 @@ const struct sonde_command sonde_cmd_tune = {
         "mmap, kv (type of the KV cache; only if asked for), pin (CPUs). Those that the server has "
         "are found in its --help. Others: write {NAME} in the command, and --knob NAME=A,B,C.\n"
         "\n"
-        "The search learns from each trial which knobs matter, and tries what may be better than "
-        "the best so far. At the end that one is compared with the command as it was given, in "
-        "turns; what gains less than --min-gain, or no more than noise, is not recommended. Ctrl-C "
-        "stops it, and the same command resumes.\n"
+        "Before a search over slots or batches, one load is recorded, and the model of `sonde "
+        "predict` says what to expect of them; trials correct it. The search learns from each "
+        "trial which knobs matter, and tries what may be better than the best so far. At the end "
+        "that one is compared with the command as it was given, in turns; what gains less than "
+        "--min-gain, or no more than noise, is not recommended. Ctrl-C stops it, and the same "
+        "command resumes.\n"
         "\n"
         "examples:\n"
         "  sonde tune -- llama-server -m model.gguf\n"

@@ -5,7 +5,7 @@ known, with the same load: what each reports against the truth, and the highest 
     loaders.py BUILD PEERS [--rates 50,100,…] [--seconds N] [--only sonde,oha,aiperf,guidellm]
 
 BUILD is a build of sonde with known_server, PEERS the folder where tools/peers put the others. The
-server has a CPU to itself and each generator another, one after the other. Requests are streamed
+server has a CPU to itself and each generator another, one after the other; both CPUs are kept awake. Requests are streamed
 chats, sent at a constant rate. The truth is the server's log: when a request arrived, and when its
 first and last token left. What a client adds (the way there and back) is its own, and small.
 
@@ -22,6 +22,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "perf"))
+import awake  # noqa: E402
 
 TTFT_US, ITL_US, TOKENS = 20000, 2000, 16
 BODY = json.dumps({"model": "known", "stream": True, "messages": [{"role": "user", "content": "hi"}]})
@@ -191,7 +194,7 @@ def main():
     parser.add_argument("--only", default=",".join(ASK))
     args = parser.parse_args()
     best = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, awake.Awake():
         make_tokenizer(args, folder)
         print("times in ms: as reported, and by the server's log\n"
               "%-9s %6s %8s |%9s %9s |%9s %9s |%9s %9s |%9s %9s" % (

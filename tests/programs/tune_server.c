@@ -2,7 +2,7 @@
  * speaks as llama-server does (--help, --port, GET /health, completions as JSON and as events), and
  * instead of computing it sleeps:
  *
- *   a token takes   20 ms, with 2 threads 10 ms, with 8 threads 40 ms; with flash attention on 0.7 of
+ *   a token takes   20 ms, with 2 threads 10 ms, with 8 threads 40 ms; with flash attention on half of
  *                   that; --batch-size makes no difference; 4 threads: it does not start
  *   at a time       --parallel answers; others wait
  *
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
         fputs("loading model\nerror: 4 threads are not for me\n", stderr);
         return 1;
     }
-    token_us = (threads == 2 ? 10000 : threads == 8 ? 40000 : 20000) * (fa ? 7 : 10) / 10;
+    token_us = (threads == 2 ? 10000 : threads == 8 ? 40000 : 20000) / (fa ? 2 : 1);
     sem_init(&slots, 0, (unsigned)parallel);
     if (heavy) {
         char *block = malloc((size_t)parallel << 26);

@@ -8,7 +8,7 @@
 enum { WAITS_MIN = 5, CUTS_MIN = 3 };
 #define WAIT_LEAST_S 1e-4     /* beside twice the usual time of handing over */
 #define CLOSED_RATIO 0.5      /* so many arrivals just behind a completion are no chance */
-#define CLOSED_NEAR 0.02      /* of the mean gap */
+#define CLOSED_NEAR 0.2       /* of the mean gap: by chance one arrival in five is as near */
 
 int predict_part_cut(const struct sonde_predict_request *r, uint32_t computed_after)
 {
@@ -90,6 +90,24 @@ static void predict_look_batch(const struct predict_observation *b, uint32_t *li
 
 /* ---- Arrivals -------------------------------------------------------------------------------- */
 
+/* Requests at a time of a closed loop: the median over arrivals of those under way. More are only
+ * for the moment in which one has ended here and not yet there. */
+static uint32_t predict_look_concurrency(const struct sonde_predict_observed *o)
+{
+    enum { UNDER_WAY_MAX = 1024 };
+    uint32_t counts[UNDER_WAY_MAX + 1] = { 0 }, below = 0, k = 0;
+    for (uint32_t i = 0; i < o->request_count; i++) {
+        uint32_t under_way = 1;
+        for (uint32_t j = i, looked = 0; j-- > 0 && looked < UNDER_WAY_MAX - 1; looked++) {
+            under_way += o->requests[j].arrived_s + o->requests[j].total_s >
+                         o->requests[i].arrived_s;
+        }
+        counts[under_way]++;
+    }
+    for (; k < UNDER_WAY_MAX && 2 * (below += counts[k]) < o->request_count; k++) continue;
+    return k;
+}
+
 static void predict_look_arrivals(const struct predict_observation *b,
                                   struct sonde_predict_facts *facts)
 {
@@ -113,7 +131,13 @@ static void predict_look_arrivals(const struct predict_observation *b,
         }
         near += (uint32_t)follows;
     }
-    facts->closed_loop = near > CLOSED_RATIO * n;
+    facts->closed_loop = o->concurrency || near > CLOSED_RATIO * n;
+    if (!facts->closed_loop) return;
+    facts->concurrency = o->concurrency ? o->concurrency : predict_look_concurrency(o);
+    /* Little's law: what is at the server is rate times time there; the rest is on its way. */
+    double total = 0;
+    for (uint32_t i = 0; i < o->request_count; i++) total += o->requests[i].total_s;
+    facts->think_s = fmax(0, facts->concurrency * mean - total / o->request_count);
 }
 
 void predict_look(const struct predict_observation *b, struct sonde_predict_facts *facts)

@@ -208,6 +208,8 @@ int predict_replay(struct sonde_predict_model *m)
     b.sim.requests = m->requests;
     b.sim.count = m->request_count;
     b.sim.from = m->warm;
+    b.sim.concurrency = m->facts.concurrency;
+    b.sim.think_s = m->facts.think_s;
     if (!rc) predict_bench_coefficients(&b, NULL);
     const double work = m->request_count * (1 + m->facts.tokens_out);
     const uint32_t times = work * REPLAYS > WORK_MAX ? 1 : REPLAYS;
@@ -240,16 +242,20 @@ static void predict_refuse(struct sonde_predict_answer *a, enum sonde_predict_ve
     snprintf(a->why, sizeof(a->why), "%s", why);
 }
 
+/* Of a closed loop only the total time, which is its throughput, too: whether its requests fall
+ * into step and have their prompts computed together is a matter of microseconds, and times to
+ * first token depend on it. */
 static void predict_check_replay(const struct sonde_predict_model *m,
                                  struct sonde_predict_answer *a)
 {
-    static const struct { enum sonde_predict_figure f; const char *name; } checked[] = {
-        { SONDE_PREDICT_TTFT_P50, "P50 of the time to first token" },
-        { SONDE_PREDICT_TTFT_P90, "P90 of the time to first token" },
-        { SONDE_PREDICT_E2E_P50, "P50 of the total time" },
+    static const struct { enum sonde_predict_figure f; int open; const char *name; } checked[] = {
+        { SONDE_PREDICT_TTFT_P50, 1, "P50 of the time to first token" },
+        { SONDE_PREDICT_TTFT_P90, 1, "P90 of the time to first token" },
+        { SONDE_PREDICT_E2E_P50, 0, "P50 of the total time" },
     };
     char why[sizeof(a->why)];
     for (size_t i = 0; i < sizeof(checked) / sizeof(checked[0]); i++) {
+        if (checked[i].open && m->facts.closed_loop) continue;
         const double seen = m->measured[checked[i].f].value, has = m->replayed[checked[i].f].value;
         if (!(fabs(has - seen) > UNEXPLAINED_S) || !(fabs(has / seen - 1) > UNEXPLAINED_RATIO)) {
             continue;

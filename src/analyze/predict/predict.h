@@ -66,6 +66,7 @@ struct sonde_predict_observed {
     uint32_t slots;              /* 0 = not known: found where requests waited for one */
     uint32_t batch_tokens;       /* most in a step; 0 = found where prompts were cut */
     uint64_t kv_cells;           /* 0 = not known */
+    uint32_t concurrency;        /* a closed loop of so many requests at a time; 0 = find out */
     int share;                   /* enum sonde_predict_share; -1 = as it was seen, else FIRST */
 };
 
@@ -88,7 +89,9 @@ struct sonde_predict_facts {
     uint32_t unknown_steps;      /* left out: of requests that are not known whole */
     double seconds, rate;        /* first arrival to the last end; requests per second */
     double burstiness;           /* coefficient of variation of arrivals' gaps; 1 = Poisson */
-    int closed_loop;             /* arrivals followed completions: the load was not open */
+    int closed_loop;             /* arrivals followed completions: the load was not open … */
+    uint32_t concurrency;        /* … with so many requests at a time; 0 = it was … */
+    double think_s;              /* … and from an end to the next arrival, mean */
     uint32_t slots;              /* 0 = not known */
     uint32_t batch_tokens;       /* 0 = not known, at least step_tokens_max */
     enum sonde_predict_share share;

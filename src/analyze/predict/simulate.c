@@ -71,19 +71,34 @@ struct sim_state {
     struct predict_outcome *out;
     struct sim_running *running;
     uint32_t running_count;
-    double *ready_s;         /* by request: when it is in the queue */
+    double *arrived_s;       /* by request; owned, as the next */
+    double *ready_s;         /* when it is in the queue; of the first `arrivals` */
     uint32_t next;           /* to be taken in */
+    uint32_t arrivals;       /* so far, those of the future that are known included */
     uint32_t done, tenth, last_tenth;
     double now_s, tenth_s;
 };
 
+/* One that was slow to come in does not overtake, nor is it overtaken: servers hand requests over
+ * in the order they came. */
+static void sim_arrive(struct sim_state *st, double at_s)
+{
+    const uint32_t i = st->arrivals++;
+    const struct predict_sim_request *r = &st->s->requests[i];
+    const double x[2] = { 1, r->tokens_in };
+    assert(r->tokens_reused < r->tokens_in && r->tokens_out);
+    st->arrived_s[i] = at_s;
+    st->ready_s[i] = at_s + predict_draws_cost(st->s->intake, x, st->rng);
+    if (i && st->ready_s[i] < st->ready_s[i - 1]) st->ready_s[i] = st->ready_s[i - 1];
+}
+
 static void sim_take_in(struct sim_state *st)
 {
     const struct predict_sim *s = st->s;
-    if (!st->running_count && st->next < s->count && st->ready_s[st->next] > st->now_s) {
+    if (!st->running_count && st->next < st->arrivals && st->ready_s[st->next] > st->now_s) {
         st->now_s = st->ready_s[st->next];
     }
-    while (st->running_count < s->slots && st->next < s->count &&
+    while (st->running_count < s->slots && st->next < st->arrivals &&
            st->ready_s[st->next] <= st->now_s) {
         const struct predict_sim_request *r = &s->requests[st->next];
         st->running[st->running_count++] =
@@ -165,14 +180,15 @@ static void sim_token(struct sim_state *st, struct sim_running *j, double at_s)
     struct predict_outcome *out = st->out;
     const int counts = j->request >= st->s->from;
     if (counts && j->produced) predict_hist_add(&out->itl, at_s - j->last_s);
-    else if (counts) predict_hist_add(&out->ttft, at_s - r->arrived_s);
+    else if (counts) predict_hist_add(&out->ttft, at_s - st->arrived_s[j->request]);
     j->produced++;
     j->last_s = at_s;
     out->tokens_out++;
     if (j->produced < r->tokens_out) return;
-    if (counts) predict_hist_add(&out->e2e, at_s - r->arrived_s);
+    if (counts) predict_hist_add(&out->e2e, at_s - st->arrived_s[j->request]);
     out->end_s = at_s;
     st->done++;
+    if (st->arrivals < st->s->count) sim_arrive(st, at_s + st->s->think_s);
     if (st->done == st->tenth) st->tenth_s = at_s;
     if (st->done == st->last_tenth && st->last_tenth > st->tenth) {
         out->middle_rate = (st->last_tenth - st->tenth) / (at_s - st->tenth_s);
@@ -214,21 +230,6 @@ static void sim_step(struct sim_state *st)
     st->now_s += step_s + gap_s;
 }
 
-/* One that was slow to come in does not overtake, nor is it overtaken: servers hand requests over
- * in the order they came. */
-static void sim_intake(struct sim_state *st)
-{
-    double before = 0;
-    for (uint32_t i = 0; i < st->s->count; i++) {
-        const struct predict_sim_request *r = &st->s->requests[i];
-        const double x[2] = { 1, r->tokens_in };
-        assert(r->tokens_reused < r->tokens_in && r->tokens_out);
-        st->ready_s[i] = r->arrived_s + predict_draws_cost(st->s->intake, x, st->rng);
-        if (st->ready_s[i] < before) st->ready_s[i] = before;
-        before = st->ready_s[i];
-    }
-}
-
 int predict_simulate(const struct predict_sim *s, struct predict_rng *rng,
                      struct predict_outcome *out)
 {
@@ -239,19 +240,23 @@ int predict_simulate(const struct predict_sim *s, struct predict_rng *rng,
     out->middle_rate = NAN;
     if (!s->count) return 0;
     st.running = sonde__calloc(room, sizeof(*st.running));
+    st.arrived_s = sonde__calloc(s->count, sizeof(*st.arrived_s));
     st.ready_s = sonde__calloc(s->count, sizeof(*st.ready_s));
-    if (st.running && st.ready_s) {
+    const int rc = st.running && st.arrived_s && st.ready_s ? 0 : SONDE_ENOMEM;
+    if (!rc) {
         st.tenth = s->count / 10 + 1;
         st.last_tenth = s->count - s->count / 10;
         st.now_s = s->requests[0].arrived_s;
-        sim_intake(&st);
+        const int closed = s->concurrency && s->concurrency < s->count;
+        const uint32_t known = closed ? s->concurrency : s->count;
+        while (st.arrivals < known) sim_arrive(&st, s->requests[st.arrivals].arrived_s);
         while (st.next < s->count || st.running_count) {
             sim_take_in(&st);
             sim_step(&st);
         }
     }
-    const int rc = st.running && st.ready_s ? 0 : SONDE_ENOMEM;
     sonde__free(st.running);
+    sonde__free(st.arrived_s);
     sonde__free(st.ready_s);
     return rc;
 }

@@ -73,6 +73,9 @@ struct predict_sim {
     enum sonde_predict_share share;
     struct predict_hull hull, far;   /* seen; and how far it may be left */
     uint32_t from;                   /* latencies count from this request on */
+    uint32_t concurrency;            /* closed loop: so many at a time; 0 = open */
+    double think_s;                  /* in a closed loop the next one arrives when one has ended and
+                                        this has passed, not at its arrived_s */
 };
 
 struct predict_outcome {

@@ -37,8 +37,7 @@ int sonde_tune_level_add(struct sonde_tune_knob *k, const char *level)
     return k->level_count++;
 }
 
-/* A number above 0, as people write levels: 512, 0.5, 2k; 0 = it is none. */
-static double tune_level_number(const char *text)
+double sonde_tune_level_number(const char *text)
 {
     char *end;
     if (!strchr("0123456789.", text[0])) return 0;
@@ -65,7 +64,7 @@ void sonde_tune_knob_ready(struct sonde_tune_knob *k)
 {
     k->ordered = k->level_count > 2; /* of two, both are as far from each other as can be */
     for (uint8_t i = 0; i < k->level_count && k->ordered; i++) {
-        const double v = tune_level_number(k->levels[i]);
+        const double v = sonde_tune_level_number(k->levels[i]);
         if (!(v > 0)) k->ordered = 0;
         else k->places[i] = log2(v);
     }
@@ -116,6 +115,15 @@ uint32_t sonde_tune_start(const struct sonde_tune_space *s)
     uint8_t levels[SONDE_TUNE_KNOBS_MAX];
     for (size_t i = 0; i < s->knob_count; i++) levels[i] = s->knobs[i].start;
     return sonde_tune_point(s, levels);
+}
+
+double sonde_tune_expected(const struct sonde_tune_space *s, uint32_t point)
+{
+    uint8_t levels[SONDE_TUNE_KNOBS_MAX];
+    double sum = 0;
+    sonde_tune_levels(s, point, levels);
+    for (size_t k = 0; k < s->knob_count; k++) sum += s->knobs[k].expected[levels[k]];
+    return sum;
 }
 
 uint32_t sonde_tune_moved(const struct sonde_tune_space *s, uint32_t point, size_t knob,

@@ -24,6 +24,8 @@ struct sonde_tune_knob {
     char name[SONDE_TUNE_NAME_MAX + 1];
     char levels[SONDE_TUNE_LEVELS_MAX][SONDE_TUNE_NAME_MAX + 1];
     double places[SONDE_TUNE_LEVELS_MAX]; /* 0 … 1; only of ordered knobs */
+    double expected[SONDE_TUNE_LEVELS_MAX]; /* logarithm of what a model makes of each level, before
+                           any trial; more is better; all 0 = nothing is expected */
     uint8_t level_count;
     uint8_t start;      /* level that the search begins at */
     uint8_t ordered;
@@ -54,6 +56,12 @@ void sonde_tune_levels(const struct sonde_tune_space *s, uint32_t point,
 uint32_t sonde_tune_point(const struct sonde_tune_space *s,
                           const uint8_t levels[SONDE_TUNE_KNOBS_MAX]);
 uint32_t sonde_tune_start(const struct sonde_tune_space *s);
+
+/* What is expected of a point: the sum over its knobs. */
+double sonde_tune_expected(const struct sonde_tune_space *s, uint32_t point);
+
+/* The number that a level is ("512", "0.5", "2k"), above 0; 0 = it is none. */
+double sonde_tune_level_number(const char *level);
 
 /* The point with one knob at another level. */
 uint32_t sonde_tune_moved(const struct sonde_tune_space *s, uint32_t point, size_t knob,

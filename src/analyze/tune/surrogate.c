@@ -248,7 +248,8 @@ int sonde_tune_surrogate_learn(struct sonde_tune_surrogate *s, const struct sond
     s->mean = 0;
     for (size_t i = 0; i < count; i++) {
         s->seen[i] = seen[i];
-        s->mean += seen[i].y / (double)count;
+        s->seen[i].y -= sonde_tune_expected(space, seen[i].point);
+        s->mean += s->seen[i].y / (double)count;
         sonde_tune_levels(space, seen[i].point, s->levels[i]);
     }
     tune_alike_fill(s);
@@ -284,7 +285,8 @@ struct sonde_tune_guess sonde_tune_guess(const struct sonde_tune_surrogate *s, u
     double *x = load ? load : room;
     uint8_t levels[SONDE_TUNE_KNOBS_MAX];
     sonde_tune_levels(s->space, point, levels);
-    struct sonde_tune_guess g = { .mean = s->mean, .variance = tune_kernel(s, levels, levels) };
+    struct sonde_tune_guess g = { .mean = s->mean + sonde_tune_expected(s->space, point),
+                                  .variance = tune_kernel(s, levels, levels) };
     for (size_t i = 0; i < s->count; i++) {
         x[i] = tune_kernel(s, levels, s->levels[i]);
         g.mean += x[i] * s->solved[i];

@@ -4,11 +4,14 @@
  * The logarithm of the objective is taken for a Gaussian process: a sum of one function for each
  * knob, one for each pair of knobs, and a little of each point's own, all unknown:
  *
- *   log y(x, t) = c + sum f_k(x_k) + sum f_kl(x_k, x_l) + g(x) + drift(t) + noise
+ *   log y(x, t) = e(x) + c + sum f_k(x_k) + sum f_kl(x_k, x_l) + g(x) + drift(t) + noise
  *
  *   cov         C + sum a_k + p sum_{k<l} a_k a_l / sqrt(w_k w_l) + r [x = x'] + d e^{-|t-t'|/4}
  *   a_k         w_k, times e^{-|places' distance|} where the knob is ordered, times [same level]
  *               where it is not
+ *
+ * e(x) is what is expected beforehand (space.h), known; the rest is what that leaves open. A wrong
+ * expectation costs trials, no more: they outvote it.
  *
  * So a knob that hardly matters (w_k small) is found out after a few trials whatever the others
  * were set to, which is why a fraction of the grid is enough; and since trials near in time share
@@ -28,7 +31,7 @@
 struct sonde_tune_seen {
     uint32_t point;
     uint32_t time;       /* which trial it was: neighbours share their drift */
-    double y;            /* logarithm of the objective */
+    double y;            /* logarithm of the objective; once learnt, less what was expected */
 };
 
 struct sonde_tune_weights {

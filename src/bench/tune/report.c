@@ -169,6 +169,41 @@ static void report_verdict(const struct sonde_tune_options *o, const struct sond
     }
 }
 
+static int report_is_expected(const struct sonde_tune_knob *k)
+{
+    for (size_t l = 0; l < k->level_count; l++) {
+        if (k->expected[l] != 0) return 1;
+    }
+    return 0;
+}
+
+/* "expected by the model of 312 requests, beside as given: slots 1 -48 %, 4 +61 %" */
+static void report_guide(const struct sonde_tune_options *o, struct sonde_buf *out)
+{
+    const struct sonde_tune_guide *g = o->guide;
+    if (!g || !g->asked) return;
+    if (!g->requests) {
+        sonde_buf_printf(out, "nothing was expected beforehand: %s\n\n", g->why);
+        return;
+    }
+    sonde_buf_printf(out, "expected beforehand, by a model of %u requests:", g->requests);
+    const char *separator = "";
+    for (size_t k = 0; k < o->knobs->space.knob_count; k++) {
+        const struct sonde_tune_knob *knob = &o->knobs->space.knobs[k];
+        if (!report_is_expected(knob)) continue;
+        sonde_buf_printf(out, "%s %s", separator, knob->name);
+        const char *comma = "";
+        for (size_t l = 0; l < knob->level_count; l++) {
+            if (l == knob->start || knob->expected[l] == 0) continue;
+            sonde_buf_printf(out, "%s %s %+.0f %%", comma, knob->levels[l],
+                             100 * expm1(knob->expected[l] - knob->expected[knob->start]));
+            comma = ",";
+        }
+        separator = ";";
+    }
+    sonde_buf_puts(out, "\n\n");
+}
+
 void sonde_tune_text(const struct sonde_tune_options *o, const struct sonde_tune_found *f,
                      const struct sonde_bench_view *v, struct sonde_buf *out)
 {
@@ -180,6 +215,7 @@ void sonde_tune_text(const struct sonde_tune_options *o, const struct sonde_tune
         sonde_buf_printf(out, "; noise of a trial %.1f %%", 100 * f->answer.noise);
     }
     sonde_buf_puts(out, "\n\n");
+    report_guide(o, out);
     if (f->answer.effect_count) {
         report_knobs(o, f, v, out);
         sonde_buf_putc(out, '\n');
@@ -223,6 +259,13 @@ static void report_knobs_json(const struct sonde_tune_options *o, const struct s
         sonde_json_key_open(b, "levels", '[');
         for (size_t l = 0; l < knob->level_count; l++) sonde_json_str(b, NULL, knob->levels[l]);
         sonde_json_close(b, ']');
+        if (report_is_expected(knob)) {
+            sonde_json_key_open(b, "expected", '[');
+            for (size_t l = 0; l < knob->level_count; l++) {
+                sonde_json_num(b, NULL, expm1(knob->expected[l] - knob->expected[knob->start]));
+            }
+            sonde_json_close(b, ']');
+        }
         sonde_json_str(b, "given", knob->levels[e->given]);
         sonde_json_str(b, "winner", knob->levels[e->winner]);
         sonde_json_str(b, "compared", knob->levels[e->given != e->winner ? e->given : e->rival]);
@@ -263,6 +306,13 @@ static void report_json(const struct sonde_tune_options *o, const struct sonde_t
     sonde_json_num(b, "loss_expected", a->loss_expected);
     sonde_json_num(b, "probability_within_3_percent", a->p_near);
     report_knobs_json(o, f, b);
+    if (o->guide && o->guide->asked) {
+        sonde_json_key_open(b, "guide", '{');
+        sonde_json_u64(b, "requests", o->guide->requests);
+        sonde_json_u64(b, "steps", o->guide->steps);
+        sonde_json_str(b, "why", o->guide->requests ? NULL : o->guide->why);
+        sonde_json_close(b, '}');
+    }
     sonde_json_key_open(b, "not_tried", '{');
     for (size_t i = 0; i < o->knobs->left_out_count; i++) {
         sonde_json_str(b, o->knobs->left_out[i].name, o->knobs->left_out[i].why);

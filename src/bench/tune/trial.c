@@ -203,6 +203,20 @@ static int trial_measure(struct sonde_tune_trials *t, const struct sonde_tune_pr
     return rc;
 }
 
+/* The command at a point behind what starts it; to be freed, its words are not. NULL = no
+ * memory. */
+static char **trial_behind(char *const *under, char *const *argv)
+{
+    size_t before = 0, count = 0;
+    while (under && under[before]) before++;
+    while (argv[count]) count++;
+    char **all = sonde__calloc(before + count + 1, sizeof(*all));
+    if (!all) return NULL;
+    if (before) memcpy(all, under, before * sizeof(*all));
+    memcpy(all + before, argv, count * sizeof(*all));
+    return all;
+}
+
 static int trial_server(struct sonde_tune_trials *t, uint32_t point,
                         struct sonde_tune_figures *out, struct sonde_err *err)
 {
@@ -212,8 +226,9 @@ static int trial_server(struct sonde_tune_trials *t, uint32_t point,
     if (!port) return sonde_err_set(err, SONDE_EIO, "no free port on 127.0.0.1: %s",
                                     strerror(errno));
     char **argv = sonde_tune_argv(t->knobs, t->command, point, port, cpus);
-    if (!argv) return sonde_err_memory(err);
-    int rc = sonde_tune_process_start(&server, argv, cpus, err);
+    char **all = argv ? trial_behind(t->under, argv) : NULL;
+    int rc = all ? sonde_tune_process_start(&server, all, cpus, err) : sonde_err_memory(err);
+    sonde__free(all);
     sonde_tune_argv_free(argv);
     if (rc) return rc;
     rc = trial_wait_ready(t->plan, &server, port, out);

@@ -80,6 +80,7 @@ struct sonde_tune_trials {       /* what all of them share */
     const struct sonde_tune_plan *plan;
     const struct sonde_tune_knobs *knobs;
     const struct sonde_tune_knobs_options *command;
+    char *const *under;          /* what starts the server, as `sonde record --`; NULL = nothing */
     struct sonde_load_target target; /* once known */
     int target_known;
 };

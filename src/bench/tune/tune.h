@@ -9,10 +9,19 @@
 #include "bench/tune/journal.h"
 #include "bench/tune/trial.h"
 
+/* What the model of analyze/predict/ said of slots and batches before the search; what it expects
+ * is in the space. */
+struct sonde_tune_guide {
+    int asked;                           /* there was something to ask it */
+    uint32_t requests, steps;            /* that it was fitted on; 0 = it says nothing: */
+    char why[256];
+};
+
 struct sonde_tune_options {
     const struct sonde_tune_plan *plan;  /* borrowed, as is all here */
     const struct sonde_tune_knobs *knobs;
     const struct sonde_tune_knobs_options *command;
+    const struct sonde_tune_guide *guide; /* NULL = there was none */
     uint32_t trials_max;                 /* 0 = as many as suit */
     uint32_t all;                        /* no search: every setting so many times */
     double min_gain;

@@ -48,6 +48,10 @@ static void predict_json_recording(const struct sonde_predict_report *r, struct 
     sonde_json_num(out, "rate", f->rate);
     sonde_json_num(out, "burstiness", f->burstiness);
     sonde_json_bool(out, "closed_loop", f->closed_loop);
+    if (f->closed_loop) {
+        sonde_json_u64(out, "concurrency", f->concurrency);
+        sonde_json_num(out, "think_s", f->think_s);
+    }
     sonde_json_u64_or_null(out, "slots", f->slots);
     sonde_json_u64_or_null(out, "batch_tokens", f->batch_tokens);
     sonde_json_str(out, "share", f->share == SONDE_PREDICT_EVEN ? "even" : "first");

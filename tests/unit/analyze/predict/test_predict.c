@@ -403,6 +403,51 @@ static void test_bad_input(void **state)
     sonde_predict_destroy(NULL);
 }
 
+/* A closed loop is seen to be one, is replayed as one, and says what other slots would hold. */
+static void test_closed_loop(void **state)
+{
+    (void)state;
+    struct toy t = base;
+    t.rate = 0;
+    t.at_a_time = 4;
+    t.think_s = 2e-3;
+    struct sonde_predict_model *m = fit(&t, 4, 128);
+    const struct sonde_predict_facts *f = sonde_predict_facts(m);
+    assert_true(f->closed_loop);
+    assert_int_equal(f->concurrency, 4);
+    near("think", f->think_s + 1, t.think_s + 1, 2e-3); /* a difference of sums: to some ms */
+    struct sonde_predict_value seen[SONDE_PREDICT_FIGURE_COUNT], has[SONDE_PREDICT_FIGURE_COUNT];
+    sonde_predict_measured(m, seen);
+    sonde_predict_replayed(m, has);
+    near("throughput", has[SONDE_PREDICT_REQUESTS_PER_S].value,
+         seen[SONDE_PREDICT_REQUESTS_PER_S].value, 0.05);
+    near("total time", has[SONDE_PREDICT_E2E_P50].value, seen[SONDE_PREDICT_E2E_P50].value, 0.1);
+    for (uint32_t slots = 1; slots <= 4; slots *= 2) {
+        const struct sonde_predict_ask q = { .knee_only = 1, .slots = slots };
+        struct toy full = base;
+        full.rate = 0;
+        full.slots = slots;
+        struct toy_run r = toy_run(&full);
+        near("what slots hold", ask(m, &q).knee.value, r.middle_rate, 0.1);
+        toy_release(&r);
+    }
+    sonde_predict_destroy(m);
+}
+
+/* Said to be one: the requests of an open load are no proof to the contrary. */
+static void test_closed_loop_said(void **state)
+{
+    (void)state;
+    struct toy_run r = toy_run(&base);
+    struct sonde_predict_model *m;
+    r.o.slots = 4;
+    r.o.concurrency = 3;
+    assert_int_equal(sonde_predict_fit(&r.o, &m, NULL), 0);
+    assert_int_equal(sonde_predict_facts(m)->concurrency, 3);
+    sonde_predict_destroy(m);
+    toy_release(&r);
+}
+
 /* The same question, the same answer; another seed, nearly. */
 static void test_repeats(void **state)
 {
@@ -429,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_unseen),
         cmocka_unit_test(test_kv),           cmocka_unit_test(test_unexplained),
         cmocka_unit_test(test_bad_input),    cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_closed_loop),  cmocka_unit_test(test_closed_loop_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

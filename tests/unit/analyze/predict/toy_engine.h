@@ -12,6 +12,8 @@
 
 struct toy {
     double rate;                   /* requests per second, Poisson; 0 = all at once */
+    uint32_t at_a_time;            /* a closed loop of so many, instead */
+    double think_s;                /* from an end to the next arrival of that */
     uint32_t count;
     uint32_t slots, batch;
     int even;                      /* how prompts share a step */
@@ -33,6 +35,7 @@ struct toy_run {
     struct sonde_predict_part *parts;
     double *ttft, *total;          /* sorted */
     double seconds, middle_rate;
+    uint32_t arrived;              /* of a closed loop, so far */
 };
 
 struct toy_job { uint32_t id, done, produced; };
@@ -75,7 +78,9 @@ static void toy_requests(const struct toy *t, struct toy_run *r)
         q->tokens_out = toy_size(t->output_mean, out[i]);
         q->tokens_reused = t->reused < q->tokens_in ? t->reused : 0;
         if (t->rate > 0) at -= log(random_uniform()) / t->rate;
+        if (t->at_a_time && i + 1 >= t->at_a_time) at = INFINITY;
     }
+    r->arrived = t->at_a_time;
     free(in);
     free(out);
 }
@@ -159,6 +164,9 @@ static double toy_step(const struct toy *t, struct toy_run *r, struct toy_job *j
             q->total_s = now - q->arrived_s;
         }
         if (j.produced < q->tokens_out) jobs[kept++] = j;
+        else if (t->at_a_time && r->arrived < t->count) {
+            r->requests[r->arrived++].arrived_s = now + t->think_s;
+        }
     }
     *running = kept;
     return now;

@@ -156,8 +156,27 @@ static double surface_exhaustive(const struct surface *s)
     return -expm1(of - s->best);
 }
 
-static void surfaces(unsigned count, double noise_low, double noise_high, unsigned *near,
-                     unsigned *near_exhaustive)
+/* What a model would expect of one knob: its mean effect, times `right`: 1 = a model that is right,
+ * -1 = one that says the contrary. */
+static void surface_expect(struct surface *s, size_t k, double right)
+{
+    struct sonde_tune_knob *knob = &s->space.knobs[k];
+    uint32_t counts[SONDE_TUNE_LEVELS_MAX] = { 0 };
+    double means[SONDE_TUNE_LEVELS_MAX] = { 0 }, all = 0;
+    for (uint32_t p = 0; p < s->points; p++) {
+        uint8_t at[SONDE_TUNE_KNOBS_MAX];
+        sonde_tune_levels(&s->space, p, at);
+        means[at[k]] += s->f[p];
+        counts[at[k]]++;
+        all += s->f[p] / s->points;
+    }
+    for (size_t l = 0; l < knob->level_count; l++) {
+        knob->expected[l] = right * (means[l] / counts[l] - all);
+    }
+}
+
+static void surfaces(unsigned count, double noise_low, double noise_high, double right,
+                     unsigned *near, unsigned *near_exhaustive)
 {
     double share = 0;
     *near = *near_exhaustive = 0;
@@ -166,13 +185,14 @@ static void surfaces(unsigned count, double noise_low, double noise_high, unsign
         struct sonde_tune_answer a;
         uint32_t trials;
         surface_make(&s, i + 1, noise_low, noise_high);
+        if (right != 0) surface_expect(&s, (i + 1) % 5, right);
         *near += surface_race(&s, i + 1, &trials, &a) <= 0.03;
         *near_exhaustive += surface_exhaustive(&s) <= 0.03;
         share += (double)trials / (REPEATS * s.points) / count;
         free(s.f);
     }
-    printf("noise %.0f to %.0f %%: within 3 %% of the best %u of %u with %.0f %% of the trials, "
-           "exhaustive search %u\n", 100 * noise_low, 100 * noise_high, *near, count, 100 * share,
+    printf("noise %.0f to %.0f %%, expectations %+.0f: within 3 %% of the best %u of %u with %.0f %% of the trials, "
+           "exhaustive search %u\n", 100 * noise_low, 100 * noise_high, right, *near, count, 100 * share,
            *near_exhaustive);
 }
 
@@ -182,7 +202,7 @@ static void test_little_noise(void **state)
 {
     unsigned near, exhaustive;
     (void)state;
-    surfaces(SURFACES(100), 0.03, 0.05, &near, &exhaustive);
+    surfaces(SURFACES(100), 0.03, 0.05, 0, &near, &exhaustive);
     assert_true(near >= 90 || !JUDGED);
     assert_true(near + 6 >= exhaustive);
 }
@@ -193,8 +213,20 @@ static void test_much_noise(void **state)
 {
     unsigned near, exhaustive;
     (void)state;
-    surfaces(SURFACES(40), 0.05, 0.1, &near, &exhaustive);
+    surfaces(SURFACES(40), 0.05, 0.1, 0, &near, &exhaustive);
     assert_true(near + 6 >= exhaustive);
+}
+
+/* Of the knob that matters most something is expected beforehand. If that is right the best is found
+ * about as often as by the exhaustive search; if it is the contrary of what is so, trials outvote it. */
+static void test_expected(void **state)
+{
+    unsigned right, wrong, exhaustive;
+    (void)state;
+    surfaces(SURFACES(20), 0.05, 0.1, 1, &right, &exhaustive);
+    assert_true(right + 4 >= exhaustive);
+    surfaces(SURFACES(20), 0.05, 0.1, -1, &wrong, &exhaustive);
+    assert_true(wrong + 4 >= exhaustive);
 }
 
 static void test_flat_keeps_given(void **state)
@@ -433,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_space),           cmocka_unit_test(test_failures),
         cmocka_unit_test(test_resumed),         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_little_noise),    cmocka_unit_test(test_much_noise),
+        cmocka_unit_test(test_expected),
         cmocka_unit_test(test_flat_keeps_given), cmocka_unit_test(test_gain_is_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
