@@ -239,13 +239,13 @@ const struct sonde_command sonde_bench_cmd_http = {
         "when requests are due, as users do, whatever the server does.\n\n"
         "URL is the server (its dialect is found by asking), or one path of it. With a sonde agent "
         "that watches the server, times of both sides are joined by trace id.\n\n"
-        "Examples:\n\n"
-        "    sonde bench http http://127.0.0.1:8080 -c 8 -d 60s\n"
-        "    sonde bench http http://127.0.0.1:8080 --rate 5 --slo 'ttft<500ms,itl<50ms'\n"
-        "    sonde bench http http://127.0.0.1:8080 --sweep\n"
-        "    sonde bench http http://127.0.0.1:8080 --find max-rate --slo 'ttft<1s'\n"
-        "    sonde bench http http://127.0.0.1:8080 --replay trace.jsonl --speed 2x\n"
-        "    sonde bench http http://127.0.0.1:8080 -c 4 -o result.json --fail-on 'ttft_p95>500ms'",
+        "examples:\n"
+        "  sonde bench http http://127.0.0.1:8080 -c 8 -d 60s\n"
+        "  sonde bench http http://127.0.0.1:8080 --rate 5 --slo 'ttft<500ms,itl<50ms'\n"
+        "  sonde bench http http://127.0.0.1:8080 --sweep\n"
+        "  sonde bench http http://127.0.0.1:8080 --find max-rate --slo 'ttft<1s'\n"
+        "  sonde bench http http://127.0.0.1:8080 --replay trace.jsonl --speed 2x\n"
+        "  sonde bench http http://127.0.0.1:8080 -c 4 -o result.json --fail-on 'ttft_p95>500ms'",
     .options = bench_http_options,
     .values_size = sizeof(struct bench_http_values),
     .operands_max = 1,
