@@ -17,9 +17,13 @@ requests, one at a time, are timed before and after each run: its pace. A run in
 from, is repeated, so often at most, and the least disturbed is kept. Answers are not streamed: clients that
 wake for every token would be such a load, on machines whose two CPUs are one core.
 
+Every prediction is compared twice. Once as `sonde predict` makes it by default, with requests and arrivals at
+random: then the two differ by chance as well, and INTERVAL is what is expected of a run of this length. Once
+for the very requests of the run that it is compared with (--load): what is left is the model's error, and that
+is judged.
+
 Figures are the server's own (arrival there to token), as the recording has them; the knee is what
-leaves per second while the queue is never empty, by the clients' clocks. A run at that rate shows figures
-that vary from run to run: INTERVAL is what `sonde predict` expects of one of this length.
+leaves per second while the queue is never empty, by the clients' clocks.
 """
 import argparse
 import http.client
@@ -285,10 +289,12 @@ def record(o, name, rate, count, seed, slots):
 
 
 def predict(o, run, *options, ok=(0,)):
-    done = subprocess.run([str(x) for x in (o.build / "sonde", "predict", run.file, "--format", "json", "--arrivals",
-                                            "poisson", "--history", o.work / "history.jsonl", "--from", f"{run.begin:.3f}",
-                                            "--to", f"{run.end:.3f}", *options)],
-                          capture_output=True, text=True, timeout=300, check=False)
+    """Its JSON. Requests at random are Poisson, those of --load come as they did."""
+    command = [o.build / "sonde", "predict", run.file, "--format", "json", "--history", o.work / "history.jsonl",
+               "--from", f"{run.begin:.3f}", "--to", f"{run.end:.3f}", *options]
+    if "--load" not in options:
+        command += ["--arrivals", "poisson"]
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, timeout=300, check=False)
     if done.returncode not in ok:
         raise SystemExit(f"predict: sonde predict failed: {done.stderr}")
     return json.loads(done.stdout)
@@ -303,13 +309,13 @@ def value(name, v):
     return f"{v:10.2f}" if name in ("requests_per_s", "output_tokens_per_s", "knee") else f"{1e3 * v:7.2f} ms"
 
 
-def compare(title, figures, measured, rows):
+def compare(title, figures, measured, rows, judged=True):
     print(f"\n{title}\n  {'FIGURE':22}{'PREDICTED':>12}{'MEASURED':>12}{'ERROR':>9}   INTERVAL")
     for name in [n for n in SHOWN + ["knee"] if n in figures and n in measured]:
         said, seen = figures[name], measured[name]
         error = 100 * (said["value"] / seen - 1)
         inside = said["low"] <= seen <= said["high"]
-        limit = TOLERANCE.get(name)
+        limit = TOLERANCE.get(name) if judged else None
         verdict = "" if limit is None else " within %d %%" % limit if abs(error) <= limit else " MORE than %d %%" % limit
         print(f"  {name:22}{value(name, said['value']):>12}{value(name, seen):>12}{error:+8.1f}%   "
               f"{value(name, said['low']).strip()} to {value(name, said['high']).strip()}"
@@ -353,7 +359,7 @@ def measure(o):
     print(f"load average {os.getloadavg()[0]:.1f}; recorded {count} requests at {rate:.2f} per second, busy "
           f"{100 * said['recording']['busy_ratio']:.0f} %")
     compare("replayed", {n: {"value": v, "low": v, "high": v} for n, v in said["replayed"].items() if v},
-            said["measured"], rows)
+            said["measured"], rows, False)
     plan = [("1.5 times the rate", 1.5, 4, []), ("twice the rate", 2, 4, []),
             ("1.5 times the rate, 2 slots", 1.5, 2, ["--slots", 2]),
             ("twice the rate, 8 slots", 2, 8, ["--slots", 8])]
@@ -365,7 +371,11 @@ def measure(o):
         if "figures" not in answer:
             print(f"\n{title}: not predicted: {answer['why']}")
             continue
-        compare(title, answer["figures"], predict(o, run, "--check", ok=(0, 1))["measured"], rows)
+        compare(title + ", requests at random", answer["figures"], predict(o, run, "--check", ok=(0, 1))["measured"],
+                rows, False)
+        same = predict(o, low, "--load", run.file, "--slots", slots, ok=(0, 1))
+        if "figures" in same["predictions"][0]:
+            compare(title, same["predictions"][0]["figures"], same["load"]["measured"], rows)
     knee = said["predictions"][0]["knee"]
     full = record(o, "knee", None, max(100, int(knee["value"] * o.seconds)), 8, 4)
     compare("saturated, 4 slots", {"knee": knee}, {"knee": middle_rate(full.ends)}, rows)

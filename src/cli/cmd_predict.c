@@ -25,6 +25,7 @@ enum { RATES_MAX = 12, PATH_BYTES = 4096 };
 
 struct predict_values {
     const char *rate, *prompt, *output, *arrivals, *model, *history, *format, *from, *to;
+    const char *load;
     uint64_t slots, batch, recorded_slots, recorded_batch, requests, seed, width;
     double duration_s;
     int check, no_keep;
@@ -44,6 +45,8 @@ static const struct sonde_cli_opt options[] = {
       .help = "answers, alike" },
     { .name = "arrivals", .type = SONDE_OPT_STR, .value = "KIND", .choices = "recorded|poisson",
       AT(arrivals), .help = "how requests follow each other (default recorded)" },
+    { .name = "load", .type = SONDE_OPT_STR, .value = "FILE", AT(load),
+      .help = "the requests of that recording, when they came, instead of such at random" },
     { .name = "requests", .letter = 'n', .type = SONDE_OPT_UINT, .value = "N", .min = 30,
       .max = 2000, AT(requests),
       .help = "intervals are for a run of so many (default as recorded)" },
@@ -207,6 +210,7 @@ struct predict_job {
     const char *source;
     struct sonde_predict_recording recording;
     struct sonde_predict_model *model;
+    struct sonde_predict_model *load;
     struct sonde_predict_answer answers[RATES_MAX];
     size_t answer_count;
     struct sonde_predictions history;
@@ -244,6 +248,15 @@ static int predict_job_ask(struct predict_job *j)
         .poisson = v->arrivals && !strcmp(v->arrivals, "poisson"),
     };
     struct predict_rates rates = { .count = 0 };
+    if (j->load) {
+        struct sonde_err err = { "" };
+        ask.load = j->load;
+        if (sonde_predict_run(j->model, &ask, &j->answers[0], &err)) {
+            return sonde_cli_fail(j->cli, "%s", err.text);
+        }
+        j->answer_count = 1;
+        return SONDE_EXIT_OK;
+    }
     int status = predict_ask_tokens(j->cli, "prompt-tokens", v->prompt, f->tokens_in,
                                     &ask.prompt_ratio);
     if (!status) {
@@ -262,7 +275,34 @@ static int predict_job_ask(struct predict_job *j)
     return status;
 }
 
-/* Compare, keep, and write it back if anything is new. */
+/* The recording whose requests are asked about. */
+static int predict_job_load(struct predict_job *j)
+{
+    const struct predict_values *v = j->cli->values;
+    const struct sonde_predict_choice any = { .model = v->model };
+    struct sonde_predict_recording r;
+    struct sonde_profile *p;
+    struct sonde_err err = { "" };
+    if (v->rate || v->prompt || v->output || v->arrivals || v->requests || v->check) {
+        return sonde_cli_usage(j->cli, "--load has rates, lengths and arrivals of its own: leave "
+                               "out --rate, --prompt-tokens, --output-tokens, --arrivals, "
+                               "--requests and --check");
+    }
+    const int status = sonde_cli_profile(j->cli, v->load, v->duration_s, NULL, &p);
+    if (status) return status;
+    int rc = sonde_predict_observe(p, &any, &r, &err);
+    if (!rc) {
+        rc = sonde_predict_fit(&r.observed, &j->load, &err);
+        sonde_predict_recording_release(&r);
+    }
+    sonde_profile_destroy(p);
+    if (!rc) return SONDE_EXIT_OK;
+    return rc == SONDE_ENOMEM ? sonde_cli_fail(j->cli, "%s", err.text)
+                              : sonde_cli_usage(j->cli, "%s: %s", v->load, err.text);
+}
+
+/* Compare, keep, and write it back if anything is new. What was asked about one load only cannot be
+ * checked by another, so it is not kept. */
 static int predict_job_history(struct predict_job *j, uint32_t *checked)
 {
     struct sonde_err err = { "" };
@@ -275,7 +315,7 @@ static int predict_job_history(struct predict_job *j, uint32_t *checked)
     if (rc) return sonde_cli_fail(j->cli, "%s", err.text);
     rc = sonde_predictions_check(&j->history, &m, (double)time(NULL), checked);
     for (size_t i = 0; !rc && i < j->answer_count; i++) {
-        if (sonde_predict_refused(&j->answers[i])) continue;
+        if (j->load || sonde_predict_refused(&j->answers[i])) continue;
         rc = predict_keep(&j->history, &j->recording, &j->answers[i]);
         kept++;
     }
@@ -292,6 +332,7 @@ static int predict_job_print(const struct predict_job *j)
     const struct sonde_predict_report r = {
         .source = j->source, .recording = &j->recording, .model = j->model,
         .answers = j->answers, .answer_count = j->answer_count,
+        .load = j->load, .load_source = v->load,
         .history = v->no_keep ? NULL : &j->history,
         .width = v->width ? (uint32_t)v->width : (uint32_t)sonde_cli_width(),
         .ascii = sonde_text_locale_ascii(),
@@ -322,6 +363,7 @@ static int predict_job_run(struct predict_job *j, const struct sonde_profile *p)
     uint32_t checked = 0;
     size_t refused = 0;
     int status = predict_job_fit(j, p);
+    if (!status && v->load) status = predict_job_load(j);
     if (!status && !v->check) status = predict_job_ask(j);
     if (!status && !v->no_keep) status = predict_job_history(j, &checked);
     if (!status && v->check && !predict_job_has_check(j)) {
@@ -360,6 +402,7 @@ static int cmd_predict_run(struct sonde_cli *cli)
         j->source = cli->operands[0];
         rc = predict_job_run(j, p);
         sonde_predict_destroy(j->model);
+        sonde_predict_destroy(j->load);
         sonde_predict_recording_release(&j->recording);
         sonde_predictions_release(&j->history);
     }
@@ -394,6 +437,7 @@ const struct sonde_command sonde_cmd_predict = {
         "  sonde predict low.run --rate 2x\n"
         "  sonde predict low.run --rate 3/s,4/s,5/s --slots 8\n"
         "  sonde predict low.run --prompt-tokens 2x --output-tokens 200\n"
+        "  sonde predict low.run --load yesterday.run --slots 8\n"
         "  sonde predict --check later.run",
     .options = options,
     .values_size = sizeof(struct predict_values),

@@ -40,7 +40,7 @@ sys.exit(not ($2))" || complain "$1: $2 does not hold in $(head -c 3000 out)"
 }
 
 # Where others take the machine for a while a recording may say something else than its passes.
-for _ in 1 2 3 4 5; do
+for _ in 1 2 3 4 5 6 7 8; do
     rm -f low.run
     record low.run 1
     "$sonde" predict low.run --no-keep --rate 1x --format json >out 2>err && break
@@ -54,6 +54,15 @@ holds "figures" "all(x['figures']['ttft_p50_s']['low'] <= x['figures']['ttft_p50
 holds "knee" "p[0]['knee']['low'] <= p[0]['knee']['value'] <= p[0]['knee']['high']"
 holds "replayed as fast" "abs(r['replayed']['requests_per_s'] / r['measured']['requests_per_s'] - 1) < 0.2"
 holds "as the measured ones" "abs(r['replayed']['ttft_p50_s'] / r['measured']['ttft_p50_s'] - 1) < 0.3 or abs(r['replayed']['ttft_p50_s'] - r['measured']['ttft_p50_s']) < 0.002"
+# The requests of a recording as a load: of its own they are what was replayed, but for chance.
+says "a load" 0 '"load":' "$sonde" predict low.run --load low.run --no-keep --format json
+holds "its requests" "p[0]['verdict'] in ('ok', 'stretched') and p[0]['requests'] >= 90 and r['load']['source'] == 'low.run'"
+holds "measured there" "r['load']['measured'] == r['measured']"
+holds "as when replayed" "abs(p[0]['figures']['ttft_p50_s']['value'] / r['replayed']['ttft_p50_s'] - 1) < 0.3"
+says "a load for people" 0 'Predicted are the [0-9]+ requests of low.run, when they came' "$sonde" predict low.run --load low.run --no-keep
+says "a load has a rate" 2 'leave out --rate' "$sonde" predict low.run --load low.run --rate 2x
+says "no such load" 2 'none.run' "$sonde" predict low.run --load none.run
+says "what it is made from again" 0 '"predictions"' "$sonde" predict low.run --rate 1x,1.2x --format json
 # Another way to the same: requests one by one. What a cold start left out is not in the figures.
 "$sonde" requests --limit 1000 --json low.run >requests.json || complain "requests"
 python3 - out requests.json <<'EOF' || complain "measured is not what requests say"

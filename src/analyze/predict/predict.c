@@ -114,11 +114,11 @@ static uint32_t predict_scaled(uint32_t tokens, double ratio)
     return v < 1 ? 1 : v > (1u << 30) ? 1u << 30 : (uint32_t)v;
 }
 
-/* Requests of the recording, any of them, as often as it comes. */
+/* Requests of the recording, or of the load, any of them, as often as it comes. */
 static void predict_bench_requests(struct predict_bench *b, const struct sonde_predict_ask *ask,
                                    uint32_t count, struct predict_rng *rng)
 {
-    const struct sonde_predict_model *m = b->m;
+    const struct sonde_predict_model *m = ask->load ? ask->load : b->m;
     const double in = ask->prompt_ratio > 0 ? ask->prompt_ratio : 1;
     const double out = ask->output_ratio > 0 ? ask->output_ratio : 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -339,6 +339,22 @@ static int predict_knee(struct predict_bench *b, const struct sonde_predict_ask 
     return 0;
 }
 
+/* What arrives in one run. */
+static void predict_bench_load(struct predict_bench *b, const struct sonde_predict_ask *ask,
+                               const struct sonde_predict_answer *a, struct predict_rng *rng)
+{
+    if (ask->load) {
+        memcpy(b->requests, ask->load->requests, a->requests * sizeof(*b->requests));
+        b->sim.count = a->requests;
+        b->sim.from = ask->load->warm < a->requests ? ask->load->warm : 0;
+        b->sim.concurrency = ask->load->facts.concurrency;
+        b->sim.think_s = ask->load->facts.think_s;
+        return;
+    }
+    predict_bench_requests(b, ask, a->requests, rng);
+    predict_bench_arrivals(b, a->rate, ask->poisson || b->m->facts.closed_loop, rng);
+}
+
 static int predict_rates(struct predict_bench *b, const struct sonde_predict_ask *ask,
                          struct sonde_predict_answer *a)
 {
@@ -348,18 +364,21 @@ static int predict_rates(struct predict_bench *b, const struct sonde_predict_ask
     for (uint32_t i = 0; i < n; i++) {
         struct predict_rng rng = { ask->seed * 0x2545f4914f6cdd1dull + 2 * i + 2 };
         predict_bench_coefficients(b, &rng);
-        predict_bench_requests(b, ask, a->requests, &rng);
-        predict_bench_arrivals(b, a->rate, ask->poisson || b->m->facts.closed_loop, &rng);
+        predict_bench_load(b, ask, a, &rng);
         if (predict_simulate(&b->sim, &rng, b->one)) return SONDE_ENOMEM;
         predict_outcome_add(b->all, b->one);
         predict_latencies(b->one, &b->spread[i], n);
-        b->spread[SONDE_PREDICT_REQUESTS_PER_S * n + i] = a->requests / b->one->end_s;
-        b->spread[SONDE_PREDICT_TOKENS_PER_S * n + i] =
-            (double)b->one->tokens_out / b->one->end_s;
-        b->seconds += b->one->end_s;
-        b->requests_done += a->requests;
-        b->tokens_done += (double)b->one->tokens_out;
-        for (uint32_t k = 0; k < a->requests; k++) in += b->requests[k].tokens_in;
+        const double seconds = b->one->end_s - b->requests[b->sim.from].arrived_s;
+        double tokens = 0;
+        for (uint32_t k = b->sim.from; k < a->requests; k++) {
+            in += b->requests[k].tokens_in;
+            tokens += b->requests[k].tokens_out;
+        }
+        b->spread[SONDE_PREDICT_REQUESTS_PER_S * n + i] = (a->requests - b->sim.from) / seconds;
+        b->spread[SONDE_PREDICT_TOKENS_PER_S * n + i] = tokens / seconds;
+        b->seconds += seconds;
+        b->requests_done += a->requests - b->sim.from;
+        b->tokens_done += tokens;
     }
     predict_latencies(b->all, value, 1);
     value[SONDE_PREDICT_REQUESTS_PER_S] = b->requests_done / b->seconds;
@@ -411,6 +430,11 @@ static void predict_resolve(const struct sonde_predict_model *m,
         .knee = { NAN, NAN, NAN },
     };
     if (a->requests > RUN_MAX) a->requests = RUN_MAX;
+    if (ask->load) {
+        const uint32_t count = ask->load->request_count;
+        a->rate = ask->load->facts.rate;
+        a->requests = count < SONDE_PREDICT_LOAD_MAX ? count : SONDE_PREDICT_LOAD_MAX;
+    }
     predict_answer_forget(a);
     if (!a->slots) {
         predict_refuse(a, SONDE_PREDICT_UNKNOWN, "how many slots the engine has is not known: its "
@@ -456,9 +480,10 @@ int sonde_predict_run(const struct sonde_predict_model *m, const struct sonde_pr
         return 0;
     }
     const uint32_t wanted = a.requests > KNEE_MIN ? a.requests : KNEE_MIN;
+    const double tokens_out = (ask->load ? ask->load : m)->facts.tokens_out;
     const uint32_t least = a.slots < RUN_MAX / 10 ? 10 * a.slots : RUN_MAX;
     const uint32_t most = wanted > least ? wanted : least;
-    const double work = most * (1 + m->facts.tokens_out * fmax(ask->output_ratio, 1));
+    const double work = most * (1 + tokens_out * fmax(ask->output_ratio, 1));
     uint32_t replicates = ask->replicates ? ask->replicates : REPLICATES;
     if (replicates * work > WORK_MAX) replicates = (uint32_t)(WORK_MAX / work);
     if (replicates < REPLICATES_MIN) replicates = REPLICATES_MIN;

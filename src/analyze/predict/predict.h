@@ -130,9 +130,14 @@ enum sonde_predict_figure {
 };
 const char *sonde_predict_figure_name(enum sonde_predict_figure f);
 
+#define SONDE_PREDICT_LOAD_MAX 20000u
+
 struct sonde_predict_value { double value, low, high; }; /* NaN = not known */
 
 struct sonde_predict_ask {
+    const struct sonde_predict_model *load; /* requests of this one, when they came, its first
+                                    SONDE_PREDICT_LOAD_MAX; rate, ratios and requests are then not
+                                    asked for. NULL = such as m has, at random. Borrowed */
     double rate;                 /* requests per second; 0 = as recorded */
     double prompt_ratio, output_ratio; /* 2 = twice as many tokens; 0 = as recorded */
     uint32_t slots;              /* 0 = as recorded */

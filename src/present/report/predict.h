@@ -13,6 +13,8 @@ struct sonde_predict_report {
     const struct sonde_predict_model *model;
     const struct sonde_predict_answer *answers;
     size_t answer_count;
+    const char *load_source;                   /* recording whose requests were asked about … */
+    const struct sonde_predict_model *load;    /* … NULL = none */
     const struct sonde_predictions *history;   /* NULL = none is kept */
     uint32_t width;                            /* of text; 0 = as wide as needed */
     int ascii;

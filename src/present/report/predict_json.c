@@ -168,6 +168,13 @@ void sonde_predict_json(const struct sonde_predict_report *r, struct sonde_buf *
     predict_json_plain(out, "measured", v);
     sonde_predict_replayed(r->model, v);
     predict_json_plain(out, "replayed", v);
+    if (r->load) {
+        sonde_json_key_open(out, "load", '{');
+        sonde_json_str(out, "source", r->load_source);
+        sonde_predict_measured(r->load, v);
+        predict_json_plain(out, "measured", v);
+        sonde_json_close(out, '}');
+    }
     sonde_json_key_open(out, "predictions", '[');
     for (size_t i = 0; i < r->answer_count; i++) predict_json_answer(&r->answers[i], out);
     sonde_json_close(out, ']');

@@ -127,7 +127,8 @@ static void predict_text_recording(const struct sonde_predict_report *r, struct 
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* Measured, replayed, and one pair of columns for each answer. */
+/* Measured, replayed, and one pair of columns for each answer; of a load also what was measured
+ * where it was recorded. */
 static void predict_text_table(const struct sonde_predict_report *r, struct sonde_buf *out)
 {
     struct sonde_column columns[SONDE_TABLE_COLUMNS_MAX] = {
@@ -147,6 +148,12 @@ static void predict_text_table(const struct sonde_predict_report *r, struct sond
                                                 .drop = (int)(2 + shown) };
         n += 2;
     }
+    const size_t there = n;
+    struct sonde_predict_value seen[SONDE_PREDICT_FIGURE_COUNT];
+    if (r->load && n < SONDE_TABLE_COLUMNS_MAX) {
+        sonde_predict_measured(r->load, seen);
+        columns[n++] = (struct sonde_column){ .title = "THERE", .align = SONDE_RIGHT };
+    }
     struct sonde_table t;
     sonde_table_init(&t, columns, n);
     for (size_t i = 0; i < SONDE_COUNT(predict_text_rows); i++) {
@@ -163,6 +170,10 @@ static void predict_text_table(const struct sonde_predict_report *r, struct sond
             sonde_table_cell(&t, 3 + 2 * k, "%s", predict_text_value(r, v, f->value, row->unit));
             sonde_table_cell(&t, 4 + 2 * k, "%s",
                              predict_text_interval(r, interval, f, row->unit));
+        }
+        if (n > there) {
+            sonde_table_cell(&t, there, "%s",
+                             predict_text_value(r, v, seen[row->figure].value, row->unit));
         }
     }
     sonde_table_render(&t, (int)r->width, r->ascii, out);
@@ -191,6 +202,10 @@ static void predict_text_verdicts(const struct sonde_predict_report *r, struct s
         } else {
             sonde_buf_printf(out, "At %.3g/s: not predicted: %s.\n", a->rate, a->why);
         }
+    }
+    if (r->load) {
+        sonde_buf_printf(out, "Predicted are the %u requests of %s, when they came; THERE is what "
+                         "that recording has.\n", r->answers[0].requests, r->load_source);
     }
     if (r->answer_count && !sonde_predict_refused(&r->answers[0])) {
         sonde_buf_printf(out, "Intervals are for a run of %u requests; times are the engine's, "

@@ -448,6 +448,30 @@ static void test_closed_loop_said(void **state)
     toy_release(&r);
 }
 
+/* The very requests and arrivals of another recording: chance is out of it, so it is near. */
+static void test_load(void **state)
+{
+    (void)state;
+    struct toy busy = base;
+    busy.rate = 5;
+    busy.seed = 77;
+    struct sonde_predict_model *m = fit(&base, 4, 128), *load = fit(&busy, 4, 128);
+    const struct sonde_predict_ask q = { .load = load };
+    const struct sonde_predict_answer a = ask(m, &q);
+    struct sonde_predict_value seen[SONDE_PREDICT_FIGURE_COUNT];
+    sonde_predict_measured(load, seen);
+    assert_int_equal(a.requests, busy.count);
+    for (int f = 0; f < SONDE_PREDICT_FIGURE_COUNT; f++) {
+        const char *name = sonde_predict_figure_name((enum sonde_predict_figure)f);
+        /* A P99 of 400 is four requests. */
+        near(name, a.figures[f].value, seen[f].value, strstr(name, "p99") ? 0.25 : 0.1);
+    }
+    near("requests in a second", a.figures[SONDE_PREDICT_REQUESTS_PER_S].value,
+         seen[SONDE_PREDICT_REQUESTS_PER_S].value, 0.01);
+    sonde_predict_destroy(m);
+    sonde_predict_destroy(load);
+}
+
 /* The same question, the same answer; another seed, nearly. */
 static void test_repeats(void **state)
 {
@@ -474,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_unseen),
         cmocka_unit_test(test_kv),           cmocka_unit_test(test_unexplained),
         cmocka_unit_test(test_bad_input),    cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_load),
         cmocka_unit_test(test_closed_loop),  cmocka_unit_test(test_closed_loop_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

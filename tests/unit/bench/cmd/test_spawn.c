@@ -125,10 +125,11 @@ static void test_surroundings(void **state)
     };
     char line[256];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        /* The real-time signals are left as they are, and out. Not by a shell: some clear the mask. */
+        /* Signals from 29 on are left out: glibc keeps 32 and 33 for itself, so they cannot be set, and
+         * ctest starts its tests with them ignored. Not by a shell: some clear the mask. */
         char *argv[] = { (char[]){ "grep" }, (char[]){ "-q" }, line,
                          (char[]){ "/proc/self/status" }, NULL };
-        snprintf(line, sizeof(line), "^%s:.........%08" PRIx64 "$", cases[i].field,
+        snprintf(line, sizeof(line), "^%s:..........%07" PRIx64 "$", cases[i].field,
                  cases[i].signals);
         assert_int_equal(run_program("/bin/grep", argv, 1).status, 0);
     }
