@@ -127,7 +127,7 @@ static int guide_expect(const struct sonde_predict_model *m, struct sonde_tune_k
             return SONDE_EINVAL;
         }
         if (!(answer.knee.value > 0)) {
-            snprintf(out->why, sizeof(out->why), "%.255s", answer.why);
+            snprintf(out->why, sizeof(out->why), "%.511s", answer.why);
             continue;
         }
         expected[l] = log(answer.knee.value);

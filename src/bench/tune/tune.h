@@ -14,7 +14,7 @@
 struct sonde_tune_guide {
     int asked;                           /* there was something to ask it */
     uint32_t requests, steps;            /* that it was fitted on; 0 = it says nothing: */
-    char why[256];
+    char why[512];
 };
 
 struct sonde_tune_options {
