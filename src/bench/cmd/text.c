@@ -163,8 +163,11 @@ static void text_outliers(const struct sonde_timing_report *r, int ascii, struct
         }
         for (size_t k = 0; k < row->outlier_count && k < TEXT_OUTLIERS; k++) {
             const struct sonde_timing_outlier *o = &row->outliers[k];
-            sonde_buf_printf(out, "  %s, run %zu: %s (%+.0f %%): %s\n", text_name(r, i), o->run + 1,
-                             text_seconds(a, o->wall_s, ascii), 100 * o->relative, o->reason);
+            sonde_buf_printf(out, "  %s, run %zu: %s", text_name(r, i), o->run + 1,
+                             text_seconds(a, o->wall_s, ascii));
+            /* Not known where the shell takes all of the median: of nothing there is no share. */
+            if (isfinite(o->relative)) sonde_buf_printf(out, " (%+.0f %%)", 100 * o->relative);
+            sonde_buf_printf(out, ": %s\n", o->reason);
         }
         if (row->outlier_count > TEXT_OUTLIERS) {
             sonde_buf_printf(out, "  %s: %zu more; --format json has all\n", text_name(r, i),
