@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """predict: what `sonde predict` said beside what was measured then.
 
-    perf/predict.py BUILD [--llama SERVER MODEL] [--seconds S] [--low RATIO]
+    perf/predict.py BUILD [--llama SERVER MODEL] [--cycles N] [--seconds S] [--low RATIO]
 
 A server with one thread and four slots is loaded at a part of what it can hold, and recorded; of that
 recording alone `sonde predict` says what 1.5 and 2 times the rate, and 2 and 8 slots, would do, and where
@@ -10,17 +10,17 @@ Poisson with the mean gap exactly that of the rate, so that runs differ in order
 server has a CPU for itself where there are two, the clients and the recorder the other.
 
 CPUs are kept from halting (awake.py): else a virtual machine's passes cost more at one load than at another.
-Other load makes all of it worthless, so what others used of the CPUs is measured during each run; and so
-does a machine whose speed drifts (memory and caches are shared with others on the same host), so the same
-requests, one at a time, are timed before and after each run: its pace. A run in which others used more than
---others percent, or whose pace is more than --drift percent from that of the recording that is predicted
-from, is repeated, so often at most, and the least disturbed is kept. Answers are not streamed: clients that
-wake for every token would be such a load, on machines whose two CPUs are one core.
+A machine whose speed drifts spoils every single comparison (memory and caches are shared with others on the same
+host: 10 to 20 % in some minutes are usual), and near the edge between requests that wait and those that do not a
+percentile of TTFT moves ten times as far as the pace. So all of it is done in cycles: each records the low load
+anew, predicts from that alone, and measures; what is judged is the median of the cycles' errors. What others used of
+the CPUs is printed, and the time that the same requests take one at a time before and after each run: its pace.
+Answers are not streamed: clients that wake for every token would be such a load, on machines whose two CPUs are one
+core.
 
 Every prediction is compared twice. Once as `sonde predict` makes it by default, with requests and arrivals at
-random: then the two differ by chance as well, and INTERVAL is what is expected of a run of this length. Once
-for the very requests of the run that it is compared with (--load): what is left is the model's error, and that
-is judged.
+random: then the two differ by chance as well. Once for the very requests of the run that it is compared with
+(--load): what is left is the model's error and the machine's drift, and that is judged.
 
 Figures are the server's own (arrival there to token), as the recording has them; the knee is what
 leaves per second while the queue is never empty, by the clients' clocks.
@@ -40,7 +40,7 @@ import time
 
 import awake
 
-READY_S, STOP_S, RUN_S_MAX, ATTEMPTS = 60, 60, 900, 4
+READY_S, STOP_S, RUN_S_MAX = 60, 60, 900
 AT_ONCE = 64  # requests under way of a load that is all at once: many times the slots, fewer than a backlog
 PACE_REQUESTS, PACE_PROMPT, PACE_ANSWER = 12, 96, 32
 TOLERANCE = {"requests_per_s": 5, "output_tokens_per_s": 5, "ttft_p50_s": 15, "ttft_p90_s": 15, "knee": 10}
@@ -171,6 +171,12 @@ class Others:
         return 100 * max(0.0, self.used() - self.before) / (time.monotonic() - self.begin)
 
 
+def move(pid, cpus):
+    """All threads of a process."""
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), cpus)
+
+
 # ---- Servers ----------------------------------------------------------------------------------
 
 class Server:
@@ -192,6 +198,12 @@ class Server:
                                         stdin=subprocess.DEVNULL)
         self.port = self.await_port()
         self.pid = self.engine_pid()
+        if o.llama and os.sched_getaffinity(0) >= {0, 1}:
+            # What computes, its main thread, has a CPU for itself; the recorder and the threads that read and
+            # write HTTP would take from its passes, the more of them the higher the load.
+            move(self.process.pid, {0})
+            move(self.pid, {0})
+            os.sched_setaffinity(self.pid, {1})
 
     def await_port(self):
         until = time.monotonic() + READY_S
@@ -261,31 +273,16 @@ class Run:
             after = pace(server.port, o.llama)
         finally:
             server.stop()
-        self.pace, self.drift = (before + after) / 2, 100 * abs(after / before - 1)
-
-    def off(self, o):
-        """Percent that it is off the pace of the recording that is predicted from; of that one itself, how far
-        its beginning and end are apart."""
-        return max(self.drift, 100 * abs(self.pace / o.pace - 1) if o.pace else 0)
+        self.pace, self.drift = (before + after) / 2, 100 * (after / before - 1)
 
 
 def record(o, name, rate, count, seed, slots):
-    """The least disturbed of some."""
-    best = None
-    for attempt in range(ATTEMPTS):
-        run = Run(o, rate, count, seed, slots)
-        say(f"{name}: {count} requests, " + (f"{rate:.2f} per second" if rate else "at once") +
-            f", {slots} slots; others used {run.others:.0f} % of a CPU, pace {1e3 * run.pace:.1f} ms "
-            f"({run.off(o):.1f} % off)")
-        if best is None or max(run.others / o.others, run.off(o) / o.drift) < \
-                max(best.others / o.others, best.off(o) / o.drift):
-            best = run
-            best.file = run.file.replace(o.work / f"{name}.run")
-        if best.others <= o.others and best.off(o) <= o.drift:
-            break
-    o.disturbed = max(getattr(o, "disturbed", 0), best.others)
-    o.drifted = max(getattr(o, "drifted", 0), best.off(o))
-    return best
+    run = Run(o, rate, count, seed, slots)
+    run.file = run.file.replace(o.work / f"{name}.run")
+    say(f"{name}: {count} requests, " + (f"{rate:.2f} per second" if rate else "at once") +
+        f", {slots} slots; others used {run.others:.0f} % of a CPU, pace {1e3 * run.pace:.1f} ms, "
+        f"{run.drift:+.1f} % in the run")
+    return run
 
 
 def predict(o, run, *options, ok=(0,)):
@@ -309,18 +306,37 @@ def value(name, v):
     return f"{v:10.2f}" if name in ("requests_per_s", "output_tokens_per_s", "knee") else f"{1e3 * v:7.2f} ms"
 
 
-def compare(title, figures, measured, rows, judged=True):
-    print(f"\n{title}\n  {'FIGURE':22}{'PREDICTED':>12}{'MEASURED':>12}{'ERROR':>9}   INTERVAL")
+def compare(title, figures, measured, rows):
+    """Figures of one cycle, kept for the medians."""
     for name in [n for n in SHOWN + ["knee"] if n in figures and n in measured]:
         said, seen = figures[name], measured[name]
-        error = 100 * (said["value"] / seen - 1)
         inside = said["low"] <= seen <= said["high"]
-        limit = TOLERANCE.get(name) if judged else None
-        verdict = "" if limit is None else " within %d %%" % limit if abs(error) <= limit else " MORE than %d %%" % limit
-        print(f"  {name:22}{value(name, said['value']):>12}{value(name, seen):>12}{error:+8.1f}%   "
-              f"{value(name, said['low']).strip()} to {value(name, said['high']).strip()}"
-              f"{'' if inside else ', outside'}{verdict}", flush=True)
-        rows.append((title, name, error, limit, inside))
+        rows.setdefault((title, name), []).append((said["value"], seen, 100 * (said["value"] / seen - 1), inside))
+
+
+def middle(values):
+    """Median."""
+    values = sorted(values)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
+def summary(rows):
+    """Medians over the cycles; (judged, those that are off by more than their tolerance)."""
+    missed, judged, last = [], 0, None
+    for (title, name), seen in rows.items():
+        if title != last:
+            print(f"\n{title}\n  {'FIGURE':22}{'PREDICTED':>12}{'MEASURED':>12}{'ERROR':>9}   CYCLES")
+            last = title
+        error = middle([row[2] for row in seen])
+        limit = None if title == "replayed" or "at random" in title else TOLERANCE.get(name)
+        verdict = "" if limit is None else f"  within {limit} %" if abs(error) <= limit else f"  MORE than {limit} %"
+        print(f"  {name:22}{value(name, middle([row[0] for row in seen])):>12}"
+              f"{value(name, middle([row[1] for row in seen])):>12}{error:+8.1f}%   " +
+              " ".join(f"{row[2]:+.1f}{'' if row[3] else '*'}" for row in seen) + verdict, flush=True)
+        judged += limit is not None
+        if limit is not None and abs(error) > limit:
+            missed.append(f"{title}: {name} {error:+.1f} %")
+    return judged, missed
 
 
 def main():
@@ -329,11 +345,10 @@ def main():
     parser.add_argument("--llama", nargs=2, metavar=("SERVER", "MODEL"))
     parser.add_argument("--seconds", type=float, default=60, help="of each run, about (60)")
     parser.add_argument("--low", type=float, default=0.35, help="part of the capacity that is recorded (0.35)")
-    parser.add_argument("--others", type=float, default=8, help="percent of a CPU that others may use (8)")
-    parser.add_argument("--drift", type=float, default=4, help="percent that the machine's pace may differ (4)")
+    parser.add_argument("--cycles", type=int, default=5, help="how often all of it is done (5)")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for recordings (default a temporary one)")
     o = parser.parse_args()
-    o.build, o.pace = o.build.resolve(), None
+    o.build = o.build.resolve()
     if os.geteuid() == 0:
         os.nice(-15)
     with tempfile.TemporaryDirectory(prefix="sonde-predict-") as work:
@@ -350,45 +365,44 @@ def main():
 
 
 def measure(o):
-    rows = []
-    rate = o.low * middle_rate(Run(o, None, 60, 1, 4).ends)  # only how hard to load: nothing of it goes into the prediction
-    count = max(60, int(rate * o.seconds))
-    low = record(o, "low", rate, count, 2, 4)
-    o.pace = low.pace
-    said = predict(o, low, "--rate", f"1x,{1.5 * rate},{2 * rate}", "-n", min(2000, int(2 * rate * o.seconds)))
-    print(f"load average {os.getloadavg()[0]:.1f}; recorded {count} requests at {rate:.2f} per second, busy "
-          f"{100 * said['recording']['busy_ratio']:.0f} %")
+    rows = {}
+    # Only how hard to load: nothing of it goes into the prediction.
+    rate = o.low * middle_rate(Run(o, None, 60, 1, 4).ends)
+    for number in range(o.cycles):
+        say(f"cycle {number + 1} of {o.cycles}")
+        beyond = cycle(o, rate, 10 * number, rows)
+    judged, missed = summary(rows)
+    print(f"\n1.3 times the knee: {beyond['verdict']}: {beyond['why']}")
+    print(f"\nmedians of {o.cycles} cycles, * = outside of its interval; {judged - len(missed)} within their "
+          f"tolerance, {len(missed)} not" + "".join(f"\n  {line}" for line in missed))
+    return 1 if missed else 0
+
+
+def cycle(o, rate, seed, rows):
+    low = record(o, "low", rate, max(60, int(rate * o.seconds)), seed + 2, 4)
+    said = predict(o, low, "--rate", "1x")
     compare("replayed", {n: {"value": v, "low": v, "high": v} for n, v in said["replayed"].items() if v},
-            said["measured"], rows, False)
+            said["measured"], rows)
     plan = [("1.5 times the rate", 1.5, 4, []), ("twice the rate", 2, 4, []),
             ("1.5 times the rate, 2 slots", 1.5, 2, ["--slots", 2]),
             ("twice the rate, 8 slots", 2, 8, ["--slots", 8])]
-    for seed, (title, times, slots, options) in enumerate(plan, 3):
-        answer = predict(o, low, "--rate", f"{times * rate}", "-n", min(2000, int(times * rate * o.seconds)),
-                         *options, ok=(0, 1))["predictions"][0]
-        run = record(o, title.replace(" ", "-").replace(",", ""), times * rate,
-                        max(60, int(times * rate * o.seconds)), seed, slots)
+    for at, (title, times, slots, options) in enumerate(plan, seed + 3):
+        count = max(60, int(times * rate * o.seconds))
+        answer = predict(o, low, "--rate", f"{times * rate}", "-n", min(2000, count), *options,
+                         ok=(0, 1))["predictions"][0]
+        run = record(o, title.replace(" ", "-").replace(",", ""), times * rate, count, at, slots)
         if "figures" not in answer:
-            print(f"\n{title}: not predicted: {answer['why']}")
+            say(f"{title}: not predicted: {answer['why']}")
             continue
         compare(title + ", requests at random", answer["figures"], predict(o, run, "--check", ok=(0, 1))["measured"],
-                rows, False)
+                rows)
         same = predict(o, low, "--load", run.file, "--slots", slots, ok=(0, 1))
         if "figures" in same["predictions"][0]:
             compare(title, same["predictions"][0]["figures"], same["load"]["measured"], rows)
     knee = said["predictions"][0]["knee"]
-    full = record(o, "knee", None, max(100, int(knee["value"] * o.seconds)), 8, 4)
+    full = record(o, "knee", None, max(100, int(knee["value"] * o.seconds)), seed + 8, 4)
     compare("saturated, 4 slots", {"knee": knee}, {"knee": middle_rate(full.ends)}, rows)
-    beyond = predict(o, low, "--rate", f"{1.3 * knee['value']}", ok=(1,))["predictions"][0]
-    print(f"\n1.3 times the knee: {beyond['verdict']}: {beyond['why']}")
-    if o.disturbed > o.others:
-        print(f"\nothers used up to {o.disturbed:.0f} % of a CPU: figures above are of a disturbed machine")
-    if o.drifted > o.drift:
-        print(f"\nthe machine's pace differed by up to {o.drifted:.0f} %: so do the figures above, whoever predicts")
-    missed = [r for r in rows if r[3] is not None and abs(r[2]) > r[3] and r[0] != "replayed"]
-    print(f"\n{len([r for r in rows if r[3] is not None and r[0] != 'replayed']) - len(missed)} within their "
-          f"tolerance, {len(missed)} not" + "".join(f"\n  {t}: {n} {e:+.1f} %" for t, n, e, _, _ in missed))
-    return 1 if missed else 0
+    return predict(o, low, "--rate", f"{1.3 * knee['value']}", ok=(1,))["predictions"][0]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ struct predict_values {
     const char *rate, *prompt, *output, *arrivals, *model, *history, *format, *from, *to;
     const char *load;
     uint64_t slots, batch, recorded_slots, recorded_batch, requests, seed, width;
-    double duration_s;
+    double duration_s, speed;
     int check, no_keep;
 };
 
@@ -43,6 +43,8 @@ static const struct sonde_cli_opt options[] = {
       .help = "prompts of N tokens on average, or N times as long" },
     { .name = "output-tokens", .type = SONDE_OPT_STR, .value = "N|Nx", AT(output),
       .help = "answers, alike" },
+    { .name = "speed", .type = SONDE_OPT_NUM, .value = "TIMES", .min = 0.01, .max = 100, AT(speed),
+      .help = "on a machine that is so many times as fast in all it does (default 1)" },
     { .name = "arrivals", .type = SONDE_OPT_STR, .value = "KIND", .choices = "recorded|poisson",
       AT(arrivals), .help = "how requests follow each other (default recorded)" },
     { .name = "load", .type = SONDE_OPT_STR, .value = "FILE", AT(load),
@@ -244,7 +246,7 @@ static int predict_job_ask(struct predict_job *j)
     const struct sonde_predict_facts *f = sonde_predict_facts(j->model);
     struct sonde_predict_ask ask = {
         .slots = (uint32_t)v->slots, .batch_tokens = (uint32_t)v->batch,
-        .requests = (uint32_t)v->requests, .seed = v->seed,
+        .requests = (uint32_t)v->requests, .seed = v->seed, .speed = v->speed,
         .poisson = v->arrivals && !strcmp(v->arrivals, "poisson"),
     };
     struct predict_rates rates = { .count = 0 };
@@ -301,12 +303,13 @@ static int predict_job_load(struct predict_job *j)
                               : sonde_cli_usage(j->cli, "%s: %s", v->load, err.text);
 }
 
-/* Compare, keep, and write it back if anything is new. What was asked about one load only cannot be
- * checked by another, so it is not kept. */
+/* Compare, keep, and write it back if anything is new. What was asked about one load only, or
+ * about another machine, cannot be checked by a later recording here, so it is not kept. */
 static int predict_job_history(struct predict_job *j, uint32_t *checked)
 {
     struct sonde_err err = { "" };
     uint32_t kept = 0;
+    const struct predict_values *v = j->cli->values;
     const struct sonde_prediction m = predict_kept_measured(&j->recording, j->model);
     int status = predict_history_path(j->cli, j->history_path);
     if (status) return status;
@@ -315,7 +318,7 @@ static int predict_job_history(struct predict_job *j, uint32_t *checked)
     if (rc) return sonde_cli_fail(j->cli, "%s", err.text);
     rc = sonde_predictions_check(&j->history, &m, (double)time(NULL), checked);
     for (size_t i = 0; !rc && i < j->answer_count; i++) {
-        if (j->load || sonde_predict_refused(&j->answers[i])) continue;
+        if (j->load || v->speed > 0 || sonde_predict_refused(&j->answers[i])) continue;
         rc = predict_keep(&j->history, &j->recording, &j->answers[i]);
         kept++;
     }
@@ -437,6 +440,7 @@ const struct sonde_command sonde_cmd_predict = {
         "  sonde predict low.run --rate 2x\n"
         "  sonde predict low.run --rate 3/s,4/s,5/s --slots 8\n"
         "  sonde predict low.run --prompt-tokens 2x --output-tokens 200\n"
+        "  sonde predict low.run --rate 2x --speed 1.5\n"
         "  sonde predict low.run --load yesterday.run --slots 8\n"
         "  sonde predict --check later.run",
     .options = options,

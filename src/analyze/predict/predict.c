@@ -14,6 +14,7 @@
 #include "sonde/sonde.h"
 
 enum { REPLICATES = 200, REPLICATES_MIN = 40, REPLAYS = 15, RUN_MAX = 2000, KNEE_MIN = 200 };
+#define SPEED_MAX 100.0       /* a machine that differs more is another kind of machine */
 #define WORK_MAX 6e7          /* tokens simulated for one question: a few seconds */
 #define BATCH_ANY (1u << 30)  /* tokens in a step where the limit is not known */
 #define FAR 2u                /* times what was seen is too far to answer */
@@ -90,7 +91,7 @@ static int predict_bench_init(struct predict_bench *b, const struct sonde_predic
     const struct sonde_predict_facts *f = &m->facts;
     b->sim = (struct predict_sim){
         .features = &m->features, .step = &b->step, .gap = &b->gap, .intake = &b->intake,
-        .requests = b->requests, .share = f->share,
+        .requests = b->requests, .share = f->share, .cost_ratio = 1,
         .slots = f->slots ? f->slots : BATCH_ANY,
         .batch_tokens = f->batch_tokens ? f->batch_tokens : BATCH_ANY,
         .hull = { f->decode_max, f->step_tokens_max, f->context_max },
@@ -412,6 +413,10 @@ static int predict_ask_check(const struct sonde_predict_ask *ask, struct sonde_e
         !(ask->output_ratio >= 0 && ask->output_ratio <= 1000)) {
         return sonde_err_set(err, SONDE_EINVAL, "tokens can be at most 1000 times as many");
     }
+    if (!(ask->speed == 0 || (ask->speed >= 1 / SPEED_MAX && ask->speed <= SPEED_MAX))) {
+        return sonde_err_set(err, SONDE_EINVAL, "a machine can be from 1/%g to %g times as fast",
+                             SPEED_MAX, SPEED_MAX);
+    }
     if (ask->slots > SLOTS_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "slots are at most %u", SLOTS_MAX);
     }
@@ -427,6 +432,7 @@ static void predict_resolve(const struct sonde_predict_model *m,
         .slots = ask->slots ? ask->slots : f->slots,
         .batch_tokens = ask->batch_tokens ? ask->batch_tokens : f->batch_tokens,
         .requests = ask->requests ? ask->requests : f->requests,
+        .speed = ask->speed > 0 ? ask->speed : 1,
         .knee = { NAN, NAN, NAN },
     };
     if (a->requests > RUN_MAX) a->requests = RUN_MAX;
@@ -490,6 +496,7 @@ int sonde_predict_run(const struct sonde_predict_model *m, const struct sonde_pr
     rc = predict_bench_init(&b, m, most, replicates);
     if (!rc) {
         b.sim.slots = a.slots;
+        b.sim.cost_ratio = 1 / a.speed;
         if (a.batch_tokens) b.sim.batch_tokens = a.batch_tokens;
         at_knee = a;
         rc = predict_knee(&b, ask, most, &at_knee);

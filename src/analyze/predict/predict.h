@@ -140,6 +140,7 @@ struct sonde_predict_ask {
                                     asked for. NULL = such as m has, at random. Borrowed */
     double rate;                 /* requests per second; 0 = as recorded */
     double prompt_ratio, output_ratio; /* 2 = twice as many tokens; 0 = as recorded */
+    double speed;                /* 2 = all costs half as much, on a faster machine; 0 = as it is */
     uint32_t slots;              /* 0 = as recorded */
     uint32_t batch_tokens;       /* 0 = as recorded */
     uint32_t requests;           /* of a run that intervals are for; 0 = as many as recorded */
@@ -162,7 +163,7 @@ enum sonde_predict_verdict {
 struct sonde_predict_answer {
     enum sonde_predict_verdict verdict;
     char why[512];               /* which quantity, what was seen, what to record; "" = nothing */
-    double rate;                 /* what was asked for, resolved */
+    double rate, speed;          /* what was asked for, resolved */
     uint32_t slots, batch_tokens, requests;
     double tokens_in, tokens_out; /* means of the requests simulated */
     struct sonde_predict_value knee; /* highest rate with a bounded queue; NaN = refused */

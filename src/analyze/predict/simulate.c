@@ -88,7 +88,7 @@ static void sim_arrive(struct sim_state *st, double at_s)
     const double x[2] = { 1, r->tokens_in };
     assert(r->tokens_reused < r->tokens_in && r->tokens_out);
     st->arrived_s[i] = at_s;
-    st->ready_s[i] = at_s + predict_draws_cost(st->s->intake, x, st->rng);
+    st->ready_s[i] = at_s + st->s->cost_ratio * predict_draws_cost(st->s->intake, x, st->rng);
     if (i && st->ready_s[i] < st->ready_s[i - 1]) st->ready_s[i] = st->ready_s[i - 1];
 }
 
@@ -218,9 +218,10 @@ static void sim_step(struct sim_state *st)
     sim_share(st);
     sim_work(st, &w);
     predict_features_of(st->s->features, &w, x);
-    const double step_s = predict_draws_cost(st->s->step, x, st->rng);
+    const double step_s = st->s->cost_ratio * predict_draws_cost(st->s->step, x, st->rng);
     const double outputs[2] = { 1, w.outputs };
-    const double gap_s = predict_draws_cost(st->s->gap, outputs, st->rng);
+    const double gap_s =
+        st->s->cost_ratio * predict_draws_cost(st->s->gap, outputs, st->rng);
     sim_watch(st, &w, step_s);
     sim_deliver(st, &w, st->now_s + step_s, gap_s);
     st->out->step_s += step_s;
@@ -233,7 +234,7 @@ static void sim_step(struct sim_state *st)
 int predict_simulate(const struct predict_sim *s, struct predict_rng *rng,
                      struct predict_outcome *out)
 {
-    assert(s->slots && s->batch_tokens);
+    assert(s->slots && s->batch_tokens && s->cost_ratio > 0);
     struct sim_state st = { .s = s, .rng = rng, .out = out };
     const uint32_t room = s->slots < s->count ? s->slots : s->count;
     memset(out, 0, sizeof(*out));

@@ -70,6 +70,7 @@ struct predict_sim {
     const struct predict_sim_request *requests; /* by arrival */
     uint32_t count;
     uint32_t slots, batch_tokens;    /* both > 0 */
+    double cost_ratio;               /* 2 = all takes twice as long; > 0 */
     enum sonde_predict_share share;
     struct predict_hull hull, far;   /* seen; and how far it may be left */
     uint32_t from;                   /* latencies count from this request on */

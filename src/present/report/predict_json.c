@@ -92,6 +92,7 @@ static void predict_json_answer(const struct sonde_predict_answer *a, struct son
     sonde_json_str(out, "verdict", verdicts[a->verdict]);
     sonde_json_str(out, "why", a->why[0] ? a->why : NULL);
     sonde_json_num(out, "rate", a->rate);
+    sonde_json_num(out, "speed", a->speed);
     sonde_json_u64_or_null(out, "slots", a->slots);
     sonde_json_u64_or_null(out, "batch_tokens", a->batch_tokens);
     sonde_json_u64(out, "requests", a->requests);

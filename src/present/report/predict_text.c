@@ -188,11 +188,14 @@ static void predict_text_verdicts(const struct sonde_predict_report *r, struct s
         const struct sonde_predict_answer *a = &r->answers[i];
         char v[SONDE_VALUE_BYTES], interval[INTERVAL_BYTES];
         if (!i && !isnan(a->knee.value)) {
-            sonde_buf_printf(out, "Knee: %s requests per second (%s) with %u slots; above it the "
-                             "queue grows without bound.\n",
+            sonde_buf_printf(out, "Knee: %s requests per second (%s) with %u slots",
                              predict_text_value(r, v, a->knee.value, SONDE_UNIT_COUNT),
                              predict_text_interval(r, interval, &a->knee, SONDE_UNIT_COUNT),
                              a->slots);
+            if (a->speed < 1 || a->speed > 1) {
+                sonde_buf_printf(out, " on a machine %.3g times as fast", a->speed);
+            }
+            sonde_buf_puts(out, "; above it the queue grows without bound.\n");
         }
         if (!sonde_predict_refused(a)) {
             sonde_buf_printf(out, "At %.3g/s: busy %.0f %% of the time, %.1f sequences decode "

@@ -393,6 +393,7 @@ static void test_bad_input(void **state)
     m = fit(&base, 4, 0);
     static const struct sonde_predict_ask bad[] = {
         { .rate = -1 }, { .rate = NAN }, { .rate = 1e9 }, { .prompt_ratio = -1 },
+        { .speed = -1 }, { .speed = NAN }, { .speed = 1e-3 }, { .speed = 101 },
         { .output_ratio = 1e6 }, { .slots = 1u << 20 },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -472,6 +473,24 @@ static void test_load(void **state)
     sonde_predict_destroy(load);
 }
 
+/* Twice as fast at twice the rate is the same in half the time. */
+static void test_speed(void **state)
+{
+    (void)state;
+    struct sonde_predict_model *m = fit(&base, 4, 128);
+    const struct sonde_predict_ask as_is = { .rate = 3, .poisson = 1 };
+    const struct sonde_predict_ask fast = { .rate = 6, .poisson = 1, .speed = 2 };
+    const struct sonde_predict_answer a = ask(m, &as_is), b = ask(m, &fast);
+    near("knee", b.knee.value, 2 * a.knee.value, 1e-6);
+    for (int f = 0; f < SONDE_PREDICT_FIGURE_COUNT; f++) {
+        const int rate = f == SONDE_PREDICT_REQUESTS_PER_S || f == SONDE_PREDICT_TOKENS_PER_S;
+        /* A bucket of the simulation's histograms is 0.6 % wide. */
+        near(sonde_predict_figure_name((enum sonde_predict_figure)f), b.figures[f].value,
+             a.figures[f].value * (rate ? 2 : 0.5), rate ? 1e-6 : 0.007);
+    }
+    sonde_predict_destroy(m);
+}
+
 /* The same question, the same answer; another seed, nearly. */
 static void test_repeats(void **state)
 {
@@ -498,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_unseen),
         cmocka_unit_test(test_kv),           cmocka_unit_test(test_unexplained),
         cmocka_unit_test(test_bad_input),    cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_speed),
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_closed_loop),  cmocka_unit_test(test_closed_loop_said),
     };
