@@ -21,7 +21,7 @@ def assert_figures(test, figures, values):
         test.assertAlmostEqual(figures[key], value, places=9, msg=key)
 
 
-def recorded(name, **labels):
+def recorded(name, /, **labels):
     """The one series that sonde has recorded under this name and labels."""
     found = [s for s in sonde.snapshot() if s["name"] == name
              and all(s["labels"].get(k) == v for k, v in labels.items())]
