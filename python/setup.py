@@ -41,8 +41,8 @@ setup(
         py_limited_api=True,
         # Hidden: other copies of libsonde in the process keep to their own. nodelete: nobody unloads
         # it, so its end is the process's. initial-exec: a record reads thread-local state in one load.
-        extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden",
-                            "-ftls-model=initial-exec"],
+        extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
+                            "-fvisibility=hidden", "-ftls-model=initial-exec"],
         extra_link_args=["-Wl,-z,nodelete", f"-Wl,--version-script={HERE}/native/native.map"],
     )],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
