@@ -3,6 +3,9 @@
 A child of fork has one thread. Locks that others held stay locked in it for ever, and what the
 parent counted is not the child's. Objects that are registered here have their `_begin_anew` called
 in the child before any of its own code runs.
+
+Locks of objects that record are RLocks: a signal handler runs in the middle of the main thread's code,
+and may record as well.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class AIMLMetricsCollector(PerformanceMetrics):
             if scope:
                 batch = scope.fields["batch_size"]
             else:
-                batch = next(reversed(self._inference.get(model) or {0: None}))
+                batch = next(reversed(self._inference.get(model, {})), 0)
             self._batch_of(model, batch)["values"].setdefault(name, Window(self.max_history)).add(
                 value)
         if scope:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .performance import PerformanceMetrics
 
 VERSION = 1
-SEVERITIES = ("high", "medium", "low", "info")
+SEVERITIES = ("critical", "warning", "info")  # as findings of the agent have
 
 # Cache efficiency: the word for a share of hits of at least this.
 EFFICIENCY = ((0.9, "excellent"), (0.7, "good"), (0.5, "fair"), (0.0, "poor"))
@@ -58,8 +58,8 @@ def _advice(severity: str, category: str, message: str, details: str) -> dict[st
 _RESOURCES = (
     ("cpu", "CPU usage is high", "Profile with `sonde record` to see what is computed; "
      "then compute less, or spread the work over more machines."),
-    ("memory", "Memory usage is high", "See what holds it with `sonde record --heap`; make caches smaller, or "
-     "add memory."),
+    ("memory", "Memory usage is high", "See what holds it with `sonde record --heap`; make caches "
+     "smaller, or add memory."),
     ("disk", "Disk space is low", "Remove what is not used, or add space."),
 )
 
@@ -69,7 +69,7 @@ def _of_system(system: dict[str, Any]) -> list[dict[str, str]]:
     for key, message, remedy in _RESOURCES:
         percent = system[f"{key}_percent"]
         if percent > BUSY_PERCENT:
-            found.append(_advice("high" if percent > FULL_PERCENT else "medium", key, message,
+            found.append(_advice("critical" if percent > FULL_PERCENT else "warning", key, message,
                                  f"{percent:.1f} % is in use. {remedy}"))
     return found
 
@@ -78,7 +78,7 @@ def _of_cache(cache: dict[str, Any]) -> list[dict[str, str]]:
     if cache["total"] < COUNT_MIN or efficiency(cache["hit_rate"]) not in ("fair", "poor"):
         return []
     worst = min(cache["tiers"].items(), key=lambda item: item[1]["hit_rate"])
-    severity = "high" if efficiency(cache["hit_rate"]) == "poor" else "medium"
+    severity = "critical" if efficiency(cache["hit_rate"]) == "poor" else "warning"
     return [_advice(severity, "cache", "Cache hit rate is low",
                     f"{cache['hits']} of {cache['total']} accesses were hits "
                     f"({cache['hit_rate']:.1%}); tier {worst[0]} has {worst[1]['hit_rate']:.1%}. "
@@ -90,16 +90,16 @@ def _of_operation(stats: dict[str, Any], share: float, others: bool) -> list[dic
     name, count = stats["operation"], stats["total_count"]
     found = []
     if count >= COUNT_MIN and stats["error_rate"] > ERROR_RATE:
-        found.append(_advice("high", "errors", f"Operation {name} fails often",
+        found.append(_advice("critical", "errors", f"Operation {name} fails often",
                              f"{stats['errors']} of {count} failed ({stats['error_rate']:.1%}). "
                              "get_error_stats() has their types."))
     if stats["count"] >= COUNT_MIN and stats["p95"] > TAIL_RATIO * stats["median"] > 0:
-        found.append(_advice("medium", "latency", f"Operation {name} is sometimes much slower",
+        found.append(_advice("warning", "latency", f"Operation {name} is sometimes much slower",
                              f"One in twenty takes {stats['p95']:.6f} s or longer, half take "
                              f"{stats['median']:.6f} s or less. `sonde why` says what the slow ones "
                              "wait for."))
     if others and share > TIME_SHARE:
-        found.append(_advice("low", "latency", f"Operation {name} takes most of the time",
+        found.append(_advice("info", "latency", f"Operation {name} takes most of the time",
                              f"{share:.0%} of the time of all operations, {stats['avg']:.6f} s on "
                              "average. To make the program faster, begin here."))
     return found

@@ -6,7 +6,7 @@ Names that the program chose are escaped by each (escape.py)."""
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 from .escape import markdown, markup, plain, to_json
 
@@ -14,7 +14,7 @@ from .escape import markdown, markup, plain, to_json
 class Section(NamedTuple):
     title: str
     columns: tuple[str, ...]            # the first is text, all others are figures
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def seconds(value: float) -> str:

@@ -40,7 +40,7 @@ VALUES_KEPT = 1_000     # of each name, for statistics
 NAMES_KEPT = 2_000      # as many as sonde keeps series of a family
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Metric:
     """One value that was recorded."""
 
@@ -51,7 +51,7 @@ class Metric:
     timestamp: float = field(default_factory=time.time)  # seconds since 1970
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "type", type_name(self.type))
+        self.type = type_name(self.type)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -99,7 +99,7 @@ class MetricsAggregator:
         renew_after_fork(self)
 
     def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._windows: dict[str, Window] = {}
 
     def add_metric(self, name: str, value: float) -> None:
@@ -142,9 +142,11 @@ class CentralizedMetricsCollector:
     """All metrics of the program. There is one: every call returns the same."""
 
     _only: "CentralizedMetricsCollector | None" = None
-    _making = threading.Lock()
+    _making = threading.RLock()
 
     def __new__(cls) -> "CentralizedMetricsCollector":
+        if cls._only is not None:
+            return cls._only
         with CentralizedMetricsCollector._making:
             if cls._only is None:
                 made = super().__new__(cls)
@@ -158,7 +160,7 @@ class CentralizedMetricsCollector:
 
     def _begin_anew(self) -> None:
         # In a child of fork another thread of the parent may have held it.
-        CentralizedMetricsCollector._making = threading.Lock()
+        CentralizedMetricsCollector._making = threading.RLock()
         self._lock = threading.RLock()
         self._metrics: deque[Metric] = deque(maxlen=METRICS_KEPT)
         self._series: dict[tuple[str, str], _Series] = {}
@@ -175,7 +177,7 @@ class CentralizedMetricsCollector:
         """Record a value. ValueError: a type that does not exist, a counter that would fall;
         TypeError: what is not a number. Values that are not finite are kept and counted, but are no
         part of statistics."""
-        metric = Metric(str(name), float(value), type_name(metric_type), str(source))
+        metric = Metric(str(name), float(value), metric_type, str(source))  # type: ignore[arg-type]
         if metric.type == "counter" and metric.value < 0:
             raise ValueError(f"counter {name!r}: {value!r} would make it fall; "
                              "a value that may fall is of another type")

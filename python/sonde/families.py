@@ -18,6 +18,7 @@ import sonde
 
 TYPES = ("time", "throughput", "memory", "counter", "ratio", "percentage", "custom")
 
+_KNOWN = frozenset(TYPES)
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,110}\Z")
 _SHAPES = {"time": "histogram", "counter": "counter"}  # all others: gauge
 _SUFFIXES = {"histogram": "_seconds", "counter": "_total", "gauge": ""}
@@ -28,6 +29,8 @@ _HELP = "Recorded as {} by the program."
 
 def type_name(value: object) -> str:
     """A metric's type, as text or as a member of sonde.Kind, checked."""
+    if value in _KNOWN:
+        return value  # type: ignore[return-value]
     text = str(getattr(value, "name", value)).lower()
     if text not in TYPES:
         raise ValueError(f"metric type {value!r}: it is one of {', '.join(TYPES)}")
@@ -51,7 +54,7 @@ class Families:
     def __init__(self) -> None:
         self._shapes: dict[str, str] = {}
         self._known: dict[tuple[str, str], Family] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def of(self, metric: str, kind: str) -> Family:
         key = (metric, kind)

@@ -2,11 +2,11 @@
 
     DIR/metrics-2026-11-18-4711.jsonl
 
-The program is never held up: what it logs goes to a queue of at most QUEUE_MAX records, and what does
-not fit is dropped and counted. The thread wakes once per interval, and when the
-queue is half full, writes what there is, and removes
-files of days that are past retention (by the day in their name; other files are left alone). What the
-disk refuses is counted and its reason kept; nothing is raised in the program.
+The program is never held up: what it logs goes to a queue of at most QUEUE_MAX records, and what
+does not fit is dropped and counted. The thread wakes once per interval, and when the queue is half
+full, writes what there is, and removes files of days that are past retention (by the day in their
+name; other files are left alone). What the disk refuses is counted and its reason kept; nothing is
+raised in the program.
 
 There is no thread before the first record, and none in a forked child until its own first record,
 which goes to a file of its own.
@@ -67,7 +67,7 @@ class MetricsLog:
     def _begin_anew(self) -> None:
         self._queue: deque[dict[str, Any]] = deque()
         self._wake = threading.Event()
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()  # a signal handler may flush too
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter, deque
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal
 
 import sonde
 
@@ -35,14 +35,22 @@ from .window import Window, window_size
 
 OPERATIONS_KEPT = 2_000   # names; as many as sonde keeps series of a family
 ERRORS_KEPT = 100         # single ones, for get_error_stats()["recent"]
-_DIRECTIONS = {"inbound": "in", "in": "in", "outbound": "out", "out": "out"}
-_OWN = ("operation", "correlation_id", "start_time", "duration", "success", "error_type", "error",
-        "thread")
+_DIRECTIONS: dict[str, Literal["in", "out"]] = {
+    "inbound": "in", "in": "in", "outbound": "out", "out": "out"}
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the program's own error is what it has to see
+        return ""
 
 
 class TrackedOperation(dict):  # type: ignore[type-arg]
     """What track_operation() gives: a context manager, and the dictionary of the operation's custom
     fields. They are kept in its record, and numbers and texts become attributes of its span."""
+
+    __slots__ = ("_metrics", "_operation", "_correlation_id", "_trace", "_span", "_time", "_started")
 
     def __init__(self, metrics: "PerformanceMetrics", operation: str, correlation_id: str | None,
                  fields: dict[str, Any]) -> None:
@@ -54,8 +62,9 @@ class TrackedOperation(dict):  # type: ignore[type-arg]
     def __enter__(self) -> "TrackedOperation":
         if self._correlation_id is None:
             self._correlation_id = self._metrics.get_correlation_id()
-        self._trace = in_trace(self._correlation_id)
-        self._trace.__enter__()
+        self._trace = in_trace(self._correlation_id) if self._correlation_id else None
+        if self._trace:
+            self._trace.__enter__()
         self._span = sonde.operation(self._operation)
         self._span.__enter__()
         self._time = time.time()
@@ -65,11 +74,13 @@ class TrackedOperation(dict):  # type: ignore[type-arg]
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: Any) -> None:
         duration = time.perf_counter() - self._started
-        for key, value in self.items():
-            if isinstance(value, (bool, int, float, str)):
-                self._span[str(key)] = value
+        if self:
+            for key, value in self.items():
+                if isinstance(value, (bool, int, float, str)):
+                    self._span[str(key)] = value
         self._span.__exit__(kind, error, traceback)
-        self._trace.__exit__(kind, error, traceback)
+        if self._trace:
+            self._trace.__exit__(kind, error, traceback)
         self._metrics._finish(self._operation, duration, error, self._correlation_id, self._time,
                               dict(self))
 
@@ -96,7 +107,7 @@ class PerformanceMetrics:
             self.log = MetricsLog(metrics_dir, collection_interval, retention_days, self._snapshot)
 
     def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._clear()
 
     def _clear(self) -> None:
@@ -156,17 +167,20 @@ class PerformanceMetrics:
 
     def _finish(self, operation: str, seconds: float, error: BaseException | None,
                 correlation_id: str | None, start_time: float, fields: dict[str, Any]) -> None:
-        self._keep(operation, seconds, type(error).__name__ if error is not None else None,
-                   str(error) if error is not None else "", correlation_id, start_time, fields)
+        if error is None:
+            self._keep(operation, seconds, None, "", correlation_id, start_time, fields)
+        else:
+            self._keep(operation, seconds, type(error).__name__, _text_of(error), correlation_id,
+                       start_time, fields)
 
     def _keep(self, operation: str, seconds: float, error_type: str | None, error: str,
               correlation_id: str | None, start_time: float, fields: dict[str, Any]) -> None:
         if not sonde.enabled():
             return
-        record = dict(fields)
-        record.update(zip(_OWN, (operation, correlation_id, start_time, seconds, error_type is None,
-                                 error_type, error, threading.get_ident())))
-        record["fields"] = fields
+        record = {**fields, "operation": operation, "correlation_id": correlation_id,
+                  "start_time": start_time, "duration": seconds, "success": error_type is None,
+                  "error_type": error_type, "error": error, "thread": threading.get_ident(),
+                  "fields": fields}
         with self._lock:
             window = self._windows.get(operation)
             if window is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from typing import Any, AsyncGenerator, Callable, Generator, TypeVar
+from typing import Any, AsyncGenerator, Callable, Generator, TypeVar, cast
 
 from .performance import PerformanceMetrics
 
@@ -41,69 +41,6 @@ class ProfilingContext:
         self._tracked.__exit__(kind, error, traceback)
 
 
-def profile(metrics: PerformanceMetrics, name: str | None = None,
-            correlation_id: str | None = None) -> Callable[[Function], Function]:
-    """A decorator: each call is an operation. Of a coroutine the time until it is done counts; of a
-    generator, synchronous or not, the time that it ran itself, not that of who consumes it."""
-
-    def decorate(function: Function) -> Function:
-        operation = name or function.__qualname__
-
-        if inspect.isasyncgenfunction(function):
-            async def run(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-                meter = _Meter(metrics, operation, correlation_id)
-                items = function(*args, **kwargs)
-                step, given = items.asend, None
-                with meter:
-                    while True:
-                        try:
-                            with meter.inside():
-                                item = await step(given)
-                        except StopAsyncIteration:
-                            return
-                        try:
-                            given = yield item
-                            step = items.asend
-                        except GeneratorExit:
-                            with meter.inside():
-                                await items.aclose()
-                            raise
-                        except BaseException as thrown:
-                            step, given = items.athrow, thrown
-        elif inspect.isgeneratorfunction(function):
-            def run(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                meter = _Meter(metrics, operation, correlation_id)
-                items = function(*args, **kwargs)
-                step, given = items.send, None
-                with meter:
-                    while True:
-                        try:
-                            with meter.inside():
-                                item = step(given)
-                        except StopIteration as end:
-                            return end.value
-                        try:
-                            given = yield item
-                            step = items.send
-                        except GeneratorExit:
-                            with meter.inside():
-                                items.close()
-                            raise
-                        except BaseException as thrown:
-                            step, given = items.throw, thrown
-        elif inspect.iscoroutinefunction(function):
-            async def run(*args: Any, **kwargs: Any) -> Any:
-                with metrics.track_operation(operation, correlation_id):
-                    return await function(*args, **kwargs)
-        else:
-            def run(*args: Any, **kwargs: Any) -> Any:
-                with metrics.track_operation(operation, correlation_id):
-                    return function(*args, **kwargs)
-        return functools.wraps(function)(run)  # type: ignore[return-value]
-
-    return decorate
-
-
 class _Meter:
     """Adds up the time inside a generator; its end is the end of the operation. A generator that is
     closed early (GeneratorExit) has not failed."""
@@ -137,3 +74,90 @@ class _Meter:
         self._metrics.record_operation_time(
             self._operation, self._spent, self._correlation_id,
             kind.__name__ if failed and kind else None)
+
+
+def _function(function: Callable[..., Any], begin: Callable[[], Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with begin():
+            return function(*args, **kwargs)
+    return run
+
+
+def _coroutine(function: Callable[..., Any], begin: Callable[[], Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        with begin():
+            return await function(*args, **kwargs)
+    return run
+
+
+def _generator(function: Callable[..., Any], begin: Callable[[], _Meter]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        items = function(*args, **kwargs)
+        step, given = items.send, None
+        with begin() as meter:
+            while True:
+                try:
+                    with meter.inside():
+                        item = step(given)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    given = yield item
+                    step = items.send
+                except GeneratorExit:
+                    with meter.inside():
+                        items.close()
+                    raise
+                except BaseException as thrown:
+                    step, given = items.throw, thrown
+    return run
+
+
+def _async_generator(function: Callable[..., Any],
+                     begin: Callable[[], _Meter]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        items = function(*args, **kwargs)
+        step, given = items.asend, None
+        with begin() as meter:
+            while True:
+                try:
+                    with meter.inside():
+                        item = await step(given)
+                except StopAsyncIteration:
+                    return
+                try:
+                    given = yield item
+                    step = items.asend
+                except GeneratorExit:
+                    with meter.inside():
+                        await items.aclose()
+                    raise
+                except BaseException as thrown:
+                    step, given = items.athrow, thrown
+    return run
+
+
+def profile(metrics: PerformanceMetrics, name: str | None = None,
+            correlation_id: str | None = None) -> Callable[[Function], Function]:
+    """A decorator: each call is an operation. Of a coroutine the time until it is done counts; of a
+    generator, synchronous or not, the time that it ran itself, not that of who consumes it."""
+
+    def decorate(function: Function) -> Function:
+        operation = name or function.__qualname__
+        track = functools.partial(metrics.track_operation, operation, correlation_id)
+        meter = functools.partial(_Meter, metrics, operation, correlation_id)
+        if inspect.isasyncgenfunction(function):
+            run = _async_generator(function, meter)
+        elif inspect.isgeneratorfunction(function):
+            run = _generator(function, meter)
+        elif inspect.iscoroutinefunction(function):
+            run = _coroutine(function, track)
+        else:
+            run = _function(function, track)
+        return cast(Function, run)
+
+    return decorate

@@ -18,7 +18,7 @@ class Rate:
         self._seconds = [-1] * SLOTS    # which second each slot holds
 
     def add(self, now: float, amount: float = 1.0) -> None:
-        second = math.floor(now)
+        second = int(now)
         slot = second % SLOTS
         if self._seconds[slot] != second:
             self._seconds[slot] = second

@@ -90,7 +90,7 @@ class SystemUtilization:
         renew_after_fork(self)
 
     def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._before = _Reading()
         self._figures: tuple[dict[str, Any], dict[str, Any]] | None = None
 

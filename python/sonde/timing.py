@@ -73,7 +73,7 @@ class PerformanceMonitor:
         renew_after_fork(self)
 
     def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._windows: dict[str, Window] = {}
         self._running: dict[tuple[int, str], list[float]] = {}
 

@@ -54,7 +54,7 @@ class TickingClock:
 class Kit:
     """Content by the hash of it. Each call takes the next of `costs` seconds of the clock."""
 
-    costs = (0.010, 0.020, 0.015, 0.040, 0.005)
+    costs = (0.010, 0.030, 0.015, 0.040, 0.005)
 
     def __init__(self, clock, **options):
         self.clock = clock

@@ -432,7 +432,7 @@ class Analysis(Timed):
     def test_advice(self):
         self.assertEqual(self.advice(), set())
         self.load = {"cpu": 81.0, "memory": 96.0, "disk": 80.0}
-        self.assertEqual(self.advice(), {("medium", "cpu"), ("high", "memory")})
+        self.assertEqual(self.advice(), {("warning", "cpu"), ("critical", "memory")})
         self.load = {"cpu": 1.0, "memory": 1.0, "disk": 99.0}
         for number in range(20):
             self.metrics.record_cache_access("hit" if number < 8 else "miss", tier="t")
@@ -441,8 +441,8 @@ class Analysis(Timed):
         self.metrics.record_operation_time("perf_y", 0.1)
         found = self.analyze()["recommendations"]
         self.assertEqual([(r["severity"], r["category"]) for r in found],
-                         [("high", "disk"), ("high", "cache"), ("high", "errors"),
-                          ("medium", "latency"), ("low", "latency")])
+                         [("critical", "disk"), ("critical", "cache"), ("critical", "errors"),
+                          ("warning", "latency"), ("info", "latency")])
         self.assertIn("8 of 20 accesses were hits (40.0%)", found[1]["details"])
         self.assertIn("2 of 20 failed (10.0%)", found[2]["details"])
 
@@ -495,9 +495,21 @@ class Reports(Timed):
         self.assertEqual(row.split(), ["perf_plain", "1", "1", *["250", "ms"] * 5])
         self.assertIn("2.0 KiB", text)
 
+    def conforms(self, found):
+        import jsonschema
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                            "../../docs/python-analysis.schema.json")
+        with open(path, encoding="utf-8") as source:
+            jsonschema.Draft202012Validator(json.load(source)).validate(found)
+
+    def test_json_of_nothing(self):
+        empty = PerformanceMetrics(track_system_resources=False)
+        self.conforms(json.loads(empty.generate_report(output_format="json")))
+
     def test_json(self):
         found = json.loads(self.metrics.generate_report(output_format="json"),
                            parse_constant=self.fail)
+        self.conforms(found)
         self.assertEqual(found["operations"][HOSTILE]["avg"], 0.25)
         self.assertEqual(found["summary"]["total_errors"], 2)
         self.assertEqual(found["cache"]["tiers"][HOSTILE]["hits"], 1)
