@@ -25,7 +25,7 @@ from .metrics_export import write
 
 FORMATS = ("png", "svg", "pdf", "html", "json")
 THEMES = ("light", "dark", "auto")
-_POINTS = 72                # of an inch
+_POINTS = 96                # of an inch, as browsers count them
 _PLOT_SECONDS_MAX = 120
 
 
@@ -88,7 +88,8 @@ def markup_raw(text: str) -> str:
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
 
 
-def draw(data: dict[str, Any], format: str, theme: str, size: Sequence[float] | None = None) -> bytes:
+def draw(data: dict[str, Any], format: str, theme: str,
+         size: Sequence[float] | None = None) -> bytes:
     """data: a data file of `sonde plot`, with its kind. PlotError if it cannot be drawn."""
     with tempfile.TemporaryDirectory(prefix="sonde-plot-") as folder:
         source, target = os.path.join(folder, "data.json"), os.path.join(folder, "out." + format)
@@ -98,7 +99,9 @@ def draw(data: dict[str, Any], format: str, theme: str, size: Sequence[float] | 
         if format != "json":
             command += ["--theme", theme]
         if size:
-            command += ["--width", f"{size[0] * _POINTS:.0f}", "--height", f"{size[1] * _POINTS:.0f}"]
+            command += ["--width", f"{size[0] * _POINTS:.0f}"]
+            if data["kind"] != "comprehensive":  # which is as high as what is on it needs
+                command += ["--height", f"{size[1] * _POINTS:.0f}"]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   timeout=_PLOT_SECONDS_MAX, check=False)
@@ -137,7 +140,8 @@ class AIMLVisualization:
                       for name, values in training.items()]
         return found
 
-    def _inference(self, model_id: str | None) -> list[dict[str, Any]]:
+    def _inference(self, model_id: str | None, by_batch: bool) -> list[dict[str, Any]]:
+        """by_batch: a distribution of latencies for each batch size, not one for all."""
         found: list[dict[str, Any]] = []
         for model in [model_id] if model_id else self.metrics.get_models():
             batches = self.metrics.get_inference_metrics(model)
@@ -145,9 +149,11 @@ class AIMLVisualization:
             if points:
                 found.append({"role": "batch", "name": model, "x": [p[0] for p in points],
                               "y": [p[1] for p in points]})
+                if not by_batch:
+                    found.append({"role": "latency", "name": model, "y": [p[1] for p in points]})
             for size, batch in batches.items():
                 name = f"{model}, batch {size}"
-                if batch["latencies"]:
+                if by_batch and batch["latencies"]:
                     found.append({"role": "latency", "name": name, "y": batch["latencies"]})
                 if batch["values"].get("memory_mb", {}).get("count"):
                     found.append({"role": "memory", "name": name,
@@ -181,7 +187,7 @@ class AIMLVisualization:
         """The data files of all pictures that there is data for, by name."""
         groups = {
             "training_metrics": ("training", "Training", self._training(model_id)),
-            "inference_latency": ("comprehensive", "Inference", self._inference(model_id)),
+            "inference_latency": ("comprehensive", "Inference", self._inference(model_id, True)),
             "worker_utilization": ("comprehensive", "Workers", self._workers()),
             "dataset_load": ("dataset", "Datasets", self._datasets()),
             "cache": ("cache", "Caches", self._caches()),
@@ -190,7 +196,8 @@ class AIMLVisualization:
                  for name, (kind, title, series) in groups.items() if series}
         files["comprehensive_dashboard"] = {
             "sonde_plot": 1, "kind": "comprehensive", "title": "Performance",
-            "series": [s for _, _, series in groups.values() for s in series]}
+            "series": [s for name, (_, _, series) in groups.items() for s in
+                       (self._inference(model_id, False) if name == "inference_latency" else series)]}
         return files
 
     def _plot(self, name: str, model_id: str | None, output_file: str | None, show_plot: bool,
@@ -229,7 +236,8 @@ class AIMLVisualization:
     def plot_comprehensive_dashboard(self, figsize: Sequence[float] | None = None,
                                      show_plot: bool = False,
                                      output_file: str | None = None) -> Picture:
-        """All of it on one page. figsize: width and height in inches."""
+        """All of it on one page. figsize: width and height in inches; the page is as high as it needs
+        to be."""
         return self._plot("comprehensive_dashboard", None, output_file, show_plot, figsize)
 
     def generate_html_report(self, path: str) -> str:

@@ -217,7 +217,9 @@ class Pictures(Timed):
         page = self.drawn(self.viz.plot_comprehensive_dashboard(figsize=(15, 12)))
         self.assertEqual({s["role"] for s in page["series"]},
                          {"epoch", "batch", "latency", "memory", "worker"})
-        self.assertEqual(page["options"][2:], ["--width", "1080", "--height", "864"])
+        self.assertEqual(page["options"][2:], ["--width", "1440"])
+        curves = self.drawn(self.viz.plot_training_metrics(figsize=(5, 4)))
+        self.assertEqual(curves["options"][2:], ["--width", "480", "--height", "384"])
 
     def test_files(self):
         path = os.path.join(self.folder, "curves.png")
