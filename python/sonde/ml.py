@@ -201,15 +201,16 @@ class Loop:
         self._phase = name
         self._since = now
         if span:
-            self._span = sonde.span("ml." + name)
-            self._span.__enter__()
+            self._phase_span()
         return now
+
+    def _phase_span(self) -> None:
+        self._span = sonde.span("ml." + self._phase)
+        self._span.__enter__()
 
     def _step_begin(self, step: "Step") -> int:
         if self.running is not None:
             self.running.__exit__(None, None, None)
-        if self._span is not None:  # a phase between steps, which is over
-            self._switch(self._phase, False)
         self.running = step
         return self._switch(step.first_phase, False)
 
@@ -255,6 +256,8 @@ class Step:
         self._start = self.loop._step_begin(self)
         self._span = sonde.span("ml.step")
         self._span.__enter__()
+        if self.first_phase != "other":
+            self.loop._phase_span()
         return self
 
     def phase(self, name: str) -> Phase:

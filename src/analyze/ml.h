@@ -115,6 +115,10 @@ struct sonde_ml_dataset {
     double bytes;
     uint64_t items;
     double bytes_per_s, items_per_s; /* while it was loaded; NaN if nothing was */
+    /* Of loops over it: waiting for an item, working on it, and the first wait of each pass, which
+     * is one of the waits. wait_share: of both. */
+    struct sonde_ml_time wait, use, first_wait;
+    double wait_share;
 };
 
 struct sonde_ml_preprocess {
