@@ -66,7 +66,8 @@ def __getattr__(name: str) -> Any:
     module = _lazy_names.get(name)
     if module is None:
         raise AttributeError(f"module 'sonde' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"sonde.{module}"), name)
+    found = importlib.import_module(f"sonde.{module}")
+    value = found if module == name else getattr(found, name)
     globals()[name] = value
     return value
 
