@@ -1,7 +1,9 @@
 """The names of other libraries (sonde.compat), benchmarks of a kit, and a kit over HTTP."""
 
+import contextlib
 import http.server
 import inspect
+import io
 import json
 import os
 import re
@@ -23,11 +25,13 @@ import fsspec_benchmark  # noqa: E402
 import timing_utilities  # noqa: E402
 from ipfs_kit_py import (ai_ml_metrics, ai_ml_visualization, benchmark, ipfs_kit,  # noqa: E402
                          performance_metrics)
+from sonde import _lazy  # noqa: E402
 from sonde.access_patterns import access_order  # noqa: E402
 from sonde.kit_benchmark import FILE_BYTES, bytes_of, cid_of  # noqa: E402
 from sonde.kubo import Kubo, KuboError  # noqa: E402
 
 from figures import assert_figures, recorded  # noqa: E402
+from seed_blocks import blocks_of  # noqa: E402
 from stand_ins import Clock, Kit  # noqa: E402
 
 
@@ -88,6 +92,28 @@ class Names(unittest.TestCase):
         self.assertFalse([s for s in sonde.snapshot() if "compat_silent" in s["labels"].values()])
         stats = centralized_metrics_collector.get_metric_stats("compat_timed")
         self.assertEqual((stats["count"], stats["exact"]), (1, False))
+
+
+class Documented(unittest.TestCase):
+    def test_the_examples_of_the_page_run(self):
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                            "../../docs/python-metrics.md")
+        with open(page, encoding="utf-8") as source:
+            blocks = blocks_of(source.read())
+        self.assertTrue(blocks)
+        for heading, code in blocks:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(code, heading, "exec"), {})
+            self.assertIn("| add\\_file | 1 | 0 |", out.getvalue())
+
+    def test_names_are_found_on_first_use(self):
+        mine = ("aiml", "collector", "performance", "profiling", "timing", "visualization")
+        found = [name for name, module in _lazy.NAMES.items() if module in mine]
+        self.assertEqual(len(found), 18)
+        for name in found:
+            self.assertIs(getattr(sonde, name), getattr(sys.modules[f"sonde.{_lazy.NAMES[name]}"],
+                                                        name))
 
 
 class Timed(unittest.TestCase):
