@@ -3,8 +3,11 @@
     pip install --no-build-isolation --no-index ./python
 
 CFLAGS and LDFLAGS are honoured, so CFLAGS=-fsanitize=address makes a build for that."""
+import atexit
 import os
 import pathlib
+import shutil
+import tempfile
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
@@ -14,6 +17,10 @@ ROOT = HERE.parent
 if not (ROOT / "src/record").is_dir():
     raise SystemExit(f"sonde: {ROOT}/src/record is missing: the package is built inside sonde's source tree")
 os.chdir(HERE)
+
+# What is made on the way, so that nothing is left among the sources.
+SCRATCH = tempfile.mkdtemp(prefix="sonde-setup-")
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
 LIBRARY = [*sorted((ROOT / "src/record").glob("*.c")), *sorted((ROOT / "src/segment").glob("*.c")),
            ROOT / "src/base/utf8.c"]
@@ -45,5 +52,6 @@ setup(
                             "-fvisibility=hidden", "-ftls-model=initial-exec"],
         extra_link_args=["-Wl,-z,nodelete", f"-Wl,--version-script={HERE}/native/native.map"],
     )],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311", "bdist_dir": f"{SCRATCH}/wheel"},
+             "build": {"build_base": f"{SCRATCH}/build"}, "egg_info": {"egg_base": SCRATCH}},
 )

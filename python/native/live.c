@@ -84,7 +84,9 @@ static void live_leave(struct live *l)
 /* The name of an exception's type, cut; "Exception" if it cannot be had. */
 static void live_type_name(PyObject *type, char *out, size_t size)
 {
-    PyObject *name = PyObject_GetAttrString(type, "__name__");
+    /* Interned: every other str would take a place of its own in the cache of attributes. */
+    PyObject *word = PyUnicode_InternFromString("__name__");
+    PyObject *name = word ? PyObject_GetAttr(type, word) : NULL;
     Py_ssize_t len = 0;
     const char *utf8 = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
     if (!utf8) {
@@ -95,6 +97,7 @@ static void live_type_name(PyObject *type, char *out, size_t size)
     memcpy(out, utf8, n);
     out[n] = 0;
     Py_XDECREF(name);
+    Py_XDECREF(word);
 }
 
 /* Cancellation has a type of its own in each framework, all called so. */

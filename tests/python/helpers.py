@@ -45,6 +45,16 @@ def run(code, *, python=sys.executable, status=0, timeout=120, **env):
     return done.stdout + done.stderr
 
 
+def build(folder, *, python=sys.executable, cflags="", ldflags=""):
+    """Build the package into a folder, another way than the one that is tested otherwise."""
+    env = {**os.environ, "CFLAGS": cflags, "LDFLAGS": ldflags}
+    env.pop("PYTHONPATH", None)
+    done = subprocess.run([python, "setup.py", "-q", "build", "--build-temp", f"{folder}/temp", "--build-lib",
+                           folder], cwd=SOURCE / "python", env=env, text=True, capture_output=True, timeout=300)
+    if done.returncode:
+        raise AssertionError(done.stdout + done.stderr)
+
+
 def exported(name, suffix=""):
     """What the agent reads from the segments: the values of every series of that name, summed over
     processes, by its labels other than process and pid; and from how many processes. suffix: _count or
