@@ -1,6 +1,7 @@
 /* plot_data.c - see plot_data.h. */
 #include "analyze/plot_data.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,27 @@ void sonde_plot_data_release(struct sonde_plot_data *d)
     *d = (struct sonde_plot_data){ .kind = "" };
 }
 
+int sonde_plot_data_full(const struct sonde_plot_data *d)
+{
+    return d->count == SONDE_PLOT_SERIES_MAX;
+}
+
+void sonde_plot_data_keep(struct sonde_plot_data *d, const char *glob)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        struct sonde_plot_series *s = &d->series[i];
+        if (!fnmatch(glob, s->name, FNM_CASEFOLD)) {
+            if (kept != i) d->series[kept] = *s;
+            kept++;
+        } else {
+            d->values -= s->count;
+            sonde__free(s->values);
+        }
+    }
+    d->count = kept;
+}
+
 static void plot_data_copy(char out[SONDE_PLOT_NAME_MAX], const char *text)
 {
     int changed = 0;
@@ -55,7 +77,8 @@ struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d, enum 
     if (d->count == SONDE_PLOT_SERIES_MAX) return NULL;
     struct sonde_plot_series *s = SONDE_ARRAY_ADD(d->series, d->count, d->cap);
     if (!s) return NULL;
-    *s = (struct sonde_plot_series){ .role = role, .unit = sonde_plot_role_unit(role) };
+    *s = (struct sonde_plot_series){ .role = role, .unit = sonde_plot_role_unit(role),
+                                       .sum = NAN };
     plot_data_copy(s->name, name);
     plot_data_copy(s->group, group);
     return s;
@@ -132,6 +155,7 @@ double sonde_plot_weight(const struct sonde_plot_series *s)
 double sonde_plot_sum(const struct sonde_plot_series *s)
 {
     double sum = 0;
+    if (!isnan(s->sum)) return s->sum;
     for (size_t i = 0; i < s->count; i++) {
         if (plot_data_counts(&s->values[i])) sum += s->values[i].y * s->values[i].weight;
     }

@@ -10,6 +10,7 @@
 #define SONDE_PLOT_SERIES_MAX 4096u
 #define SONDE_PLOT_VALUES_MAX 5000000u  /* of all series */
 #define SONDE_PLOT_NAME_MAX 128
+#define SONDE_PLOT_SPANS " (spans)" /* behind the name of a latency that was gathered from spans */
 
 /* id, name in files, unit of y if nothing else is said, whether x is a time. */
 #define SONDE_PLOT_ROLES(X)                                                                    \
@@ -52,6 +53,8 @@ struct sonde_plot_series {
     char group[SONDE_PLOT_NAME_MAX];  /* model, program or run; "" = there is one */
     const char *unit;                 /* static, of y */
     int better;                       /* of a figure: -1 less is, 1 more is, 0 neither */
+    double sum;                       /* of y by weight, where values are the middles of buckets and
+                                         it is known better; NaN = as they add up */
     struct sonde_plot_value *values;  /* owned */
     size_t count, cap;
 };
@@ -66,6 +69,10 @@ struct sonde_plot_data {
 };
 
 void sonde_plot_data_release(struct sonde_plot_data *d);
+/* There is no room for another series. */
+int sonde_plot_data_full(const struct sonde_plot_data *d);
+/* Series whose name matches the pattern (fnmatch) stay. */
+void sonde_plot_data_keep(struct sonde_plot_data *d, const char *glob);
 
 /* A new series; texts are copied, made valid UTF-8 and cut. NULL: no memory, or too many. Valid
  * until the next. */

@@ -40,16 +40,39 @@ static int batch_sizes_of(const struct sonde_plot_data *d, struct batch_sizes *o
     return 0;
 }
 
-/* The values of one size, alone. */
-static int batch_part(const struct sonde_plot_series *s, double size, struct sonde_plot_series *out)
+/* The values of one size of a model, alone, from all series of it. */
+static int batch_part(const struct sonde_plot_data *d, const struct sonde_plot_series *of,
+                      double size, struct sonde_plot_series *out)
 {
-    *out = (struct sonde_plot_series){ .role = s->role, .unit = s->unit };
-    out->values = sonde__calloc(s->count, sizeof(*out->values));
+    const struct sonde_plot_series *s;
+    size_t room = 0;
+    double sum = 0;
+    *out = (struct sonde_plot_series){ .role = of->role, .unit = of->unit, .sum = NAN };
+    for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_BATCH, &at)) != NULL;) room += s->count;
+    out->values = sonde__calloc(room, sizeof(*out->values));
     if (!out->values) return SONDE_ENOMEM;
-    for (size_t i = 0; i < s->count; i++) {
-        if (s->values[i].x == size) out->values[out->count++] = s->values[i];
+    for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_BATCH, &at)) != NULL;) {
+        if (strcmp(s->name, of->name) != 0 || strcmp(s->group, of->group) != 0) continue;
+        struct sonde_plot_series its = { .values = out->values + out->count, .sum = NAN };
+        for (size_t i = 0; i < s->count; i++) {
+            if (s->values[i].x == size) its.values[its.count++] = s->values[i];
+        }
+        if (its.count == s->count) its.sum = s->sum; /* all of it is of this size */
+        sum += sonde_plot_sum(&its);
+        out->count += its.count;
     }
+    out->sum = sum;
     return 0;
+}
+
+/* It is the first of its model. */
+static int batch_first(const struct sonde_plot_data *d, const struct sonde_plot_series *s)
+{
+    for (const struct sonde_plot_series *e = d->series; e < s; e++) {
+        if (e->role == SONDE_ROLE_BATCH && e->count && !strcmp(e->name, s->name) &&
+            !strcmp(e->group, s->group)) return 0;
+    }
+    return 1;
 }
 
 static struct sonde_chart *batch_chart(struct sonde_plot_page *page, const struct batch_sizes *b,
@@ -68,9 +91,9 @@ static struct sonde_chart *batch_chart(struct sonde_plot_page *page, const struc
     return c;
 }
 
-static int batch_latency_add(struct sonde_chart *c, const struct batch_sizes *b,
-                             const struct sonde_plot_series *s, double q, const char *label,
-                             int color, enum sonde_chart_mark mark)
+static int batch_latency_add(struct sonde_chart *c, const struct sonde_plot_data *d,
+                             const struct batch_sizes *b, const struct sonde_plot_series *s,
+                             double q, const char *label, int color, enum sonde_chart_mark mark)
 {
     struct sonde_chart_series *to = sonde_chart_series(c, label);
     int rc = 0;
@@ -80,7 +103,7 @@ static int batch_latency_add(struct sonde_chart *c, const struct batch_sizes *b,
     for (size_t i = 0; i < b->count && i < SONDE_CHART_NAMES_MAX && !rc; i++) {
         struct sonde_plot_series part;
         size_t count;
-        rc = batch_part(s, b->sizes[i], &part);
+        rc = batch_part(d, s, b->sizes[i], &part);
         if (rc) break;
         struct sonde_plot_value *sorted = sonde_plot_sorted(&part, &count);
         if (count) {
@@ -103,9 +126,10 @@ static int batch_latency(const struct sonde_plot_data *d, const struct batch_siz
     snprintf(c->note, sizeof(c->note), "p50; dashed: p95");
     for (size_t at = 0; !rc && (s = sonde_plot_next(d, SONDE_ROLE_BATCH, &at)) != NULL;) {
         char label[SONDE_PLOT_LABEL_BYTES];
-        rc = batch_latency_add(c, b, s, 0.5, sonde_plot_label(d, s, label), 0, SONDE_MARK_LINE);
+        if (!batch_first(d, s)) continue;
+        rc = batch_latency_add(c, d, b, s, 0.5, sonde_plot_label(d, s, label), 0, SONDE_MARK_LINE);
         const int color = (int)c->series_count;
-        if (!rc) rc = batch_latency_add(c, b, s, 0.95, "", color, SONDE_MARK_DASHED);
+        if (!rc) rc = batch_latency_add(c, d, b, s, 0.95, "", color, SONDE_MARK_DASHED);
     }
     sonde_plot_page_drop_empty(page);
     return rc;
@@ -121,12 +145,13 @@ static int batch_throughput(const struct sonde_plot_data *d, const struct batch_
     snprintf(c->note, sizeof(c->note), "while such a batch was computed");
     for (size_t at = 0; !rc && (s = sonde_plot_next(d, SONDE_ROLE_BATCH, &at)) != NULL;) {
         char label[SONDE_PLOT_LABEL_BYTES];
+        if (!batch_first(d, s)) continue;
         struct sonde_chart_series *to = sonde_chart_series(c, sonde_plot_label(d, s, label));
         if (!to) break;
         to->mark = SONDE_MARK_BAR;
         for (size_t i = 0; i < b->count && i < SONDE_CHART_NAMES_MAX && !rc; i++) {
             struct sonde_plot_series part;
-            rc = batch_part(s, b->sizes[i], &part);
+            rc = batch_part(d, s, b->sizes[i], &part);
             if (rc) break;
             const double weight = sonde_plot_weight(&part), sum = sonde_plot_sum(&part);
             sonde__free(part.values);

@@ -6,16 +6,20 @@
 #include "present/plot/kind.h"
 #include "sonde/sonde.h"
 
-/* The sum of a tier's series of a role. */
+/* The sum of a tier's series of a role: totals, or what was counted over time if there are none. */
 static double cache_sum(const struct sonde_plot_data *d, enum sonde_plot_role role,
                         const struct sonde_plot_series *of)
 {
     const struct sonde_plot_series *s;
-    double sum = 0;
+    double sum[2] = { 0, 0 };
+    int totals = 0;
     for (size_t at = 0; (s = sonde_plot_next(d, role, &at)) != NULL;) {
-        if (!strcmp(s->name, of->name) && !strcmp(s->group, of->group)) sum += sonde_plot_sum(s);
+        const int timed = sonde_plot_has_x(s);
+        if (strcmp(s->name, of->name) != 0 || strcmp(s->group, of->group) != 0) continue;
+        sum[timed] += sonde_plot_sum(s);
+        totals |= !timed;
     }
-    return sum;
+    return sum[!totals];
 }
 
 static int cache_first(const struct sonde_plot_data *d, const struct sonde_plot_series *s)
@@ -76,7 +80,9 @@ static int cache_tier_over_time(const struct sonde_plot_data *d, const struct so
     char label[SONDE_PLOT_LABEL_BYTES];
     int rc = 0;
     for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_MISSES, &at)) != NULL;) {
-        if (!strcmp(s->name, hits->name) && !strcmp(s->group, hits->group)) misses = s;
+        if (!strcmp(s->name, hits->name) && !strcmp(s->group, hits->group) && sonde_plot_has_x(s)) {
+            misses = s;
+        }
     }
     if (!misses || misses->count != hits->count) return 0;
     struct sonde_chart_series *to = sonde_chart_series(c, sonde_plot_label(d, hits, label));

@@ -29,7 +29,7 @@ struct file_series {         /* as it stands, until all of it is known */
     struct file_numbers x, y, low, high, weight, failed;
     char role[32], name[SONDE_PLOT_NAME_MAX], group[SONDE_PLOT_NAME_MAX], unit[16];
     int has_role, has_unit, has_group;
-    double better;
+    double better, sum;
 };
 
 static void file_series_release(struct file_series *s)
@@ -111,6 +111,8 @@ static int file_series_member(struct sonde_json_reader *r, struct sonde_json_tex
         s->has_unit = 1;
     } else if (sonde_json_text_is(key, "better")) {
         file_number(r, &s->better);
+    } else if (sonde_json_text_is(key, "sum")) {
+        file_number(r, &s->sum);
     } else {
         sonde_json_skip(r);
     }
@@ -165,6 +167,7 @@ static int file_series_take(const struct file_series *s, int role, const char *g
                    : sonde_err_memory(err);
     }
     to->unit = unit;
+    to->sum = isfinite(s->sum) ? s->sum : NAN;
     to->better = s->better > 0 ? 1 : s->better < 0 ? -1 : 0;
     for (size_t i = 0; i < s->y.count && !rc; i++) {
         const double failed = file_at(&s->failed, i, 0);
@@ -186,7 +189,7 @@ static int file_series_read(struct sonde_json_reader *r, int role, const char *g
     int rc = 0;
     if (!sonde_json_enter(r, '[')) return 0;
     while (!rc && sonde_json_element(r)) {
-        struct file_series s = { .has_role = 0 };
+        struct file_series s = { .sum = NAN };
         struct sonde_json_text key;
         if (sonde_json_enter(r, '{')) {
             while (!rc && sonde_json_member(r, &key)) rc = file_series_member(r, key, &s);
@@ -288,6 +291,7 @@ void sonde_plot_file_write(const struct sonde_plot_data *data, struct sonde_buf 
         if (s->group[0]) sonde_json_str(out, "group", s->group);
         sonde_json_str(out, "unit", s->unit);
         if (s->better) sonde_json_num(out, "better", s->better);
+        if (!isnan(s->sum)) sonde_json_num(out, "sum", s->sum);
         file_numbers_write(s, "x", FILE_X, out);
         file_numbers_write(s, "y", FILE_Y, out);
         file_numbers_write(s, "low", FILE_LOW, out);

@@ -2,7 +2,6 @@
  * of all. Times that differ by factors are on a logarithmic axis. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,10 +18,17 @@ struct latency_sorted {
     double weight, mean;
 };
 
-static int latency_by_weight(const void *a, const void *b)
+/* Spans that are counted as an operation too are drawn once: the operation's are all of them. */
+static int latency_is_twice(const struct sonde_plot_data *d, const struct sonde_plot_series *s)
 {
-    const struct latency_sorted *x = a, *y = b;
-    return (x->weight < y->weight) - (x->weight > y->weight);
+    const size_t len = strlen(s->name), tail = strlen(SONDE_PLOT_SPANS);
+    if (len <= tail || strcmp(s->name + len - tail, SONDE_PLOT_SPANS) != 0) return 0;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct sonde_plot_series *o = &d->series[i];
+        if (o->role == s->role && o->count && strlen(o->name) == len - tail &&
+            !strncmp(o->name, s->name, len - tail) && !strcmp(o->group, s->group)) return 1;
+    }
+    return 0;
 }
 
 /* Bins of equal ratio, or of equal width where values are close together or reach 0. */
@@ -134,19 +140,18 @@ static int latency_draw(const struct sonde_plot_data *d, struct sonde_plot_page 
     int rc = 0;
     if (!all) return d->count ? SONDE_ENOMEM : 0;
     for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_LATENCY, &at)) != NULL;) {
+        if (latency_is_twice(d, s)) continue;
         struct latency_sorted l = { .series = s, .weight = sonde_plot_weight(s) };
         l.values = sonde_plot_sorted(s, &l.count);
         if (!l.count) continue;
         l.mean = sonde_plot_sum(s) / l.weight;
         all[count++] = l;
     }
-    qsort(all, count, sizeof(*all), latency_by_weight);
     const size_t shown = count < LATENCY_SHOWN ? count : LATENCY_SHOWN;
     for (size_t i = 0; i < shown && !rc; i++) rc = latency_histogram(d, &all[i], page);
     if (!rc && shown) rc = latency_cumulative(d, all, shown, page);
     if (!rc && count > shown && !page->note[0]) {
-        snprintf(page->note, sizeof(page->note), "the %zu that happened most often of %zu; --of NAME "
-                 "draws others", shown, count);
+        snprintf(page->note, sizeof(page->note), "%zu of %zu are shown; --of NAME draws others", shown, count);
     }
     for (size_t i = 0; i < count; i++) sonde__free(all[i].values);
     sonde__free(all);
