@@ -21,12 +21,31 @@ enum { GATHER_SPANS = 12 };   /* names of spans, those of most time */
 struct gather {
     const struct sonde_profile *p;
     const char *label;
+    int several;              /* programs: groups say whose it is */
     struct sonde_plot_data *out;
 };
 
 static const char *gather_group(const struct gather *g, const char *program)
 {
-    return g->label[0] ? g->label : program;
+    return g->label[0] ? g->label : g->several ? program : "";
+}
+
+/* More than one program has recorded something; the host and the agent are none. */
+static int gather_several(const struct sonde_profile *p)
+{
+    const char *first = NULL;
+    for (uint32_t i = 0; p->final && i < p->final->count; i++) {
+        const char *program = p->final->series[i].program;
+        if (first && strcmp(first, program) != 0) return 1;
+        first = program;
+    }
+    for (uint32_t i = 0; p->tracks && i < p->tracks->count; i++) {
+        const char *program = p->tracks->rows[i].program;
+        if (!program[0]) continue;
+        if (first && strcmp(first, program) != 0) return 1;
+        first = program;
+    }
+    return 0;
 }
 
 /* The series of a role and name that this call has made, or a new one. first: where they begin. */
@@ -243,7 +262,7 @@ static int gather_spans(const struct gather *g)
         snprintf(name, sizeof(name), "%.100s" SONDE_PLOT_SPANS,
                  sonde_profile_str(p, names[k].name));
         struct sonde_plot_series *s = sonde_plot_series_add(
-            g->out, SONDE_ROLE_LATENCY, gather_group(g, sonde_profile_str(p, p->program)), name);
+            g->out, SONDE_ROLE_LATENCY, g->label, name);
         if (!s) rc = sonde_plot_data_full(g->out) ? 0 : SONDE_ENOMEM;
         if (!s) break;
         for (uint32_t i = 0; i < p->spans_count && !rc; i++) {
@@ -327,6 +346,15 @@ static int gather_track_is(const struct gather_track *r, const struct sonde_trac
     return 1;
 }
 
+/* The last tick of a recording is as short as it happens to be: what is counted in it says little of
+ * a second. */
+static int gather_tick_short(const struct sonde_tracks *all, uint32_t i)
+{
+    double longest = 0;
+    for (uint32_t k = 0; k < all->tick_count; k++) longest = fmax(longest, all->ticks[k].length_s);
+    return all->ticks[i].length_s < longest / 4;
+}
+
 /* Adds the values of a track to a series, tick by tick: labels that are not told apart add up. */
 static int gather_track_add(const struct gather *g, const struct sonde_track *t,
                             const struct gather_track *r, struct sonde_plot_series *s)
@@ -340,6 +368,7 @@ static int gather_track_add(const struct gather *g, const struct sonde_track *t,
     for (uint32_t i = 0; i < all->tick_count && i < s->count; i++) {
         const double v = (double)t->values[i] * (counted ? all->ticks[i].length_s : 1);
         double *y = &s->values[i].y;
+        if (!t->gauge && !counted && gather_tick_short(all, i)) continue;
         if (!isnan(v)) *y = isnan(*y) ? v : *y + v;
     }
     return rc;
@@ -405,7 +434,7 @@ static int gather_over_time(const struct gather *g)
 
 int sonde_plot_gather(const struct sonde_profile *p, const char *label, struct sonde_plot_data *out)
 {
-    const struct gather g = { .p = p, .label = label, .out = out };
+    const struct gather g = { .p = p, .label = label, .several = gather_several(p), .out = out };
     int rc = gather_requests(&g);
     if (!rc) rc = gather_final(&g);
     if (!rc) rc = gather_spans(&g);

@@ -75,7 +75,7 @@ int sonde_plot_gather_ml(const struct sonde_profile *p, const char *label,
         if (!rc) rc = gather_ml_phases(t, label, out);
     }
     for (uint32_t i = 0; i < ml->worker_count && !rc; i++) {
-        rc = gather_ml_worker(&ml->workers[i], label[0] ? label : ml->workers[i].program, out);
+        rc = gather_ml_worker(&ml->workers[i], label[0] ? label : ml->several ? ml->workers[i].program : "", out);
     }
     sonde_ml_destroy(ml);
     return rc;

@@ -66,6 +66,8 @@ static void chart_ranges(const struct sonde_chart *c, struct chart_range *x, str
     for (size_t i = 0; i < c->rule_count; i++) {
         chart_range_add(c->rules[i].of_x ? x : y, c->rules[i].at);
     }
+    /* Above the bars is room for what rules say. */
+    if (c->rule_count && c->rules[0].of_x && !c->y_log) y->high *= 1.15;
     if (!(x->low <= x->high)) *x = (struct chart_range){ 0, 1 };
     if (!(y->low <= y->high)) *y = (struct chart_range){ 0, 1 };
 }
@@ -81,7 +83,7 @@ static void chart_axes(struct chart_drawing *d)
     chart_ranges(c, &x, &y);
     const double across = d->right - d->left, down = d->bottom - d->top;
     d->x = (struct sonde_axis){ .unit = c->x_unit, .log = c->x_log, .tight = c->cell_count || bars ||
-                                !strcmp(c->x_unit, "time"), .wanted = (int)fmax(3, across / 90) };
+                                !strcmp(c->x_unit, "time"), .wanted = (int)fmax(3, across / (strcmp(c->x_unit, "time") ? 70 : 90)) };
     d->y = (struct sonde_axis){ .unit = c->y_unit, .log = c->y_log, .zero = c->y_zero,
                                 .one = c->y_one, .tight = c->cell_count > 0,
                                 .wanted = (int)fmax(3, down / 42) };
@@ -136,6 +138,7 @@ static double chart_legend(struct chart_drawing *d, double y)
     double at = d->x0;
     int lines = 0;
     if (c->cell_count) return chart_heat_legend(d, y);
+    if (c->series_count == 1 && !strcmp(c->series[0].name, c->title)) return y;
     for (size_t i = 0; i < c->series_count; i++) {
         const struct sonde_chart_series *s = &c->series[i];
         int again;
@@ -319,7 +322,7 @@ void sonde_chart_draw(const struct sonde_chart *c, struct sonde_canvas *canvas, 
     const struct sonde_canvas_text t = chart_text(d.x0, d.top, SONDE_INK_SOFT);
     if (above[0]) {
         sonde_canvas_write(canvas, &t, d.x1 - d.x0, above);
-        d.top += 4;
+        d.top += 8;
     }
     d.top += 4;
     d.bottom = d.y1 - 18 - ((c->horizontal ? c->y_title : c->x_title)[0] ? 17 : 0);

@@ -312,31 +312,39 @@ static void marks_cells(struct chart_drawing *d)
     }
 }
 
+static void marks_rule_lines(struct chart_drawing *d)
+{
+    const struct sonde_canvas_line l = { .stroke = SONDE_INK_SOFT, .width = 1, .dashed = 1 };
+    for (size_t i = 0; i < d->chart->rule_count; i++) {
+        const struct sonde_chart_rule *r = &d->chart->rules[i];
+        const double at = sonde_axis_place(r->of_x ? &d->x : &d->y, r->at);
+        d->canvas->ops->path(d->canvas, r->of_x ? (double[]){ at, d->top, at, d->bottom }
+                                                : (double[]){ d->left, at, d->right, at }, 2, 0, &l);
+    }
+}
+
+/* What rules say: beside their line, one below the other where they would meet. */
 static void marks_rules(struct chart_drawing *d)
 {
     double ends[SONDE_CHART_RULES_MAX]; /* of labels, by line */
     for (size_t i = 0; i < SONDE_CHART_RULES_MAX; i++) ends[i] = -INFINITY;
+    marks_rule_lines(d);
     for (size_t i = 0; i < d->chart->rule_count; i++) {
         const struct sonde_chart_rule *r = &d->chart->rules[i];
-        const struct sonde_canvas_line l = { .stroke = SONDE_INK_SOFT, .width = 1, .dashed = 1 };
+        const struct sonde_canvas_line behind = { .fill = SONDE_INK_CARD, .opacity = 0.85 };
         const double at = sonde_axis_place(r->of_x ? &d->x : &d->y, r->at);
         const double w = sonde_canvas_text_width(d->canvas, r->label, d->text_size, 0);
-        struct sonde_canvas_text t = { .size = d->text_size, .ink = SONDE_INK_TEXT };
-        if (!r->of_x) {
-            d->canvas->ops->path(d->canvas, (double[]){ d->left, at, d->right, at }, 2, 0, &l);
-            t.x = d->right - w;
-            t.y = at - 4;
-            sonde_canvas_write(d->canvas, &t, 0, r->label);
-            continue;
+        struct sonde_canvas_text t = { .x = d->right - w, .y = at - 4, .size = d->text_size,
+                                       .ink = SONDE_INK_TEXT };
+        if (r->of_x) {
+            size_t line = 0;
+            t.x = at + 4 + w > d->x1 ? at - 4 - w : at + 4;
+            while (line + 1 < SONDE_CHART_RULES_MAX && t.x < ends[line] + 4) line++;
+            ends[line] = t.x + w;
+            t.y = d->top + 10 + 14 * (double)line;
+        } else if (t.y - 10 < d->top) {
+            t.y = at + 12;
         }
-        t.x = at + 4 + w > d->x1 ? at - 4 - w : at + 4;
-        size_t line = 0;
-        while (line + 1 < SONDE_CHART_RULES_MAX && t.x < ends[line] + 4) line++;
-        ends[line] = t.x + w;
-        t.y = d->top + 10 + 14 * (double)line;
-        d->canvas->ops->path(d->canvas, (double[]){ at, d->top, at, d->bottom }, 2, 0, &l);
-        /* Readable on bars. */
-        const struct sonde_canvas_line behind = { .fill = SONDE_INK_CARD, .opacity = 0.75 };
         d->canvas->ops->rect(d->canvas, t.x - 2, t.y - 10, w + 4, 13, &behind);
         sonde_canvas_write(d->canvas, &t, 0, r->label);
     }
