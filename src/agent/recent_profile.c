@@ -87,7 +87,8 @@ static int recent_history(const struct sonde_agent *a, double from_s, double to_
     struct sonde_store *store = sonde_continuous_store(a->continuous, &ops);
     if (!store || sonde_history_merge(ops, store, &q, &samples, &err) != 0) return 0;
     const int rc = sonde_profile_merge(p, samples);
-    p->spans_count = p->parts_count = 0; /* only those with samples: the model has all */
+    /* Only those with samples: the model has all. */
+    p->spans_count = p->parts_count = p->attrs_count = 0;
     sonde_profile_destroy(samples);
     return rc;
 }
@@ -115,7 +116,7 @@ static int recent_heap(const struct sonde_agent *a, struct sonde_profile *p)
     struct sonde_err err = { "" };
     if (sonde_profiler_heap(a->profiler, 0, 0, &heap, &err) != 0) return 0;
     /* Spans and requests are there already. */
-    heap->spans_count = heap->parts_count = 0;
+    heap->spans_count = heap->parts_count = heap->attrs_count = 0;
     sonde_infer_run_destroy(heap->infer);
     heap->infer = NULL;
     const int rc = sonde_profile_merge(p, heap);

@@ -11,6 +11,7 @@
 
 #define VALUE_MAX 1e18  /* what run files take */
 
+/* Names and labels of include/sonde/engine.h and ml.h, and of the ready-made records of sonde.h. */
 static const struct sonde_final_family families[] = {
     { "sonde_device_operation_seconds", SONDE_HISTOGRAM, "device", "operation" },
     { "sonde_device_fallbacks_total", SONDE_COUNTER, "device", "reason" },
@@ -41,6 +42,28 @@ static const struct sonde_final_family families[] = {
     { "sonde_throughput_items_total", SONDE_COUNTER, "scope", NULL },
     { "sonde_throughput_seconds_total", SONDE_COUNTER, "scope", NULL },
     { "sonde_throughput_per_second", SONDE_GAUGE, "scope", NULL },
+    { "sonde_ml_model_load_seconds", SONDE_HISTOGRAM, "model", "stage" },
+    { "sonde_ml_model_bytes", SONDE_GAUGE, "model", NULL },
+    { "sonde_ml_inference_seconds", SONDE_HISTOGRAM, "model", "batch_size" },
+    { "sonde_ml_inference_items_total", SONDE_COUNTER, "model", NULL },
+    { "sonde_ml_epoch_seconds", SONDE_HISTOGRAM, "model", NULL },
+    { "sonde_ml_step_seconds", SONDE_HISTOGRAM, "model", NULL },
+    { "sonde_ml_first_step_seconds", SONDE_HISTOGRAM, "model", NULL },
+    { "sonde_ml_phase_seconds", SONDE_HISTOGRAM, "model", "phase" },
+    { "sonde_ml_samples_total", SONDE_COUNTER, "model", NULL },
+    { "sonde_ml_steps_total", SONDE_COUNTER, "model", NULL },
+    { "sonde_ml_epoch", SONDE_GAUGE, "model", NULL },
+    { "sonde_ml_value", SONDE_GAUGE, "model", "name" },
+    { "sonde_ml_dataset_load_seconds", SONDE_HISTOGRAM, "dataset", "format" },
+    { "sonde_ml_dataset_bytes_total", SONDE_COUNTER, "dataset", NULL },
+    { "sonde_ml_dataset_items_total", SONDE_COUNTER, "dataset", NULL },
+    { "sonde_ml_preprocess_seconds", SONDE_HISTOGRAM, "operation", NULL },
+    { "sonde_ml_communication_seconds", SONDE_HISTOGRAM, "operation", "worker" },
+    { "sonde_ml_communication_bytes_total", SONDE_COUNTER, "operation", "worker" },
+    { "sonde_ml_worker_utilization_ratio", SONDE_GAUGE, "worker", NULL },
+    { "sonde_ml_worker_memory_bytes", SONDE_GAUGE, "worker", NULL },
+    { "sonde_ml_worker_active_tasks", SONDE_GAUGE, "worker", NULL },
+    { "sonde_ml_task_seconds", SONDE_HISTOGRAM, "task", "worker" },
 };
 
 const struct sonde_final_family *sonde_final_family_find(const char *name)
@@ -122,6 +145,7 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
         .family = f->name, .program = s->process ? s->process->program : "",
         .pid = s->process ? s->process->pid : 0, .subject = final_model_label_of(s, f->subject),
         .detail = final_model_label_of(s, f->detail),
+        .extra = f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome"),
     };
     int rc = 0;
     if (f->type == SONDE_HISTOGRAM) {
@@ -140,6 +164,12 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
     return rc;
 }
 
+/* A loss that is not a number must not be kept as 0: it is in the attributes of its epoch. */
+static int final_model_is_lost(const struct final_family *f, const struct sonde_model_series *s)
+{
+    return !strcmp(f->name, "sonde_ml_value") && !(fabs(s->gauge) <= VALUE_MAX);
+}
+
 /* each() for every series; its buckets are gone after that, unless it set them to NULL. */
 static int final_model_each(const struct sonde_model *m,
                       int (*each)(struct sonde_final_series *s, void *arg), void *arg)
@@ -150,7 +180,9 @@ static int final_model_each(const struct sonde_model *m,
         for (size_t k = 0; !rc && f && f->type == families[i].type && k < f->series_count; k++) {
             struct sonde_final_series s;
             rc = final_model_series_read(m, &families[i], f->series[k], &s);
-            if (!rc && *s.subject) rc = each(&s, arg);
+            if (!rc && *s.subject && !final_model_is_lost(&families[i], f->series[k])) {
+                rc = each(&s, arg);
+            }
             sonde__free(s.buckets);
         }
     }

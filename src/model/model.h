@@ -158,7 +158,7 @@ struct sonde_model_attr {
     uint32_t type;                /* SONDE__ATTR_* */
     union { int64_t i; double d; char str[SONDE__ATTR_BYTES + 1]; } value;
 };
-#define SONDE_SPAN_ATTRS_MAX 8
+#define SONDE_SPAN_ATTRS_MAX 16
 
 /* Of a batch, whose tokens it was about. */
 struct sonde_model_part {
@@ -386,7 +386,7 @@ struct sonde_filter {
 /* 1 = text matches one of the globs, `a*|b`; NULL = any text does. */
 int sonde_filter_glob(const char *patterns, const char *text);
 
-/* Add a span with its parts to a profile. 0 or SONDE_ENOMEM. */
+/* Add a span with its parts and attributes to a profile. 0 or SONDE_ENOMEM. */
 struct sonde_profile;
 int sonde_model_span_add_to(const struct sonde_model_span *span, struct sonde_profile *p);
 

@@ -159,6 +159,26 @@ void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span
 
 /* ---- Into a profile ------------------------------------------------------------------------ */
 
+static int span_attr_add_to(const struct sonde_model_attr *a, struct sonde_profile *p)
+{
+    struct sonde_profile_attr attr = {
+        .span = p->spans_count - 1, .key = sonde_profile_cstring(p, a->key), .type = a->type };
+    if (!attr.key && a->key[0]) return SONDE_ENOMEM;
+    if (a->type == SONDE__ATTR_DOUBLE) {
+        attr.value.d = a->value.d;
+    } else if (a->type == SONDE__ATTR_INT) {
+        attr.value.i = a->value.i;
+    } else {
+        attr.text = sonde_profile_cstring(p, a->value.str);
+        if (!attr.text && a->value.str[0]) return SONDE_ENOMEM;
+    }
+    return sonde_profile_add_attr(p, &attr);
+}
+
+_Static_assert(SONDE_PROFILE_ATTR_INT == SONDE__ATTR_INT &&
+               SONDE_PROFILE_ATTR_DOUBLE == SONDE__ATTR_DOUBLE &&
+               SONDE_PROFILE_ATTR_TEXT == SONDE__ATTR_STR, "one numbering");
+
 int sonde_model_span_add_to(const struct sonde_model_span *span, struct sonde_profile *p)
 {
     const struct sonde_profile_span s = {
@@ -181,6 +201,9 @@ int sonde_model_span_add_to(const struct sonde_model_span *span, struct sonde_pr
             .request = span->parts[i].request, .span = p->spans_count - 1,
             .tokens_in = span->parts[i].tokens_in, .tokens_out = span->parts[i].tokens_out };
         if (sonde_profile_add_part(p, &part)) return SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; i < span->attr_count; i++) {
+        if (span_attr_add_to(&span->attrs[i], p)) return SONDE_ENOMEM;
     }
     return 0;
 }

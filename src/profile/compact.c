@@ -280,7 +280,7 @@ int sonde_compact_steps(struct sonde_profile *p, uint64_t step_ns,
     assert(step_ns);
     const int rc = threads ? name_threads(p, threads == SONDE_COMPACT_THREADS_ALL) : 0;
     if (rc) return rc;
-    p->spans_count = p->parts_count = 0;
+    p->spans_count = p->parts_count = p->attrs_count = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
         p->samples[i].time_ns -= p->samples[i].time_ns % step_ns;
     }

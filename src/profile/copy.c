@@ -180,16 +180,35 @@ int sonde_profile_copy_samples(struct sonde_profile_copy *c, sonde_profile_copy_
     return rc;
 }
 
+/* Those of span i, of which the first is *at, for the span that was copied last. */
+static int copy_attrs(struct sonde_profile_copy *c, uint32_t i, uint32_t *at, int wanted)
+{
+    const struct sonde_profile *p = c->from;
+    int rc = 0;
+    for (; *at < p->attrs_count && p->attrs[*at].span == i && !rc; ++*at) {
+        if (!wanted) continue;
+        struct sonde_profile_attr row = p->attrs[*at];
+        row.span = c->to->spans_count - 1;
+        row.key = profile_copy_string(c, row.key);
+        row.text = profile_copy_string(c, row.text);
+        rc = c->failed ? SONDE_ENOMEM : sonde_profile_add_attr(c->to, &row);
+    }
+    return rc;
+}
+
 int sonde_profile_copy_spans(struct sonde_profile_copy *c, sonde_profile_copy_wanted *wanted,
                              void *arg, int parts)
 {
     const struct sonde_profile *p = c->from;
-    uint32_t part = 0;
+    uint32_t part = 0, attr = 0;
     int rc = 0;
     for (uint32_t i = 0; i < p->spans_count && !rc; i++) {
         const uint32_t first = part;
         while (part < p->parts_count && p->parts[part].span == i) part++;
-        if (wanted && !wanted(arg, i)) continue;
+        if (wanted && !wanted(arg, i)) {
+            copy_attrs(c, i, &attr, 0);
+            continue;
+        }
         struct sonde_profile_span row = p->spans[i];
         row.thread = sonde_profile_copy_thread(c, row.thread);
         row.name = profile_copy_string(c, row.name);
@@ -199,6 +218,7 @@ int sonde_profile_copy_spans(struct sonde_profile_copy *c, sonde_profile_copy_wa
             of.span = c->to->spans_count - 1;
             rc = sonde_profile_add_part(c->to, &of);
         }
+        if (!rc) rc = copy_attrs(c, i, &attr, 1);
     }
     return rc;
 }

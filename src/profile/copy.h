@@ -49,7 +49,8 @@ typedef int sonde_profile_copy_wanted(void *arg, uint32_t i);
 int sonde_profile_copy_samples(struct sonde_profile_copy *c, sonde_profile_copy_wanted *wanted,
                                void *arg);
 
-/* Spans, with their parts if parts is set; wanted NULL = all. SONDE_ENOMEM. */
+/* Spans with their attributes, and with their parts if parts is set; wanted NULL = all.
+ * SONDE_ENOMEM. */
 int sonde_profile_copy_spans(struct sonde_profile_copy *c, sonde_profile_copy_wanted *wanted,
                              void *arg, int parts);
 

@@ -20,7 +20,8 @@ static int final_is_same(const struct sonde_final_series *a,
                               const struct sonde_final_series *b)
 {
     return a->pid == b->pid && !strcmp(a->family, b->family) && !strcmp(a->program, b->program) &&
-           !strcmp(a->subject, b->subject) && !strcmp(a->detail, b->detail);
+           !strcmp(a->subject, b->subject) && !strcmp(a->detail, b->detail) &&
+           !strcmp(a->extra ? a->extra : "", b->extra ? b->extra : "");
 }
 
 /* p's copy of a text; *failed is set when there is no memory for it. */
@@ -41,6 +42,7 @@ static int final_series_copy(struct sonde_profile *p, const struct sonde_final_s
     to->program = final_text_keep(p, from->program, &failed);
     to->subject = final_text_keep(p, from->subject, &failed);
     to->detail = final_text_keep(p, from->detail, &failed);
+    to->extra = final_text_keep(p, from->extra ? from->extra : "", &failed);
     to->buckets = bytes && !failed ? sonde__alloc(bytes) : NULL;
     if (failed || (bytes && !to->buckets)) return SONDE_ENOMEM;
     if (bytes) memcpy(to->buckets, from->buckets, bytes);

@@ -25,6 +25,7 @@ struct sonde_final_series {
     uint32_t bucket_count;
     const char *subject;         /* of its labels, what it is about: device, operation, tier … */
     const char *detail;          /* and the other: state, outcome, direction …; "" = it has none */
+    const char *extra;           /* and a third: of tasks their outcome; "" = it has none */
     double value;                /* a counter's, a gauge's; of a histogram the sum of its values */
     double peak;                 /* of a gauge: the most that the agent saw */
     uint64_t count, zero;        /* of a histogram: values, and those below all buckets */

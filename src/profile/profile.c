@@ -120,6 +120,7 @@ DEFINE_GROW(stacks)
 DEFINE_GROW(threads)
 DEFINE_GROW(spans)
 DEFINE_GROW(parts)
+DEFINE_GROW(attrs)
 DEFINE_GROW(samples)
 
 /* A new row with its slot in the index; evaluates to its id, 0 = no memory. */
@@ -228,7 +229,7 @@ void sonde_profile_forget(struct sonde_profile *p)
     /* Row 0 stays. */
     p->modules_count = p->functions_count = p->locations_count = p->stacks_count = 1;
     p->threads_count = 1;
-    p->lines_count = p->spans_count = p->parts_count = p->samples_count = 0;
+    p->lines_count = p->spans_count = p->parts_count = p->attrs_count = p->samples_count = 0;
     memset(p->weights, 0, sizeof(p->weights));
 }
 
@@ -557,4 +558,27 @@ int sonde_profile_add_part(struct sonde_profile *p, const struct sonde_profile_p
     if (GROW(p, parts)) return SONDE_ENOMEM;
     p->parts[p->parts_count++] = *part;
     return 0;
+}
+
+int sonde_profile_add_attr(struct sonde_profile *p, const struct sonde_profile_attr *attr)
+{
+    assert(attr->span < p->spans_count);
+    assert(!p->attrs_count || p->attrs[p->attrs_count - 1].span <= attr->span);
+    if (GROW(p, attrs)) return SONDE_ENOMEM;
+    p->attrs[p->attrs_count++] = *attr;
+    return 0;
+}
+
+const struct sonde_profile_attr *sonde_profile_attrs_of(const struct sonde_profile *p,
+                                                        uint32_t span, uint32_t *count)
+{
+    uint32_t low = 0, high = p->attrs_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (p->attrs[middle].span < span) low = middle + 1;
+        else high = middle;
+    }
+    *count = 0;
+    while (low + *count < p->attrs_count && p->attrs[low + *count].span == span) ++*count;
+    return p->attrs + low;
 }

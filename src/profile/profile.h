@@ -7,7 +7,7 @@
  * 32-bit id, so a sample is 32 bytes however deep its stack. A stack is the id of its innermost
  * node in a tree of (parent, location): stacks that share callers share memory. In every table
  * with ids row 0 is "none" (string 0 is ""), so counts are one more than there are; lines, spans,
- * parts and samples are plain arrays that start at 0. A row's parent comes before it.
+ * parts, attrs and samples are plain arrays that start at 0. A row's parent comes before it.
  *
  * A location is an address in a module; until it is symbolized it has no lines. Symbolizing
  * happens once per unique location, after sampling (src/profile/symbol/symbolize.h).
@@ -126,6 +126,21 @@ struct sonde_profile_part {
     uint32_t pad;
 };
 
+/* What the program said of a span. Numbers are in files, and are the segment's. */
+enum sonde_profile_attr_type {
+    SONDE_PROFILE_ATTR_INT = 1,
+    SONDE_PROFILE_ATTR_DOUBLE = 2,
+    SONDE_PROFILE_ATTR_TEXT = 3,
+};
+
+struct sonde_profile_attr {
+    uint32_t span;               /* in spans[] */
+    uint32_t key;                /* string */
+    uint32_t type;               /* enum sonde_profile_attr_type */
+    uint32_t text;               /* string */
+    union { int64_t i; double d; } value;
+};
+
 #define SONDE_SAMPLE_TRUNCATED 1u /* the stack does not reach the thread's start */
 #define SONDE_SAMPLE_MENDED 2u    /* its outer frames were read a moment later, and verified */
 
@@ -193,7 +208,7 @@ struct sonde_final;
 struct sonde_tracks;
 
 /* All tables that a profile has: type of a row, name. Strings are owned and NUL-terminated; parts
- * are in the order of spans. */
+ * and attrs are in the order of spans. */
 #define SONDE_PROFILE_TABLES(X)                                                                \
     X(char *, strings)                                                                         \
     X(struct sonde_profile_module, modules)                                                    \
@@ -204,6 +219,7 @@ struct sonde_tracks;
     X(struct sonde_profile_thread, threads)                                                    \
     X(struct sonde_profile_span, spans)                                                        \
     X(struct sonde_profile_part, parts)                                                        \
+    X(struct sonde_profile_attr, attrs)                                                        \
     X(struct sonde_profile_sample, samples)
 
 struct sonde_profile {
@@ -269,6 +285,10 @@ int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile
 int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
 /* Of the span that was added last, or of the one the last part is of. */
 int sonde_profile_add_part(struct sonde_profile *p, const struct sonde_profile_part *part);
+int sonde_profile_add_attr(struct sonde_profile *p, const struct sonde_profile_attr *attr);
+/* The attributes of a span: the first, and how many. They are found by halving. */
+const struct sonde_profile_attr *sonde_profile_attrs_of(const struct sonde_profile *p,
+                                                        uint32_t span, uint32_t *count);
 
 /* Rows that samples are made of, as far as they take memory that grows with every new one: what
  * they need, about, in bytes. */

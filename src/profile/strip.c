@@ -64,6 +64,12 @@ static void mark_tables(struct marks *m)
     }
     for (uint32_t i = 1; i < p->threads_count; i++) profile_strip_mark(m, p->threads[i].name, TEXT);
     for (uint32_t i = 0; i < p->spans_count; i++) profile_strip_mark(m, p->spans[i].name, KEEP);
+    for (uint32_t i = 0; i < p->attrs_count; i++) {
+        const struct sonde_profile_attr *a = &p->attrs[i];
+        const int kept = sonde_strip_kind(sonde_profile_str(p, a->key)) == SONDE_STRIP_KEEP;
+        profile_strip_mark(m, a->key, KEEP);
+        profile_strip_mark(m, a->text, kept ? KEEP : TEXT);
+    }
     profile_strip_mark(m, p->program, PATH);
     profile_strip_mark(m, p->engine, KEEP);
     profile_strip_mark(m, p->cost.text, KEEP);
@@ -112,6 +118,7 @@ static void mark_final(struct marks *m, const struct sonde_final *r)
         mark_text(m, r->series[i].program, PATH);
         mark_text(m, r->series[i].subject, TEXT);
         mark_text(m, r->series[i].detail, TEXT);
+        mark_text(m, r->series[i].extra, TEXT);
     }
 }
 
@@ -134,6 +141,15 @@ static void strip_attrs(struct sonde_infer_run *r)
             if (kind == SONDE_STRIP_GONE) strcpy(a->value, "-");
             else if (kind == SONDE_STRIP_PATHS) sonde_strip_paths(a->value);
         }
+    }
+}
+
+/* Texts of which nothing may stay; who else has them is asked for himself. */
+static void strip_span_attrs(struct sonde_profile *p)
+{
+    for (uint32_t i = 0; i < p->attrs_count; i++) {
+        const char *key = sonde_profile_str(p, p->attrs[i].key);
+        if (sonde_strip_kind(key) == SONDE_STRIP_GONE) p->attrs[i].text = 0;
     }
 }
 
@@ -175,6 +191,7 @@ int sonde_profile_strip(struct sonde_profile *p)
     if (!rc) {
         p->command = 0;
         for (uint32_t i = 1; i < p->modules_count; i++) p->modules[i].open_path = 0;
+        strip_span_attrs(p);
         mark_tables(&m);
         if (p->heap) mark_heap(&m, p->heap);
         if (p->infer) mark_infer(&m, p->infer);

@@ -82,7 +82,7 @@ static void keep_samples(struct select_work *w)
 static void keep_spans(struct select_work *w)
 {
     struct sonde_profile *p = w->p;
-    uint32_t kept = 0, part = 0, parts = 0;
+    uint32_t kept = 0, part = 0, parts = 0, attr = 0, attrs = 0;
     for (uint32_t i = 0; i < p->spans_count; i++) {
         const int stays = w->span_share[i] >= 0;
         for (; part < p->parts_count && p->parts[part].span == i; part++) {
@@ -90,10 +90,16 @@ static void keep_spans(struct select_work *w)
             p->parts[parts] = p->parts[part];
             p->parts[parts++].span = kept;
         }
+        for (; attr < p->attrs_count && p->attrs[attr].span == i; attr++) {
+            if (!stays) continue;
+            p->attrs[attrs] = p->attrs[attr];
+            p->attrs[attrs++].span = kept;
+        }
         if (stays) p->spans[kept++] = p->spans[i];
     }
     p->spans_count = kept;
     p->parts_count = parts;
+    p->attrs_count = attrs;
 }
 
 static void keep_requests(struct select_work *w)

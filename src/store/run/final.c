@@ -75,7 +75,7 @@ static const struct run_field_ops buckets_ops = { "BLOB", bind_buckets, get_buck
     { .name = #field, .at = offsetof(struct sonde_final_series, field), .type = RUN_##kind }
 static const struct run_field series_fields[] = {
     F(family, TEXT), F(program, TEXT), F(pid, U32), F(subject, TEXT), F(detail, TEXT),
-    F(value, REAL), F(peak, REAL), F(count, U64), F(zero, U64), F(seconds, REAL),
+    F(extra, TEXT), F(value, REAL), F(peak, REAL), F(count, U64), F(zero, U64), F(seconds, REAL),
     { .name = "buckets", .at = offsetof(struct sonde_final_series, buckets), .type = RUN_OWN,
       .ops = &buckets_ops },
 };

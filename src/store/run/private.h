@@ -15,6 +15,7 @@
  *   threads    id, pid, tid, name
  *   spans      id, thread, name, start_ns, end_ns, trace_hi, trace_lo, span_id, parent_id, outcome
  *   parts      span, request, tokens_in, tokens_out   whose tokens a batch was about
+ *   attrs      span, key, type, value     what the program said of a span; NULL is NaN
  *   samples    seq, kind, thread, count, first_ns, data   a chunk: see below
  *   heap, heap_…            facts of a heap profile, if it is one: see heap.c
  *   inference, inference_…  inference requests and models, if there were any: see infer.c

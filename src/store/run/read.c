@@ -224,6 +224,42 @@ static int read_parts(struct run_reader *r)
                     " ORDER BY span, rowid", run_read_part);
 }
 
+static int run_read_attr(struct run_reader *r, sqlite3_stmt *s)
+{
+    struct sonde_profile_attr n = { 0 };
+    uint64_t span = 0;
+    if (run_get_number(r, s, 0, r->p->spans_count, &span) ||
+        run_get_ref(r, s, 1, &r->strings, &n.key) || run_get_u32(r, s, 2, &n.type)) {
+        return SONDE_EFORMAT;
+    }
+    if (!span) return run_bad(r, "it is of no span");
+    n.span = (uint32_t)span - 1;
+    int rc = 0;
+    switch (n.type) {
+    case SONDE_PROFILE_ATTR_INT: {
+        uint64_t bits = 0;
+        rc = run_get_u64(r, s, 3, &bits);
+        n.value.i = (int64_t)bits;
+        break;
+    }
+    case SONDE_PROFILE_ATTR_DOUBLE: /* losses do get infinite */
+        n.value.d = sqlite3_column_type(s, 3) == SQLITE_NULL ? NAN : sqlite3_column_double(s, 3);
+        break;
+    case SONDE_PROFILE_ATTR_TEXT: rc = run_get_ref(r, s, 3, &r->strings, &n.text); break;
+    default: return 0; /* of a newer version */
+    }
+    if (!rc && sonde_profile_add_attr(r->p, &n)) rc = run_no_memory(r);
+    return rc;
+}
+
+/* Nor have these. */
+static int read_attrs(struct run_reader *r)
+{
+    if (!run_has_table(r, "attrs")) return 0;
+    return run_each(r, "attrs", "SELECT span, key, type, value FROM attrs ORDER BY span, rowid",
+                    run_read_attr);
+}
+
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 static int run_read_add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t count)
@@ -387,6 +423,7 @@ static int read_v1(struct run_reader *r)
                       " span_id, parent_id, outcome FROM spans ORDER BY id", read_span);
     }
     if (!rc) rc = read_parts(r);
+    if (!rc) rc = read_attrs(r);
     if (!rc) rc = run_read_samples(r);
     if (!rc) rc = run_heap_read(r);
     if (!rc) rc = run_infer_read(r);

@@ -51,6 +51,8 @@ static const char schema[] =
     " outcome INTEGER NOT NULL);"
     "CREATE TABLE parts(span INTEGER NOT NULL, request INTEGER NOT NULL,"
     " tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL);"
+    "CREATE TABLE attrs(span INTEGER NOT NULL, key INTEGER NOT NULL, type INTEGER NOT NULL,"
+    " value);"
     "CREATE TABLE samples(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, thread INTEGER NOT NULL,"
     " count INTEGER NOT NULL, first_ns INTEGER NOT NULL, data BLOB NOT NULL);";
 
@@ -243,6 +245,25 @@ static int write_parts(const struct run_writer *w)
     return rc;
 }
 
+static int write_attrs(const struct run_writer *w)
+{
+    const struct sonde_profile *p = w->p;
+    sqlite3_stmt *s;
+    int rc = run_write_prepare(w, "INSERT INTO attrs VALUES(?1, ?2, ?3, ?4)", &s);
+    for (uint32_t i = 0; !rc && i < p->attrs_count; i++) {
+        const struct sonde_profile_attr *n = &p->attrs[i];
+        sqlite3_bind_int64(s, 1, (sqlite3_int64)n->span + 1);
+        sqlite3_bind_int64(s, 2, n->key);
+        sqlite3_bind_int64(s, 3, n->type);
+        if (n->type == SONDE_PROFILE_ATTR_DOUBLE) sqlite3_bind_double(s, 4, n->value.d);
+        else if (n->type == SONDE_PROFILE_ATTR_INT) sqlite3_bind_int64(s, 4, n->value.i);
+        else sqlite3_bind_int64(s, 4, n->text);
+        rc = run_write_step(w, s);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 static int write_chunk(const struct run_writer *w, sqlite3_stmt *s,
@@ -417,8 +438,9 @@ static int write_database(struct run_writer *w, const char *temp)
 {
     int (*const parts[])(const struct run_writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
-        write_stacks,    write_threads, write_spans,   write_parts,     write_samples,
-        write_heap,      write_infer,   write_engine,    write_tracks,    write_location_flags,
+        write_stacks,    write_threads, write_spans,   write_parts,     write_attrs,
+        write_samples,   write_heap,    write_infer,   write_engine,    write_tracks,
+        write_location_flags,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {
