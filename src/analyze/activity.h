@@ -86,6 +86,12 @@ struct sonde_activity {
  * SONDE_ENOMEM. */
 int sonde_activity_build(const struct sonde_final_series *series, size_t count,
                          struct sonde_activity **out);
+/* Percentiles of a part of a recording, whose histograms are not known: of the spans of operations
+ * that ended in it, where nearly all of them are known. 0 or SONDE_ENOMEM. */
+struct sonde_profile;
+int sonde_activity_of_spans(struct sonde_activity *a, const struct sonde_profile *p,
+                            uint64_t from_ns, uint64_t to_ns);
+
 void sonde_activity_destroy(struct sonde_activity *a); /* NULL is fine */
 
 #endif

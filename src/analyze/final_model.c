@@ -165,7 +165,7 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
 }
 
 /* A loss that is not a number must not be kept as 0: it is in the attributes of its epoch. */
-static int final_model_is_lost(const struct final_family *f, const struct sonde_model_series *s)
+static int final_model_is_lost(const struct sonde_final_family *f, const struct sonde_model_series *s)
 {
     return !strcmp(f->name, "sonde_ml_value") && !(fabs(s->gauge) <= VALUE_MAX);
 }

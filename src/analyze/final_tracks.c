@@ -102,7 +102,10 @@ static int part_add(struct sonde_final_part *p, const struct sonde_tracks *t,
     struct sonde_final_series s = {
         .family = f->name, .program = row->program, .pid = row->pid,
         .subject = part_text(p, row->labels, f->subject, &rc),
-        .detail = part_text(p, row->labels, f->detail, &rc), .seconds = g.seconds,
+        .detail = part_text(p, row->labels, f->detail, &rc),
+        .extra = f->detail && !strcmp(f->detail, "outcome")
+                     ? "" : part_text(p, row->labels, "outcome", &rc),
+        .seconds = g.seconds,
         .value = f->type == SONDE_GAUGE ? g.last : g.sum,
         .peak = f->type == SONDE_GAUGE ? g.most : 0,
     };

@@ -54,14 +54,15 @@ static const struct system_row host_rows[SONDE_HOST_FIGURES] = {
 
 static const struct system_row process_rows[SONDE_PROCESS_FIGURES] = {
     [SONDE_PROCESS_CPU] = { .of = { .family = "sonde_process_cpu_seconds_total" } },
-    [SONDE_PROCESS_MEMORY] = { .of = { .family = "sonde_process_resident_memory_bytes" } },
+    [SONDE_PROCESS_MEMORY] = { .of = { .family = "sonde_process_resident_memory_bytes",
+                                       .largest = 1 } },
     [SONDE_PROCESS_DISK_READ] = { .of = { "sonde_process_storage_bytes_total", "\"read\"", 0 } },
     [SONDE_PROCESS_DISK_WRITTEN] = { .of = { "sonde_process_storage_bytes_total", "\"write\"",
                                              0 } },
     [SONDE_PROCESS_SWITCHES] = { .of = { .family = "sonde_process_context_switches_total" } },
     [SONDE_PROCESS_FAULTS] = { .of = { "sonde_process_page_faults_total", "\"major\"", 0 } },
-    [SONDE_PROCESS_THREADS] = { .of = { .family = "sonde_process_threads" } },
-    [SONDE_PROCESS_FILES] = { .of = { .family = "sonde_process_open_fds" } },
+    [SONDE_PROCESS_THREADS] = { .of = { .family = "sonde_process_threads", .largest = 1 } },
+    [SONDE_PROCESS_FILES] = { .of = { .family = "sonde_process_open_fds", .largest = 1 } },
 };
 
 /* ---- Figures --------------------------------------------------------------------------------- */
@@ -69,8 +70,7 @@ static const struct system_row process_rows[SONDE_PROCESS_FIGURES] = {
 struct system_range {
     const struct sonde_tracks *t;
     uint32_t first, end;         /* ticks */
-    const char *program;         /* NULL = the host */
-    uint32_t pid;
+    uint32_t pid;                /* 0 = the host */
 };
 
 struct system_found {
@@ -87,7 +87,6 @@ static void system_find(const struct system_range *r, const struct system_source
     for (uint32_t i = 0; source->family && i < r->t->count && out->count < TRACKS_OF_ONE; i++) {
         const struct sonde_track *t = &r->t->rows[i];
         if (t->pid != r->pid || strcmp(t->family, source->family) != 0) continue;
-        if (r->program && strcmp(t->program, r->program) != 0) continue;
         if (source->label && !strstr(t->labels, source->label)) continue;
         out->tracks[out->count++] = t;
     }
@@ -142,11 +141,15 @@ static double system_last(const struct system_range *r, const char *family)
 
 /* ---- Processes ------------------------------------------------------------------------------- */
 
+/* A process is called by its file until it opens its segment, which may say another name: the later
+ * one is what everything else calls it. */
 static int system_process_add(struct sonde_system *s, const struct sonde_track *t)
 {
     for (uint32_t i = 0; i < s->process_count; i++) {
-        const struct sonde_system_one *one = &s->processes[i];
-        if (one->pid == t->pid && !strcmp(one->program, t->program)) return 0;
+        struct sonde_system_one *one = &s->processes[i];
+        if (one->pid != t->pid) continue;
+        one->program = t->program;
+        return 0;
     }
     struct sonde_system_one *one = SONDE_ARRAY_ADD(s->processes, s->process_count, s->process_cap);
     if (!one) return SONDE_ENOMEM;
@@ -174,7 +177,6 @@ static int system_processes(struct sonde_system *s, struct system_range r)
     for (uint32_t i = 0; i < s->process_count; i++) {
         struct sonde_system_one one = s->processes[i];
         uint32_t points = 0;
-        r.program = one.program;
         r.pid = one.pid;
         for (int k = 0; k < SONDE_PROCESS_FIGURES; k++) {
             one.figures[k] = system_figure(&r, &process_rows[k]);

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "model/track_ticks.h"
 #include "profile/track.h"
+#include "store/history.h"
 #include "sonde/sonde.h"
 
 enum { LABELS_MAX = 1024 };
@@ -106,4 +107,15 @@ int sonde_store_tracks(const struct sonde_store_ops *ops, struct sonde_store *s,
     if (!rc && f->rc) rc = sonde_err_set(err, f->rc, "no memory for series");
     sonde__free(f);
     return rc;
+}
+
+void sonde_store_tracks_of_history(const struct sonde_store_ops *ops, struct sonde_store *s,
+                                   const struct sonde_history_query *q, struct sonde_profile *p)
+{
+    struct sonde_err err = { "" };
+    const double from_s = q->from_s > 0 ? q->from_s : (double)p->start_ns * 1e-9;
+    const double end_s = (double)p->end_ns * 1e-9;
+    const double to_s = q->to_s > 0 && q->to_s < end_s ? q->to_s : end_s;
+    if (p->tracks || !ops->query || !(to_s > from_s)) return;
+    (void)sonde_store_tracks(ops, s, NULL, from_s, to_s, p, &err); /* samples are there without */
 }

@@ -253,8 +253,11 @@ static int report_series_init(struct report *r)
         rc = sonde_final_of_tracks(r->p->tracks, from_s, to_s, &r->part);
         final = &r->part.final;
     }
+    if (!rc && about_whole(f)) rc = sonde_ml_of_profile(r->p, &r->ml);
     if (!rc) rc = sonde_engine_build(final->series, final->count, &r->inside);
-    return rc ? rc : sonde_activity_build(final->series, final->count, &r->activity);
+    if (!rc) rc = sonde_activity_build(final->series, final->count, &r->activity);
+    if (rc || !r->activity || final != &r->part.final) return rc;
+    return sonde_activity_of_spans(r->activity, r->p, f->from_ns, f->to_ns);
 }
 
 /* Findings are of all of a recording. */
@@ -282,7 +285,7 @@ static int report_has_facts(const struct report *r, int heap, int inference)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
     const int in_use = f->kind < 0 || f->kind == SONDE_SAMPLE_LIVE;
-    const int series = r->inside || r->activity || r->system;
+    const int series = r->inside || r->activity || r->system || r->ml;
     return (heap && in_use) ||
            ((inference || series) && (!r->p->samples_count || (f->kind < 0 && about_all(f))));
 }
@@ -315,6 +318,7 @@ static void report_release(struct report *r)
     sonde_engine_destroy(r->inside);
     sonde_activity_destroy(r->activity);
     sonde_system_destroy(r->system);
+    sonde_ml_destroy(r->ml);
     sonde_final_part_release(&r->part);
     sonde_findings_destroy(r->findings);
     sonde_tree_destroy(r->tree);

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "present/report/csv.h"
+#include "present/report/ml.h"
 #include "present/report/profile_private.h"
 
 static void csv_run(const struct report *r, struct sonde_buf *out)
@@ -327,6 +328,7 @@ void report_write_csv(const struct report *r, struct sonde_buf *out)
         csv_moved(r->activity, out);
         csv_scopes(r->activity, out);
     }
+    sonde_ml_csv(r->ml, out);
     csv_system(r->system, out);
     csv_engine(r->inside, out);
     csv_heap(&r->heap, out);

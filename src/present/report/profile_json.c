@@ -258,6 +258,7 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
     sonde_activity_json(r->activity, out);
+    sonde_ml_json(r->ml, out);
     report_system_json(r->system, out);
     sonde_engine_json(r->inside, out);
     sonde_buf_puts(out, "}\n");

@@ -9,6 +9,7 @@
 #include "present/report/finding.h"
 #include "present/report/heap.h"
 #include "present/report/infer.h"
+#include "present/report/ml.h"
 #include "present/report/profile.h"
 #include "present/table.h"
 #include "profile/process.h"
@@ -59,6 +60,7 @@ struct report {
     struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
     struct sonde_activity *activity;     /* operations, errors, caches, bandwidth; NULL alike */
     struct sonde_system *system;         /* the machine and its processes; NULL alike */
+    struct sonde_ml *ml;                 /* machine learning; NULL alike */
     struct sonde_final_part part;        /* what inside and activity are of, if it is a part */
 };
 

@@ -93,6 +93,7 @@ static void prom_add_final(struct prom *m, const struct sonde_final_series *s)
     sonde_buf_init(&labels, 1 << 20);
     prom_put_label(&labels, f->subject, s->subject);
     if (f->detail) prom_put_label(&labels, f->detail, s->detail);
+    if (s->extra && *s->extra) prom_put_label(&labels, "outcome", s->extra);
     prom_put_process(&labels, s->program, s->pid);
     struct prom_row row = { .type = prom_type_of(f->type), .value = s->value };
     if (f->type == SONDE_HISTOGRAM) {
@@ -222,6 +223,10 @@ static void prom_put_sample(struct sonde_buf *out, const struct prom_row *r, con
     sonde_buf_putc(out, '\n');
 }
 
+/* Bounds are powers of two, as /metrics has them. Bucket p ends at p / 64 of that scale: the exponent
+ * that is not below it. */
+static uint32_t prom_octave(uint32_t p) { return (p + OCTAVE - 1) / OCTAVE; }
+
 /* Octaves that any series of a family has used: all of them show the same bounds, so that they can
  * be added up. */
 static void prom_octaves(const struct prom_row *rows, size_t count, uint32_t *low, uint32_t *high)
@@ -231,8 +236,8 @@ static void prom_octaves(const struct prom_row *rows, size_t count, uint32_t *lo
     for (size_t i = 0; i < count; i++) {
         const struct sonde_final_series *s = rows[i].hist;
         if (!s || !s->bucket_count) continue;
-        const uint32_t first = s->buckets[0].p / OCTAVE;
-        const uint32_t last = s->buckets[s->bucket_count - 1].p / OCTAVE;
+        const uint32_t first = prom_octave(s->buckets[0].p);
+        const uint32_t last = prom_octave(s->buckets[s->bucket_count - 1].p);
         if (first < *low) *low = first;
         if (last > *high) *high = last;
     }
@@ -245,11 +250,12 @@ static void prom_put_buckets(struct sonde_buf *out, const struct prom_row *r, ui
     uint32_t at = 0;
     for (uint32_t o = low; low != UINT32_MAX && o <= high; o++) {
         struct sonde_buf le;
-        for (; at < r->hist->bucket_count && r->hist->buckets[at].p / OCTAVE <= o; at++) {
+        for (; at < r->hist->bucket_count && prom_octave(r->hist->buckets[at].p) <= o;
+             at++) {
             below += r->hist->buckets[at].n;
         }
         sonde_buf_init(&le, 64);
-        sonde_buf_double(&le, sonde__hist_upper(o * OCTAVE + OCTAVE - 1));
+        sonde_buf_double(&le, sonde__hist_upper(o * OCTAVE));
         prom_put_sample(out, r, "_bucket", le.error ? "+Inf" : le.data, (double)below);
         if (le.error) out->error = le.error;
         sonde_buf_release(&le);

@@ -11,6 +11,7 @@
 #include "agent/continuous.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
+#include "store/tracks.h"
 
 enum { LIMIT_DEFAULT = 500 };
 #define RECENT_S 120.0 /* flush_seconds is less than that */
@@ -125,6 +126,9 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
     if (rc) {
         sonde_response_failed(answer, rc, &err);
         return;
+    }
+    if (!q.heap && r->agent->store) {
+        sonde_store_tracks_of_history(r->agent->store_ops, r->agent->store, &q, p);
     }
     route_history_answer(r, p, answer);
     sonde_profile_destroy(p);
