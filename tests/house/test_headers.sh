@@ -71,6 +71,28 @@ int use(void)
     return SONDE_TOKENIZER_CLASSES - 6;
 }
 END
+cat >"$scratch/ml.c" <<'END'
+#include <sonde/ml.h>
+#include <sonde/ml.h>
+
+int use(void);
+int use(void)
+{
+    static struct sonde_ml_loop loop;
+    struct sonde_ml_scope s;
+    sonde_ml_loop_define(&loop, "net");
+    sonde_ml_epoch_begin(&loop, 0);
+    sonde_ml_step_begin(&loop, SONDE_ML_FORWARD);
+    sonde_ml_phase(&loop, SONDE_ML_BACKWARD);
+    sonde_ml_step_end(&loop, 32, SONDE_OK);
+    sonde_ml_value(&loop, "train_loss", 0.5);
+    sonde_ml_epoch_end(&loop, SONDE_OK);
+    sonde_ml_inference_begin(&s, "net", 8);
+    sonde_ml_inference_end(&s, SONDE_OK);
+    sonde_ml_worker("w0", 0.5, -1, 2);
+    return SONDE_ML_PHASE_COUNT - 8;
+}
+END
 cat >"$scratch/read.c" <<'END'
 #include <sonde/read.h>
 #include <sonde/read.h>
@@ -117,7 +139,7 @@ SONDE_BENCH_RANGE(nothing, 1, 1024, 2);
 
 SONDE_BENCH_MAIN()
 END
-for name in use inference engine read bench; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
+for name in use inference engine ml read bench; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
 
 strict=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only "-I$SONDE_SOURCE/include")
 compile() {

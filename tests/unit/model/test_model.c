@@ -355,8 +355,9 @@ static void spans_ring(void **state)
 {
     (void)state;
     struct sonde_model *m = model_new(0, 0, 16);
-    struct sonde_model_attr attrs[10];
-    for (unsigned i = 0; i < 10; i++) {
+    enum { ATTRS = SONDE_SPAN_ATTRS_MAX + 2 };
+    struct sonde_model_attr attrs[ATTRS];
+    for (unsigned i = 0; i < ATTRS; i++) {
         attrs[i] = (struct sonde_model_attr){ .key = "k", .type = SONDE__ATTR_INT };
         attrs[i].value.i = i;
     }
@@ -364,7 +365,7 @@ static void spans_ring(void **state)
         char name[16];
         snprintf(name, sizeof(name), "span%u", i);
         struct sonde_model_span span = { .name = name, .program = "p", .id = i, .attrs = attrs,
-                                         .attr_count = i % 2 ? 10 : 0 };
+                                         .attr_count = i % 2 ? ATTRS : 0 };
         sonde_model_span(m, &span);
     }
     assert_int_equal(m->span_next, 40);

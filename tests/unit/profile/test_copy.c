@@ -34,6 +34,10 @@ static struct sonde_profile *copy_source(void)
         assert_int_equal(sonde_profile_add_span(p, &span), 0);
         const struct sonde_profile_part part = { .request = 70 + i, .span = i, .tokens_out = 1 };
         assert_int_equal(sonde_profile_add_part(p, &part), 0);
+        const struct sonde_profile_attr attr = {
+            .span = i, .key = sonde_profile_cstring(p, i ? "loss" : "unwanted key"),
+            .type = SONDE_PROFILE_ATTR_DOUBLE, .value.d = 0.5 + i };
+        assert_int_equal(sonde_profile_add_attr(p, &attr), 0);
     }
     p->start_ns = 50;
     p->end_ns = 250;
@@ -71,6 +75,15 @@ static void test_only_what_is_needed(void **state)
     assert_int_equal(to->parts_count, 1);
     assert_int_equal(to->parts[0].span, 0);
     assert_int_equal(to->parts[0].request, 71);
+    uint32_t attrs;
+    const struct sonde_profile_attr *attr = sonde_profile_attrs_of(to, 0, &attrs);
+    assert_int_equal(to->attrs_count, 1);
+    assert_int_equal(attrs, 1);
+    assert_string_equal(sonde_profile_str(to, attr->key), "loss");
+    assert_true(attr->value.d == 1.5);
+    assert_int_equal(sonde_profile_find_string(to, "unwanted key"), 0);
+    sonde_profile_attrs_of(to, 1, &attrs);
+    assert_int_equal(attrs, 0);
     assert_string_equal(sonde_profile_str(to, to->program), "x");
     assert_int_equal(to->start_ns, 150);
     assert_int_equal(to->end_ns, 250);
@@ -91,6 +104,7 @@ static void test_without_parts_and_rebased(void **state)
     sonde_profile_copy_release(&c);
     assert_int_equal(to->spans_count, 2);
     assert_int_equal(to->parts_count, 0);
+    assert_int_equal(to->attrs_count, 2);
     assert_int_equal(to->modules[1].start, 0x1000); /* its offset in the file */
     assert_int_equal(to->modules[1].end, 0x11000);
     assert_int_equal(to->modules[1].open_path, 0);  /* of one process */

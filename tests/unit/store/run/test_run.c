@@ -99,6 +99,18 @@ static struct sonde_profile *recording(uint32_t samples, uint32_t stacks)
     assert_int_equal(sonde_profile_add_part(p, &(struct sonde_profile_part){
         .request = UINT64_MAX, .tokens_in = UINT32_MAX, .tokens_out = 1 }), 0);
     assert_int_equal(sonde_profile_add_part(p, &(struct sonde_profile_part){ .tokens_in = 7 }), 0);
+    const struct sonde_profile_attr attrs[] = {
+        { .type = SONDE_PROFILE_ATTR_INT, .value.i = INT64_MIN },
+        { .type = SONDE_PROFILE_ATTR_DOUBLE, .value.d = -0.125 },
+        { .type = SONDE_PROFILE_ATTR_DOUBLE, .value.d = INFINITY },
+        { .type = SONDE_PROFILE_ATTR_TEXT, .text = sonde_profile_cstring(p, "tiny") },
+        { .type = SONDE_PROFILE_ATTR_TEXT },
+    };
+    for (size_t i = 0; i < SONDE_COUNT(attrs); i++) {
+        struct sonde_profile_attr attr = attrs[i];
+        attr.key = sonde_profile_cstring(p, "key");
+        assert_int_equal(sonde_profile_add_attr(p, &attr), 0);
+    }
     p->start_ns = start;
     p->end_ns = now;
     p->rate_hz = 1000;
@@ -136,6 +148,8 @@ static void same_profile(const struct sonde_profile *a, const struct sonde_profi
     assert_int_equal(a->parts_count, b->parts_count);
     assert_int_equal(a->samples_count, b->samples_count);
     assert_memory_equal(a->parts, b->parts, a->parts_count * sizeof(*a->parts));
+    assert_int_equal(a->attrs_count, b->attrs_count);
+    assert_memory_equal(a->attrs, b->attrs, a->attrs_count * sizeof(*a->attrs));
     assert_memory_equal(a->stacks, b->stacks, a->stacks_count * sizeof(*a->stacks));
     assert_memory_equal(a->samples, b->samples, a->samples_count * sizeof(*a->samples));
     assert_memory_equal(a->lines, b->lines, a->lines_count * sizeof(*a->lines));
@@ -359,6 +373,11 @@ static const struct {
     { "UPDATE spans SET thread = 9", "spans, row 1: thread is 9", SONDE_EFORMAT },
     { "UPDATE parts SET span = 2", "parts, row 1: span is 2", SONDE_EFORMAT },
     { "UPDATE parts SET span = 0", "it is of no span", SONDE_EFORMAT },
+    { "UPDATE attrs SET span = 2", "attrs, row 1: span is 2", SONDE_EFORMAT },
+    { "UPDATE attrs SET span = 0", "attrs, row 1: it is of no span", SONDE_EFORMAT },
+    { "UPDATE attrs SET key = 99999", "key is 99999, and there is no such row", SONDE_EFORMAT },
+    { "UPDATE attrs SET value = 'x' WHERE type = 1", "value is not a number", SONDE_EFORMAT },
+    { "UPDATE attrs SET value = 99999 WHERE type = 3", "value is 99999", SONDE_EFORMAT },
     { "UPDATE samples SET kind = 'gold'", "there is no kind 'gold'", SONDE_EFORMAT },
     { "UPDATE samples SET kind = 3.5", "there is no kind '3.5'", SONDE_EFORMAT },
     { "UPDATE samples SET thread = 77", "thread is 77", SONDE_EFORMAT },
