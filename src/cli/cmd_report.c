@@ -136,6 +136,23 @@ static int from_agent(const struct sonde_cli *cli, const char *url)
     return status;
 }
 
+/* Series of an agent as they are now are what it exposes. */
+static int from_metrics(const struct sonde_cli *cli, const char *url)
+{
+    const struct report_values *v = cli->values;
+    char full[4096];
+    struct sonde_buf out;
+    struct sonde_err err = { "" };
+    if (sonde_cli_url(full, sizeof(full), url, "/metrics") != 0) {
+        return sonde_cli_usage(cli, "too long a URL");
+    }
+    const int rc = sonde_cli_fetch(full, OUTPUT_MAX, SONDE_CLI_FETCH_S, &out, &err);
+    const int status = rc ? sonde_cli_fail(cli, "%s", err.text)
+                          : sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    return status;
+}
+
 /* The URL is an agent's, and all of its heap is asked for. */
 static int asks_agent(const struct report_values *v, const char *target)
 {
@@ -215,6 +232,17 @@ static int cmd_report_run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "--json, --markdown or --format: one of them");
     }
     if (is_format(format_of(v), "html")) return cmd_report_html(cli);
+    if (is_format(format_of(v), "prometheus")) {
+        const struct sonde_cli_filter *f = &v->filter;
+        if (f->type || f->span || f->thread || f->trace || f->phase || f->request || f->slowest ||
+            f->workers || v->limit || v->min_percent > 0) {
+            return sonde_cli_usage(cli, "series are of everything: of the options that choose, "
+                                        "--format prometheus takes --from and --to");
+        }
+        if (sonde_cli_is_agent(cli->operands[0]) && !f->from && !f->to) {
+            return from_metrics(cli, cli->operands[0]);
+        }
+    }
     if (asks_agent(v, cli->operands[0])) return from_agent(cli, cli->operands[0]);
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);

@@ -119,3 +119,27 @@ void sonde_store_tracks_of_history(const struct sonde_store_ops *ops, struct son
     if (p->tracks || !ops->query || !(to_s > from_s)) return;
     (void)sonde_store_tracks(ops, s, NULL, from_s, to_s, p, &err); /* samples are there without */
 }
+
+int sonde_store_tracks_alone(const struct sonde_store_ops *ops, struct sonde_store *s,
+                             const struct sonde_history_query *q, double now_s,
+                             struct sonde_profile **out, struct sonde_err *err)
+{
+    const double to_s = q->to_s > 0 && q->to_s < now_s ? q->to_s : now_s;
+    struct sonde_profile *p;
+    if (!(q->from_s > 0) || !ops->query) {
+        return sonde_err_set(err, SONDE_ENOENT, "no time was asked for");
+    }
+    if (sonde_profile_create(0, &p)) return sonde_err_set(err, SONDE_ENOMEM, "no memory for series");
+    int rc = sonde_store_tracks(ops, s, NULL, q->from_s, to_s, p, err);
+    if (!rc && (!p->tracks || !p->tracks->count)) {
+        rc = sonde_err_set(err, SONDE_ENOENT, "there are no series of that time");
+    }
+    if (rc) {
+        sonde_profile_destroy(p);
+        return rc;
+    }
+    p->start_ns = (uint64_t)(q->from_s * 1e9);
+    p->end_ns = (uint64_t)(to_s * 1e9);
+    *out = p;
+    return 0;
+}

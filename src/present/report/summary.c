@@ -127,7 +127,7 @@ static void summary_system(const struct summary_text *x)
 {
     const struct sonde_system *s = x->r->system;
     const struct sonde_system_one *one = x->s->busiest;
-    char mean[SONDE_VALUE_BYTES], most[SONDE_VALUE_BYTES];
+    char mean[SONDE_VALUE_BYTES], most[SONDE_VALUE_BYTES], used[64] = "";
     const int ascii = x->r->o->ascii;
     if (!s) return;
     if (s->host[SONDE_HOST_CPU].points) {
@@ -136,13 +136,32 @@ static void summary_system(const struct summary_text *x)
                         100 * s->host[SONDE_HOST_CPU].max, 100 * x->s->memory_ratio);
     }
     if (!one || !one->figures[SONDE_PROCESS_MEMORY].points) return;
-    report_put_fact(x->r->o, x->out, "process", "%.500s: %.2f CPUs, at most %.2f; memory %s, at "
-                    "most %s", one->program, one->figures[SONDE_PROCESS_CPU].mean,
-                    one->figures[SONDE_PROCESS_CPU].max,
-                    sonde_value_format(mean, one->figures[SONDE_PROCESS_MEMORY].mean,
-                                       SONDE_UNIT_BYTES, ascii),
-                    sonde_value_format(most, one->figures[SONDE_PROCESS_MEMORY].max,
-                                       SONDE_UNIT_BYTES, ascii));
+    const struct sonde_system_figure *cpu = &one->figures[SONDE_PROCESS_CPU];
+    const struct sonde_system_figure *memory = &one->figures[SONDE_PROCESS_MEMORY];
+    if (cpu->max > 0) { /* what ends within a tick was not seen at work */
+        snprintf(used, sizeof(used), "%.2f CPUs, at most %.2f; ", cpu->mean, cpu->max);
+    }
+    report_put_fact(x->r->o, x->out, "process", "%.500s: %smemory %s, at most %s", one->program,
+                    used, sonde_value_format(mean, memory->mean, SONDE_UNIT_BYTES, ascii),
+                    sonde_value_format(most, memory->max, SONDE_UNIT_BYTES, ascii));
+}
+
+/* The last value of what is trained for, under the first name that has one. */
+static void summary_training(const struct summary_text *x)
+{
+    const struct sonde_ml *ml = x->r->ml;
+    char rate[SONDE_VALUE_BYTES], last[160] = "";
+    for (uint32_t i = 0; ml && i < ml->training_count && i < 3; i++) {
+        const struct sonde_ml_training *t = &ml->trainings[i];
+        const double v = t->epoch_count && t->curve_count
+                             ? sonde_ml_epoch_value(&t->epochs[t->epoch_count - 1],
+                                                    t->curve_names[0]) : NAN;
+        if (!isnan(v)) snprintf(last, sizeof(last), ", %.100s %.4g", t->curve_names[0], v);
+        report_put_fact(x->r->o, x->out, "training", "%.500s: %" PRIu64 " epoch%s%s, %s samples "
+                        "per second", t->model, t->epoch.count, t->epoch.count == 1 ? "" : "s",
+                        last, sonde_value_format(rate, t->samples_per_s, SONDE_UNIT_COUNT,
+                                                 x->r->o->ascii));
+    }
 }
 
 static void summary_findings(const struct summary_text *x)
@@ -175,6 +194,7 @@ void report_summary_text(const struct report *r, struct sonde_buf *out)
     summary_requests(&x);
     summary_operations(&x);
     summary_moved(&x);
+    summary_training(&x);
     if (r->flat_count && r->flat[0].self) {
         report_put_fact(r->o, out, "hot spot", "%.1000s, %.1f %% of the %s", r->flat[0].name,
                         100 * report_share(r, r->flat[0].self), sonde_sample_kind_title(r->kind));
