@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "present/report/profile_private.h"
 
@@ -14,13 +15,21 @@ void report_put_clean(struct sonde_buf *out, const char *text, int ascii)
     sonde_buf_puts(out, clean);
 }
 
-/* Markdown: what would be read as markup is escaped. */
+/* 1 if GitHub would make a link of what begins here: of "://", of "www.". */
+static int is_link(const char *text, const char *c)
+{
+    const int scheme = *c == ':' && c[1] == '/' && c[2] == '/';
+    return scheme || (*c == '.' && c - text >= 3 && !strncasecmp(c - 3, "www", 3));
+}
+
+/* Markdown: what would be read as markup is escaped; also entities, formulas and links, which only
+ * some readers know. */
 static void put_markdown(struct sonde_buf *out, const char *text, int ascii)
 {
     char clean[REPORT_LINE_MAX];
     sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
     for (const char *c = clean; *c; c++) {
-        if (strchr("\\`*_{}[]<>|#~", *c)) sonde_buf_putc(out, '\\');
+        if (strchr("\\`*_{}[]<>|#~&$", *c) || is_link(clean, c)) sonde_buf_putc(out, '\\');
         sonde_buf_putc(out, *c);
     }
 }
@@ -29,7 +38,7 @@ static void put_markdown_table(const struct sonde_table *t, int ascii, struct so
 {
     for (size_t c = 0; c < t->column_count; c++) {
         sonde_buf_puts(out, c ? " | " : "| ");
-        sonde_buf_puts(out, t->columns[c].title);
+        put_markdown(out, t->columns[c].title, ascii);
     }
     sonde_buf_puts(out, " |\n");
     for (size_t c = 0; c < t->column_count; c++) {
