@@ -272,10 +272,9 @@ static void wait_kind_gil(const struct sonde_profile *p, struct wait_kind_walk *
     size_t len;
     const char *call =
         wait_kind_plain(sonde_profile_str(p, p->functions[w->out.call].name), &len);
-    if (w->out.kind == SONDE_WAIT_THREAD && !w->interpreter && !w->program &&
-        len > 13 && !memcmp(call, "pthread_cond_", 13)) {
-        w->out.kind = SONDE_WAIT_GIL;
-    }
+    const int condition = len > 13 && !memcmp(call, "pthread_cond_", 13);
+    const int mutex = len > 14 && !memcmp(call, "pthread_mutex_", 14); /* of the condition */
+    if ((condition || mutex) && !w->program) w->out.kind = SONDE_WAIT_GIL;
     w->program = 1;
 }
 

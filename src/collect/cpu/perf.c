@@ -20,6 +20,8 @@
 #define LOOK_MS 10            /* the same where blocked threads must be looked at */
 #define MEND_MS 2             /* the same where stacks go on beyond what is copied: the sooner their
                                  outer frames are read the better, they are those of later */
+#define PYTHON_MS 4           /* the same where threads of Python block, whose frames are read while
+                                 they do: those that wait for less have none */
 #define MENDS_NS 5000000000u  /* such stacks are to be expected this long after one */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
@@ -262,7 +264,8 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
     const int mends = e->reader.outer_ns &&
                       sonde_clock_ns(CLOCK_MONOTONIC) - e->reader.outer_ns < MENDS_NS;
     const int look = e->set.options.switches && e->set.plan.exclude_kernel;
-    poll(e->polls, count + 1, mends ? MEND_MS : look ? LOOK_MS : WAIT_MS);
+    const int usual = look ? LOOK_MS : WAIT_MS;
+    poll(e->polls, count + 1, mends ? MEND_MS : e->reader.tasks.python ? PYTHON_MS : usual);
 }
 
 /* Of the time that events of the software clock ran, what came as samples was in user code. */

@@ -11,7 +11,8 @@
  * _PyEval_EvalFrameDefault only the part is in the dynamic symbols that the compiler thinks hot.
  *
  * Which state is the thread's own, PyGILState_GetThisThreadState says: pthread_getspecific and
- * nothing else, and it needs no GIL. Where fields are depends on the version: python_find_hot.c.
+ * nothing else, and it needs no GIL. Where fields are depends on the version:
+ * segment/python_layout.h.
  *
  * Reading. A signal may come while a frame is being pushed or popped, when the last one's fields are
  * those of a frame that was there before; while the thread's own code has let go of the GIL, and the
@@ -33,22 +34,7 @@
 #include <stdint.h>
 
 #include "segment/python.h"
-
-/* Offsets in CPython's structures. The unit test compares them with its headers. */
-struct sonde__python_layout {
-    uint16_t thread_top;        /* in a thread's state: its cframe (up to 3.12), or its frame */
-    uint16_t chained;           /* 1: by cframes, which are the anchors; 0: runs end in an entry
-                                   frame, which is */
-    uint16_t anchor_frame, anchor_previous; /* chained: in a cframe */
-    uint16_t frame_code, frame_previous, frame_instruction;
-    uint16_t frame_flag;        /* a byte that tells the last frame of a run … */
-    uint16_t frame_last;        /* … by this value … */
-    uint16_t last_is_real;      /* … and whether that is a function's, or only marks the end */
-    uint16_t code_file, code_name, code_first_line, code_lines, code_start;
-    uint16_t object_type;
-    uint16_t bytes_size, bytes_text;
-    uint16_t text_length, text_state, text_ascii, text_compact;
-};
+#include "segment/python_layout.h"
 
 /* ---- python_find_hot.c ----------------------------------------------------------------------- */
 
@@ -70,11 +56,6 @@ void sonde__python_look(const struct dl_find_object *o);
 const struct sonde__python_found *sonde__python_found(void);
 /* Its state and version, for the segment: SONDE__PYTHON_NONE before one was met. */
 uint32_t sonde__python_met(uint32_t *version);
-
-/* The layout of a version (as PY_VERSION_HEX): a state. runtime: what is at _PyRuntime, of bytes
- * that can be read; 3.13 and later say there where things are. */
-uint32_t sonde__python_layout_of(uint32_t version, const void *runtime, size_t bytes,
-                                 struct sonde__python_layout *out);
 
 /* ---- python_hot.c ---------------------------------------------------------------------------- */
 

@@ -11,9 +11,6 @@
 #define FRAMES_MAX 4096u     /* of a stack */
 #define SLOTS 32768u         /* a power of two; more than SONDE__PYTHON_CODES_MAX */
 #define KEY_BITS (64u - SONDE__PYTHON_BLOCK_BITS)
-#define CODE_BYTES 208u      /* of a code object, as far as anything is needed */
-#define FRAME_BYTES 80u
-#define TEXT_BYTES 72u       /* of a text, in front of its characters */
 #define LENGTH_MAX (1u << 24)
 
 _Static_assert(SLOTS > SONDE__PYTHON_CODES_MAX, "probing ends at a free one");
@@ -86,7 +83,7 @@ static struct python_text python_text_of(const struct sonde__python_found *f, ui
 {
     const struct sonde__python_layout *l = &f->layout;
     const struct python_text none = { 0, 0, 1 };
-    char head[TEXT_BYTES];
+    char head[SONDE__PYTHON_TEXT_BYTES];
     uint32_t state;
     if (!python_is_object(addr) || sonde__python_copy(addr, head, sizeof(head)) ||
         python_word(head, l->object_type) != f->type_text) {
@@ -106,7 +103,7 @@ static struct python_text python_text_of(const struct sonde__python_found *f, ui
 static struct python_text python_bytes_of(const struct sonde__python_found *f, uint64_t addr,
                                           uint32_t max)
 {
-    char head[32];
+    char head[SONDE__PYTHON_BYTES_BYTES];
     const struct sonde__python_layout *l = &f->layout;
     struct python_text t = { 0, 0, 1 };
     if (!python_is_object(addr) || sonde__python_copy(addr, head, sizeof(head)) ||
@@ -228,7 +225,7 @@ static uint64_t python_frame_number(struct sonde__python_walk *w, const char *fr
 {
     const struct sonde__python_layout *l = &w->found->layout;
     const uint64_t addr = python_word(frame, l->frame_code);
-    char code[CODE_BYTES];
+    char code[SONDE__PYTHON_CODE_BYTES];
     if (python_read(w, addr, code, sizeof(code)) ||
         python_word(code, l->object_type) != w->found->type_code) {
         return 0;
@@ -239,11 +236,11 @@ static uint64_t python_frame_number(struct sonde__python_walk *w, const char *fr
         block, python_instruction(l, addr, python_word(frame, l->frame_instruction)));
 }
 
-static int python_frame_read(struct sonde__python_walk *w, uint64_t addr, char frame[FRAME_BYTES])
+static int python_frame_read(struct sonde__python_walk *w, uint64_t addr, char frame[SONDE__PYTHON_FRAME_BYTES])
 {
     if (!w->left) return -1;
     w->left--;
-    return python_read(w, addr, frame, FRAME_BYTES);
+    return python_read(w, addr, frame, SONDE__PYTHON_FRAME_BYTES);
 }
 
 static int python_is_last(const struct sonde__python_layout *l, const char *frame)
@@ -263,7 +260,7 @@ static uint64_t python_break(struct sonde__python_walk *w)
 static void python_run_by_entry(struct sonde__python_walk *w, uint64_t first)
 {
     const struct sonde__python_layout *l = &w->found->layout;
-    char frame[FRAME_BYTES];
+    char frame[SONDE__PYTHON_FRAME_BYTES];
     w->anchor = w->outer = 0;
     w->frame = first;
     for (uint64_t at = first; at; at = python_word(frame, l->frame_previous)) {
@@ -279,7 +276,7 @@ static void python_run_by_entry(struct sonde__python_walk *w, uint64_t first)
 static void python_run_by_anchor(struct sonde__python_walk *w, uint64_t anchor)
 {
     const struct sonde__python_layout *l = &w->found->layout;
-    char cframe[24];
+    char cframe[SONDE__PYTHON_ANCHOR_BYTES];
     w->anchor = w->frame = w->outer = 0;
     if (!anchor || python_read(w, anchor, cframe, sizeof(cframe))) return;
     w->frame = python_word(cframe, l->anchor_frame);
@@ -315,7 +312,7 @@ void sonde__python_begin(struct sonde__python_walk *w, int inside_malloc)
 uint64_t sonde__python_frame(struct sonde__python_walk *w)
 {
     const struct sonde__python_layout *l = &w->found->layout;
-    char frame[FRAME_BYTES];
+    char frame[SONDE__PYTHON_FRAME_BYTES];
     if (!w->frame) {
         python_run(w, w->outer);
         return 0;
