@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "collect/python_program.h"
 #include "sonde/sonde.h"
 
 #define FLUSH_S_MAX 5.0 /* what is sent on does not keep the agent for longer at its end */
@@ -265,6 +266,13 @@ int sonde_agent_open(const struct sonde_agent_options *o, struct sonde_agent **o
 
 /* ---- Record and profile ---------------------------------------------------------------------- */
 
+static int agent_is_python(char *const *argv)
+{
+    char program[4096];
+    return argv && sonde_uprobes_program(argv[0], program, sizeof(program)) &&
+           sonde_python_program(program);
+}
+
 int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording *o,
                        struct sonde_err *err)
 {
@@ -282,6 +290,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
         cpu.children = o->children;
         cpu.readers = sonde_collector_readers(a->collector);
         cpu.returns = r->returns;
+        cpu.python = agent_is_python(o->argv);
         rc = o->argv ? sonde_cpu_start_on_exec(&cpu, &r->cpu, err)
                         : sonde_cpu_start(&cpu, &r->cpu, err);
         if (rc) r->cpu = NULL;

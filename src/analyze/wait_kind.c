@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/path.h"
 
 enum { FRAMES_MAX = 48 }; /* that are looked at, from the innermost on */
 
@@ -58,7 +59,7 @@ static const struct wait_kind_row {
     { "sync.(*Mutex).*", SONDE_WAIT_LOCK, 0 },
     { "sync.(*RWMutex).*", SONDE_WAIT_LOCK, 0 },
     { "PyThread_acquire_lock*", SONDE_WAIT_LOCK, 0 },
-    { "take_gil", SONDE_WAIT_LOCK, 0 },
+    { "take_gil", SONDE_WAIT_GIL, 0 },
     { "rwsem_down_*", SONDE_WAIT_LOCK, 1 },
     { "mutex_lock*", SONDE_WAIT_LOCK, 1 },
     /* Other threads. */
@@ -248,12 +249,34 @@ static int wait_kind_is_system(const struct sonde_profile *p, uint32_t module, c
     return 0;
 }
 
+/* Python's interpreter: the program, or a library of it. */
+static int wait_kind_is_interpreter(const struct sonde_profile *p, uint32_t module)
+{
+    const struct sonde_profile_module *m = &p->modules[module < p->modules_count ? module : 0];
+    const char *base = sonde_path_base(sonde_profile_str(p, m->path));
+    return !strncmp(base, "python3", 7) || !strncmp(base, "libpython3", 10);
+}
+
 struct wait_kind_walk {
     struct sonde_wait out;
+    int program;           /* a frame of the interpreter, or of another program, was met */
+    int interpreter;       /* out.caller is the interpreter's, until there is a better one */
     int found;             /* 0 no row yet, 1 a weak one, 2 it is decided */
     int frames;
     int system;            /* frames of the system among them */
 };
+
+/* The interpreter is what called: a condition is then the GIL. */
+static void wait_kind_gil(const struct sonde_profile *p, struct wait_kind_walk *w)
+{
+    size_t len;
+    const char *call =
+        wait_kind_plain(sonde_profile_str(p, p->functions[w->out.call].name), &len);
+    const int condition = len > 13 && !memcmp(call, "pthread_cond_", 13);
+    const int mutex = len > 14 && !memcmp(call, "pthread_mutex_", 14); /* of the condition */
+    if ((condition || mutex) && !w->program) w->out.kind = SONDE_WAIT_GIL;
+    w->program = 1;
+}
 
 /* 1 = nothing further out matters. */
 static int wait_kind_frame(const struct sonde_profile *p, uint32_t module, uint32_t function,
@@ -261,11 +284,14 @@ static int wait_kind_frame(const struct sonde_profile *p, uint32_t module, uint3
 {
     const char *name = sonde_profile_str(p, p->functions[function].name);
     const int system = wait_kind_is_system(p, module, name);
+    const int interpreter = wait_kind_is_interpreter(p, module);
+    if (interpreter) wait_kind_gil(p, w);
     /* Whatever calls the system's libraries is the program. */
     const int may = *name && (system || !w->system);
     const struct wait_kind_row *row = may ? wait_kind_find(name, system) : NULL;
     w->frames++;
     w->system += system;
+    w->program |= w->system && !system;
     if (row && w->found < 2) {
         if (!row->weak || !w->found) {
             w->out.kind = row->kind;
@@ -274,10 +300,11 @@ static int wait_kind_frame(const struct sonde_profile *p, uint32_t module, uint3
         w->found = row->weak ? 1 : 2;
         return 0;
     }
-    if (row || system || !*name || *name == '[') return 0;
+    if (row || system || !*name || *name == '[' || (interpreter && w->interpreter)) return 0;
     w->out.caller = function;
     w->out.caller_line = line;
-    return 1;
+    w->interpreter = interpreter;
+    return !interpreter;
 }
 
 struct sonde_wait sonde_wait_of(const struct sonde_profile *p, uint32_t stack)
@@ -290,6 +317,7 @@ struct sonde_wait sonde_wait_of(const struct sonde_profile *p, uint32_t stack)
         if (!l->line_count) {
             w.frames++;
             w.system += wait_kind_is_system(p, l->module, "");
+            if (wait_kind_is_interpreter(p, l->module)) wait_kind_gil(p, &w);
         }
         for (uint32_t i = 0; i < l->line_count && !done; i++) {
             const struct sonde_profile_line *line = &p->lines[l->line + i];

@@ -4,6 +4,11 @@
  * several things end in (futex, syscall) only count where nothing further out says more. A thread
  * that blocks in plain code, in no call of the system, has touched a page that was not there.
  *
+ * Python's interpreter waits with a condition for its lock, the GIL, and for nothing else: its own
+ * locks are semaphores. So a condition that the interpreter itself waits for is the GIL, also where
+ * it is stripped and take_gil has no name. Its functions are not who waits: that is the function of
+ * Python, where those are known.
+ *
  * A read of a pipe or a socket looks like one of a file unless frames of the kernel were recorded
  * (`sonde record --kernel`): then those decide. */
 #ifndef SONDE_ANALYZE_WAIT_KIND_H
@@ -20,7 +25,8 @@
     X(NETWORK, "network", "waiting for the network")                                           \
     X(SLEEP, "sleep", "sleeping")                                                              \
     X(PAGE_FAULT, "page_fault", "waiting for a page of memory")                                \
-    X(PROCESS, "process", "waiting for another process to end")
+    X(PROCESS, "process", "waiting for another process to end")                                \
+    X(GIL, "gil", "waiting for Python's interpreter lock (GIL)")
 
 enum sonde_wait_kind {
 #define SONDE__X(id, name, title) SONDE_WAIT_##id,

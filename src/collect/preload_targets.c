@@ -346,7 +346,7 @@ uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_mo
     struct sonde_module m;
     uint32_t added = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (sonde_aspace_mapping(as, ips[i])) continue;
+        if (sonde__python_is(ips[i]) || sonde_aspace_mapping(as, ips[i])) continue;
         if (!now) {
             if (t->gone || now_ns - t->scanned_ns < SCAN_EVERY_NS) return 0;
             t->scanned_ns = now_ns;

@@ -8,6 +8,7 @@
 #include "preload/preload.h"
 #include "preload/sandbox.h"
 #include "preload/timer/timer.h"
+#include "preload/walk/python.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
 #include "segment/never.h"
@@ -62,6 +63,8 @@ static void preload_in_child(void)
     sonde__threads_forked();
     sonde__timer.area = NULL;
     sonde__walks_forked();
+    sonde__python_forked();
+    sonde__python_start();
     if (sampled && sonde__config.children) sonde__timer_start();
     else if (sampled) sonde__signal_release();
     sonde__heap_forked(sonde__heap_config.children && !sonde__g.silent);
@@ -76,6 +79,7 @@ void sonde__preload_start(void)
     sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__llama_config, &sonde__host);
     if (sonde__config.text[0] || sonde__heap_config.text[0] || sonde__llama_config.text[0]) {
         sonde__image_start();
+        sonde__python_start();
         pthread_atfork(before_fork, in_parent, preload_in_child);
     }
     if (sonde__config.text[0]) sonde__timer_start();

@@ -15,6 +15,7 @@
 
 #include "preload/heap/heap.h"
 #include "preload/timer/timer.h"
+#include "preload/walk/python.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
 #include "segment/calls.h"
@@ -101,6 +102,7 @@ static void filter_enter(const struct sock_fprog *filter)
 void sonde__sandbox_look(unsigned long mode, const void *filter)
 {
     const int saved = errno;
+    sonde__python_filtered();
     if (mode == SECCOMP_MODE_STRICT) strict_enter();
     if (mode == SECCOMP_MODE_FILTER) filter_enter(filter);
     errno = saved;

@@ -68,7 +68,8 @@ uint32_t sonde_profile_copy_thread(struct sonde_profile_copy *c, uint32_t id)
 static uint64_t copy_rebase(const struct sonde_profile_copy *c, uint32_t module)
 {
     const struct sonde_profile_module *m = &c->from->modules[module];
-    const uint32_t no_file = SONDE_MODULE_KERNEL | SONDE_MODULE_JIT | SONDE_MODULE_VDSO;
+    const uint32_t no_file = SONDE_MODULE_KERNEL | SONDE_MODULE_JIT | SONDE_MODULE_VDSO |
+                             SONDE_MODULE_PYTHON;
     if (!c->rebase || !module || m->flags & no_file || !m->path) return 0;
     return m->offset - m->start;
 }

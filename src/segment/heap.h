@@ -17,8 +17,9 @@
  *
  * Nodes. A stack is its innermost node; a node is an address and its caller's node, which has a
  * smaller number. Node 0 is none. An address is 48 bits; the upper 16 are the module it was in
- * (0 = unknown), so that code which is unloaded and replaced is told apart. A node that has
- * allocated has a site number; rows are indexed by it.
+ * (0 = unknown), so that code which is unloaded and replaced is told apart. A frame of Python is a
+ * number (python.h), whose upper 16 bits are no module's. A node that has allocated has a site
+ * number; rows are indexed by it.
  *
  * Rows. A site's totals are the sums over lanes. In full mode a thread has a lane to itself, lane 0
  * is for all who have none and is added to with locked instructions; in sampled mode all use lane
@@ -56,7 +57,7 @@
 #define SONDE__HEAP_NODES 4096u          /* in a chunk: 64 KiB */
 #define SONDE__HEAP_NODE_CHUNKS 1024u    /* 4 Mi nodes */
 #define SONDE__HEAP_MODULES 16u
-#define SONDE__HEAP_MODULE_CHUNKS 4096u  /* 65,535 modules */
+#define SONDE__HEAP_MODULE_CHUNKS 4096u  /* SONDE__PYTHON_TAG is none's */
 #define SONDE__HEAP_ROWS 32u             /* in a chunk: 4 KiB */
 #define SONDE__HEAP_ROW_CHUNKS 4096u     /* 131,071 sites */
 #define SONDE__HEAP_LANES 128u

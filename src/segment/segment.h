@@ -92,6 +92,7 @@
  *           MORE. Code that samples will be in; what it covers of older ones is gone
  *   THREAD  tid, CPU ns it used in all, name (16 bytes): a thread that has ended
  *   MORE    7 words
+ * Among the addresses may be frames of Python, which are numbers that no address can be: python.h.
  *
  * Versions. abi changes whenever any of this does, but for what is appended to the header and means
  * nothing while it is zero; a reader refuses what it does not know. The
@@ -187,6 +188,8 @@ struct sonde__header {
      * said so, by libsonde_preload. Once. All zero in segments of libraries that do not know it. */
     uint32_t named __attribute__((aligned(64))); /* enum sonde__named; release */
     char name[64];         /* as program, above */
+
+    uint64_t python;       /* offset of struct sonde__python (python.h); 0 = no interpreter was met */
 };
 
 enum sonde__named { SONDE__NAMED_NOT, SONDE__NAMED_NOW, SONDE__NAMED };

@@ -228,7 +228,7 @@ static struct finding_wait waits_classify(const struct sonde_profile *p, uint32_
     int skip_locks = 0;
     if (waits_is_postgres(f, n)) {
         waits_classify_lock(f, n, &out);
-    } else if (waits_has(f, n, gil, 1)) {
+    } else if (w.kind == SONDE_WAIT_GIL || waits_has(f, n, gil, 1)) {
         out.type = FINDING_WAIT_LOCK; /* which waits with a condition variable, 5 ms each time */
         out.lock = FINDING_LOCK_GIL;
     } else if (w.kind == SONDE_WAIT_LOCK) {

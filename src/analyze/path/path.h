@@ -40,6 +40,7 @@
     X(OVERHEAD, "overhead", "its thread, outside of any phase")                                \
     X(BATCH_MATES, "batch_mates", "computing for other requests")                              \
     X(LOCK, "lock", "waiting for a lock")                                                      \
+    X(GIL, "gil", "waiting for Python's interpreter lock (GIL)")                               \
     X(THREAD, "thread", "waiting for another thread")                                          \
     X(IO, "io", "reading or writing files and pipes")                                          \
     X(PAGE_FAULT, "page_fault", "waiting for a page of memory")                                \

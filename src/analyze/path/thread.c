@@ -8,6 +8,7 @@ enum sonde_path_kind path_kind_of_wait(enum sonde_wait_kind k)
 {
     switch (k) {
     case SONDE_WAIT_LOCK: return SONDE_PATH_LOCK;
+    case SONDE_WAIT_GIL: return SONDE_PATH_GIL;
     case SONDE_WAIT_THREAD: return SONDE_PATH_THREAD;
     case SONDE_WAIT_IO: return SONDE_PATH_IO;
     case SONDE_WAIT_NETWORK: return SONDE_PATH_NETWORK;

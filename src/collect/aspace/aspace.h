@@ -129,6 +129,14 @@ size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__re
                                  size_t reach, const struct sonde_aspace_outer *outer,
                                  uint64_t *ips, size_t max, struct sonde_aspace_walk *out);
 
+/* The same, and of each frame where its caller's begins: sp when it has returned; 0 = not known, as
+ * of the last one. cfas: as many as ips, or NULL. */
+size_t sonde_aspace_unwind_frames(struct sonde_aspace *as, const struct sonde__regs *regs,
+                                  const void *stack, uint64_t stack_addr, size_t stack_len,
+                                  size_t reach, const struct sonde_aspace_outer *outer,
+                                  uint64_t *ips, uint64_t *cfas, size_t max,
+                                  struct sonde_aspace_walk *out);
+
 /* ---- Modules of addresses ----------------------------------------------------------------- */
 
 #define SONDE_ASPACE_PATH 4352 /* PATH_MAX and a prefix under /proc */

@@ -252,7 +252,8 @@ static int aspace_unwind_put_back(struct sonde_aspace *as, struct aspace_unwind_
 
 /* Frames into ips, and why there are no more. */
 static enum sonde_aspace_end aspace_unwind_walk(
-    struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t *ips, size_t max, size_t *count)
+    struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t *ips, uint64_t *cfas, size_t max,
+    size_t *count)
 {
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
     enum sonde__step step = SONDE__STEP_OK;
@@ -277,6 +278,7 @@ static enum sonde_aspace_end aspace_unwind_walk(
         if (!w->mended) of_copy = n;
         w->stack.missed = 0;
         step = any_step(as, w, &rule, pc, n == 1);
+        if (cfas) cfas[n - 1] = step == SONDE__STEP_OK ? w->regs.sp : 0;
     }
     *count = n;
     if (step == SONDE__STEP_END && !w->doubt) return SONDE_ASPACE_START;
@@ -285,10 +287,11 @@ static enum sonde_aspace_end aspace_unwind_walk(
     return step == SONDE__STEP_FAIL && w->stack.missed ? SONDE_ASPACE_MEMORY : SONDE_ASPACE_CODE;
 }
 
-size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__regs *regs,
-                                 const void *stack, uint64_t stack_addr, size_t stack_len,
-                                 size_t reach, const struct sonde_aspace_outer *outer,
-                                 uint64_t *ips, size_t max, struct sonde_aspace_walk *out)
+size_t sonde_aspace_unwind_frames(struct sonde_aspace *as, const struct sonde__regs *regs,
+                                  const void *stack, uint64_t stack_addr, size_t stack_len,
+                                  size_t reach, const struct sonde_aspace_outer *outer,
+                                  uint64_t *ips, uint64_t *cfas, size_t max,
+                                  struct sonde_aspace_walk *out)
 {
     assert(as && regs && ips);
     const struct aspace_unwind_walk first = {
@@ -299,21 +302,30 @@ size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__re
     };
     struct aspace_unwind_walk w = first;
     size_t n;
-    enum sonde_aspace_end end = aspace_unwind_walk(as, &w, ips, max, &n);
+    enum sonde_aspace_end end = aspace_unwind_walk(as, &w, ips, cfas, max, &n);
     if (end != SONDE_ASPACE_START && w.jumps) {
         for (int i = 1; i < SONDE__LANDINGS && end != SONDE_ASPACE_START; i++) {
             w = first;
             w.landing = (enum sonde__landing)i;
-            end = aspace_unwind_walk(as, &w, ips, max, &n);
+            end = aspace_unwind_walk(as, &w, ips, cfas, max, &n);
         }
         if (end != SONDE_ASPACE_START) {
             w = first;
-            end = aspace_unwind_walk(as, &w, ips, max, &n);
+            end = aspace_unwind_walk(as, &w, ips, cfas, max, &n);
         }
     }
     *out = (struct sonde_aspace_walk){ .end = end, .used = w.stack.used,
                                        .missing = w.stack.missing, .mended = w.mended };
     return n;
+}
+
+size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__regs *regs,
+                                 const void *stack, uint64_t stack_addr, size_t stack_len,
+                                 size_t reach, const struct sonde_aspace_outer *outer,
+                                 uint64_t *ips, size_t max, struct sonde_aspace_walk *out)
+{
+    return sonde_aspace_unwind_frames(as, regs, stack, stack_addr, stack_len, reach, outer, ips,
+                                      NULL, max, out);
 }
 
 size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,

@@ -271,23 +271,38 @@ static int cpu_complete(const struct sonde_cpu_options *in, struct sonde_cpu_opt
     return 0;
 }
 
+/* The order in which AUTO tries engines; NULL = there are no more. */
+static const struct sonde_cpu_engine_ops *engine_at(const struct sonde_cpu_options *o, int on_exec,
+                                                    size_t i)
+{
+    static const enum sonde_cpu_engine_kind usual[] = { SONDE_CPU_PERF, SONDE_CPU_TIMER };
+    static const enum sonde_cpu_engine_kind inside[] = { SONDE_CPU_TIMER, SONDE_CPU_PERF };
+    static const enum sonde_cpu_engine_kind both[] = { SONDE_CPU_MIXED, SONDE_CPU_PERF };
+    const enum sonde_cpu_engine_kind *order = usual;
+    if (o->python && on_exec) order = o->off_cpu ? both : inside;
+    if (o->engine != SONDE_CPU_AUTO) order = &o->engine;
+    if (i >= (o->engine == SONDE_CPU_AUTO ? SONDE_COUNT(usual) : 1)) return NULL;
+    for (size_t k = 0; k < ENGINES; k++) {
+        if (engines[k]->kind == order[i]) return engines[k];
+    }
+    return NULL;
+}
+
 /* The engine asked for, or the first that can: what the others said is part of the error. */
 static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
 {
     struct sonde_err why, all = { "" };
+    const struct sonde_cpu_engine_ops *ops;
     int rc = SONDE_EINVAL;
     sonde_err_set(&all, rc, "no engine \"%s\" is built in", engine_names[c->options.engine]);
-    for (size_t i = 0, tried = 0; i < ENGINES; i++) {
-        const int asked = c->options.engine == engines[i]->kind;
-        if (!asked && c->options.engine != SONDE_CPU_AUTO) continue;
-        rc = engines[i]->start(&c->options, on_exec, c->profile, &c->engine, &why);
+    for (size_t i = 0; (ops = engine_at(&c->options, on_exec, i)); i++) {
+        rc = ops->start(&c->options, on_exec, c->profile, &c->engine, &why);
         if (!rc) {
-            c->ops = engines[i];
+            c->ops = ops;
             return 0;
         }
-        if (tried++) {
-            sonde_err_set(&all, rc, "%s; %s: %s", all.text, engine_names[engines[i]->kind],
-                          why.text);
+        if (i) {
+            sonde_err_set(&all, rc, "%s; %s: %s", all.text, engine_names[ops->kind], why.text);
         } else {
             all = why;
         }

@@ -5,6 +5,8 @@
  * comes, so memory follows the number of different stacks, not of samples.
  * timer: where the kernel forbids that, libsonde_preload samples inside the process (CPU-time
  * timer per thread) and writes the unwound stacks to its segment; the same thread reads them.
+ * mixed: CPU samples by timer and blocked time by perf. For Python, whose own frames are memory that
+ * has changed by the time a record is read from outside.
  *
  * The profile belongs to the engine from start to stop; in between sonde_cpu_snapshot copies. */
 #ifndef SONDE_COLLECT_CPU_CPU_H
@@ -14,9 +16,10 @@
 #include "profile/profile.h"
 
 #define SONDE_CPU_ENGINES(X)                                                                   \
-    X(AUTO, "auto", "perf where the kernel allows it, else timer")                             \
+    X(AUTO, "auto", "perf where the kernel allows it, else timer; for Python timer or mixed")  \
     X(PERF, "perf", "perf_event_open, from outside")                                           \
-    X(TIMER, "timer", "a timer in the process, through libsonde_preload")
+    X(TIMER, "timer", "a timer in the process, through libsonde_preload")                      \
+    X(MIXED, "mixed", "CPU time by timer, blocked time by perf")
 
 enum sonde_cpu_engine_kind {
 #define SONDE__X(id, name, help) SONDE_CPU_##id,
@@ -32,6 +35,9 @@ struct sonde_cpu_options {
     double rate_hz;           /* 1 … 10,000 per thread on CPU; 0 = 1000 */
     int off_cpu;              /* also blocked time, with the stack at switch-out */
     int children;             /* also processes it starts */
+    int python;               /* it runs Python, whose functions are seen from within only: AUTO
+                                 prefers engines that do */
+    int blocked_only;         /* perf: no CPU samples; of mixed.c */
     int kernel;               /* also kernel frames, if permitted */
     uint32_t depth_max;       /* frames kept of a stack; 0 = 128 */
     uint32_t stack_bytes;     /* copied per sample; 0 = as the engine finds best */

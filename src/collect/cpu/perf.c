@@ -20,6 +20,8 @@
 #define LOOK_MS 10            /* the same where blocked threads must be looked at */
 #define MEND_MS 2             /* the same where stacks go on beyond what is copied: the sooner their
                                  outer frames are read the better, they are those of later */
+#define PYTHON_MS 4           /* the same where threads of Python block, whose frames are read while
+                                 they do: those that wait for less have none */
 #define MENDS_NS 5000000000u  /* such stacks are to be expected this long after one */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
@@ -168,7 +170,7 @@ static int misses_threads(struct sonde_cpu_engine *e, double share)
 
 static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
 {
-    if (e->set.wide || e->missed || e->reader.ended < LEAST_MISSED) return;
+    if (e->set.wide || e->set.options.no_clock || e->missed || e->reader.ended < LEAST_MISSED) return;
     if (now_ns - e->width_ns < WIDTH_NS || e->reader.lot.first) return;
     e->width_ns = now_ns;
     if (!misses_threads(e, WIDEN_SHARE)) return;
@@ -212,7 +214,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     }
     sonde_perf_reader_settle(r, last ? UINT64_MAX : now);
     if (e->set.options.switches) sonde_perf_reader_sample_sleepers(r);
-    if (last || sonde_cpu_account_is_due(&e->account, now)) {
+    if (!e->set.options.no_clock && (last || sonde_cpu_account_is_due(&e->account, now))) {
         sonde_cpu_account_settle(&e->account, r->p, now);
     }
     if (last) {
@@ -262,7 +264,8 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
     const int mends = e->reader.outer_ns &&
                       sonde_clock_ns(CLOCK_MONOTONIC) - e->reader.outer_ns < MENDS_NS;
     const int look = e->set.options.switches && e->set.plan.exclude_kernel;
-    poll(e->polls, count + 1, mends ? MEND_MS : look ? LOOK_MS : WAIT_MS);
+    const int usual = look ? LOOK_MS : WAIT_MS;
+    poll(e->polls, count + 1, mends ? MEND_MS : e->reader.tasks.python ? PYTHON_MS : usual);
 }
 
 /* Of the time that events of the software clock ran, what came as samples was in user code. */
@@ -274,7 +277,7 @@ static uint64_t kernel_ns(const struct sonde_cpu_engine *e, const struct sonde_c
 
 static int misses_kernel(const struct sonde_cpu_engine *e, const struct sonde_cpu_counts *c)
 {
-    return e->set.plan.exclude_kernel && !e->set.plan.hardware &&
+    return e->set.plan.exclude_kernel && !e->set.plan.hardware && !e->set.options.no_clock &&
            (double)kernel_ns(e, c) > KERNEL_SHARE * (double)c->cpu_ns &&
            kernel_ns(e, c) > KERNEL_LEAST_NS;
 }
@@ -294,7 +297,9 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     uint64_t count;
     /* Whoever asks wants all there is, with its final weight: it may be taken away next. */
     sonde_perf_reader_settle(&e->reader, UINT64_MAX);
-    sonde_cpu_account_settle(&e->account, e->reader.p, sonde_clock_ns(CLOCK_MONOTONIC));
+    if (!e->set.options.no_clock) {
+        sonde_cpu_account_settle(&e->account, e->reader.p, sonde_clock_ns(CLOCK_MONOTONIC));
+    }
     *out = e->reader.counts;
     cpu_perf_put_known(&e->reader.tasks, out);
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
@@ -375,6 +380,7 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
         .stack_bytes = o->stack_bytes,
         .callchain = o->kernel,
         .switches = o->off_cpu,
+        .no_clock = o->blocked_only,
         .children = o->children,
         .on_exec = on_exec,
     };

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "collect/cpu/perf_python_stack.h"
 #include "collect/proc/describe.h"
 #include "sonde/sonde.h"
 #include "unwind/arch_call.h"
@@ -97,9 +98,9 @@ static size_t perf_reader_unwind(struct sonde_perf_reader *r, struct sonde_perf_
     regs.ip -= back;
     const struct sonde_aspace_outer *outer =
         sonde_perf_outer_begin(r->outer, p->as, p->pid, t->tid, rec->time_ns, final, &t->words);
-    return sonde_aspace_unwind_outer(p->as, &regs, rec->u.sample.stack, regs.sp,
-                                     rec->u.sample.stack_len, SONDE_PERF_STACK_MAX, outer, r->ips,
-                                     SONDE_CPU_FRAMES_MAX, w);
+    return sonde_aspace_unwind_frames(p->as, &regs, rec->u.sample.stack, regs.sp,
+                                      rec->u.sample.stack_len, SONDE_PERF_STACK_MAX, outer, r->ips,
+                                      r->cfas, SONDE_CPU_FRAMES_MAX, w);
 }
 
 /* What a sample is told of the stack that was just unwound. */
@@ -183,17 +184,16 @@ static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread
         return STACK_LATER;
     }
     r->seen++;
+    r->ips_count = n;
     r->counts.unwound_frames += n;
     *flags |= walk_flags(r, &w);
     count_need(r, rec, &w);
     return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
 }
 
-/* Kernel frames on top of it. Markers between the addresses say what kind follows. */
-static uint32_t kernel_stack(struct sonde_perf_reader *r, uint32_t parent,
-                             const struct sonde_perf_record *rec)
+/* Frames of the kernel. Markers between the addresses say what kind follows. */
+static size_t kernel_frames(const struct sonde_perf_record *rec, uint64_t ips[KERNEL_FRAMES_MAX])
 {
-    uint64_t ips[KERNEL_FRAMES_MAX];
     size_t n = 0;
     for (uint64_t i = 0; i < rec->u.sample.chain_count && n < KERNEL_FRAMES_MAX; i++) {
         const uint64_t ip = rec->u.sample.chain[i];
@@ -201,7 +201,15 @@ static uint32_t kernel_stack(struct sonde_perf_reader *r, uint32_t parent,
         ips[n] = n ? ip - 1 : ip;
         n++;
     }
-    return sonde_cpu_stacks_add(r->stacks, NULL, 0, parent, ips, n);
+    return n;
+}
+
+/* On top of the user's. */
+static uint32_t kernel_stack(struct sonde_perf_reader *r, uint32_t parent,
+                             const struct sonde_perf_record *rec)
+{
+    uint64_t ips[KERNEL_FRAMES_MAX];
+    return sonde_cpu_stacks_add(r->stacks, NULL, 0, parent, ips, kernel_frames(rec, ips));
 }
 
 /* A thread that is ending, or in the kernel between two programs, has no user part. Its registers
@@ -375,8 +383,12 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
             take_clock(r, t, rec, 1);
         }
     } else if (e->kind == SONDE_PERF_SWITCH && t) {
+        uint64_t kernel[KERNEL_FRAMES_MAX];
         t->switch_flags = 0;
+        r->ips_count = 0;
         t->switch_stack = perf_reader_stack_of(r, t, rec, 1, &t->switch_flags);
+        sonde_perf_python_keep(t, rec->u.sample.regs.sp, r->ips, r->cfas, r->ips_count, kernel,
+                               kernel_frames(rec, kernel));
     }
 }
 
@@ -386,11 +398,13 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
 static void perf_reader_add_off(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
                                 enum sonde_sample_kind kind, uint64_t weight, uint32_t count)
 {
+    /* One that has not come back is still there. */
+    const uint32_t stack = t->blocked && t->python_stack ? t->python_stack : t->out_stack;
     const struct sonde_profile_sample s = {
         .time_ns = t->out_ns + r->unix_ns,
         .weight = weight,
-        .stack = t->out_stack ? t->out_stack
-                              : sonde_cpu_stacks_named(r->stacks, "[stack not sampled]"),
+        .stack = stack ? stack
+                       : sonde_cpu_stacks_named(r->stacks, "[stack not sampled]"),
         .thread = perf_reader_row_of(r, t),
         .count = count,
         .kind = (uint16_t)kind,
@@ -441,6 +455,7 @@ static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_rec
             t->out_stack = t->switch_stack;
             t->out_flags = t->switch_flags;
             t->looked = 0;
+            t->python_stack = t->python_looked = 0;
         }
         t->switch_stack = 0;
         return;
@@ -448,8 +463,11 @@ static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_rec
     if (!t->blocked && !t->preempted) return;
     /* It had gone on before it was looked at: what was seen is where it was blocked next. */
     if (t->looked && rec->time_ns < t->looked_ns) t->out_stack = t->out_flags = 0;
+    /* The same of Python's frames. */
+    if (t->python_stack && rec->time_ns <= t->python_ns) t->python_stack = 0;
     perf_reader_off_ended(r, t, rec->time_ns);
     t->blocked = t->preempted = 0;
+    t->python_stack = 0;
 }
 
 void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns)
@@ -484,6 +502,8 @@ void sonde_perf_reader_sample_sleepers(struct sonde_perf_reader *r)
     struct sonde_perf_thread *t;
     for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
         if (t->blocked && !t->out_stack && !t->looked) perf_reader_sample_sleeper(r, t);
+        if (t->blocked && !t->python_looked) sonde_perf_python_look(t, r->stacks, r->p);
+        r->tasks.python |= t->process->python != NULL;
     }
 }
 
@@ -492,9 +512,9 @@ void sonde_perf_reader_forget(struct sonde_perf_reader *r)
     sonde_cpu_stacks_forget(r->stacks); /* without memory frames that are left out have no name */
     struct sonde_perf_thread *t;
     for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
-        t->row = t->switch_stack = t->out_stack = 0;
+        t->row = t->switch_stack = t->out_stack = t->python_stack = 0;
         t->switch_flags = t->out_flags = 0;
-        t->looked = 0;
+        t->looked = t->python_looked = 0;
     }
 }
 

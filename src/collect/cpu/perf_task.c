@@ -21,6 +21,7 @@ int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *s
 
 static void perf_task_process_free(struct sonde_perf_process *p)
 {
+    sonde_perf_python_destroy(p->python);
     sonde_aspace_destroy(p->as);
     sonde__free(p);
 }
@@ -28,6 +29,7 @@ static void perf_task_process_free(struct sonde_perf_process *p)
 static void perf_task_thread_free(struct sonde_perf_thread *thread)
 {
     sonde_perf_words_free(thread->words);
+    sonde__free(thread->native);
     sonde__free(thread);
 }
 
@@ -179,6 +181,8 @@ void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread 
     assert(p->threads == 1);
     sonde_perf_words_free(thread->words);
     thread->words = NULL;
+    sonde_perf_python_destroy(p->python);
+    p->python = NULL;
     sonde_aspace_exec(p->as);
     p->layout = sonde_cpu_stacks_layout_new(t->stacks);
     p->in_exec = 1;

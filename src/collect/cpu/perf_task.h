@@ -7,6 +7,7 @@
 #include "collect/aspace/aspace.h"
 #include "collect/cpu/stack.h"
 #include "collect/cpu/perf_outer.h"
+#include "collect/cpu/perf_python.h"
 
 #define SONDE_PERF_TASKS_MAX 131072u /* of each at one time; the kernel's own limit is near */
 
@@ -15,11 +16,23 @@ struct sonde_perf_process {
     uint32_t threads;          /* known ones */
     struct sonde_aspace *as;   /* owned */
     uint32_t layout;           /* number of its mappings, see stack.h */
+    struct sonde_perf_python *python; /* its interpreter; owned; NULL = none is known … */
+    uint32_t python_layout;    /* … as mappings were then; 0 = it was not looked for */
     uint32_t in_exec;          /* its program was replaced, and the new one not seen to run yet */
 };
 
 /* Intervals off the CPU that are too short for a sample each. */
 struct sonde_perf_off { uint64_t ns; uint32_t count; };
+
+#define SONDE_PERF_NATIVE_MAX 192u
+
+/* A stack as it was unwound, for Python's frames to be put into. */
+struct sonde_perf_native {
+    uint32_t count, kernel_count;
+    uint64_t sp;
+    uint64_t ips[SONDE_PERF_NATIVE_MAX], cfas[SONDE_PERF_NATIVE_MAX];
+    uint64_t kernel[SONDE_PERF_NATIVE_MAX];
+};
 
 struct sonde_perf_thread {
     struct sonde_perf_thread *next; /* of those that end now */
@@ -40,6 +53,10 @@ struct sonde_perf_thread {
     uint16_t switch_flags, out_flags;
     uint32_t looked;           /* where it is blocked was looked up from outside: 0 or 1 */
     uint64_t looked_ns;        /* when */
+    struct sonde_perf_native *native; /* of out_stack, if its process is Python; owned; NULL: none */
+    uint32_t python_stack;     /* out_stack with Python's frames; 0 = not known … */
+    uint32_t python_looked;    /* … though it was looked for: 0 or 1 */
+    uint64_t python_ns;        /* when that was over */
     struct sonde_perf_off off, runnable; /* blocked, preempted */
     uint64_t exact_ns;         /* samples of short intervals are used up to here */
 };
@@ -49,6 +66,7 @@ struct sonde_perf_tasks {
     struct sonde_cpu_stacks *stacks;    /* borrowed */
     struct sonde_pointer_map processes; /* owned, as what is in it; by pid */
     struct sonde_pointer_map threads;   /* by tid */
+    int python;                         /* some process is Python, and its waits are recorded */
 };
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/intern.h"
 #include "profile/module.h"
+#include "segment/python.h"
 #include "sonde/sonde.h"
 
 #define PLACES 8192u /* a power of two */
@@ -35,6 +36,8 @@ struct sonde_cpu_stacks {
     uint32_t known_count, known_cap;
     struct sonde_map known_index;
     size_t bytes;
+    sonde_cpu_python *python;
+    void *python_arg;
     struct cpu_stack_place places[PLACES];
 };
 
@@ -142,8 +145,14 @@ static uint32_t location_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as,
     struct cpu_stack_place *place = &s->places[hash >> 51];
     _Static_assert(PLACES == 1u << 13, "the hash has as many bits");
     if (place->ip == ip && place->layout == layout) return place->location;
-    const uint32_t location = sonde_profile_location(s->p, cpu_stack_module_at(s, as, ip), ip);
-    if (location) *place = (struct cpu_stack_place){ ip, layout, location };
+    uint32_t location;
+    int final = 1;
+    if (sonde__python_is(ip) && s->python) {
+        location = s->python(s->python_arg, ip, &final);
+    } else {
+        location = sonde_profile_location(s->p, cpu_stack_module_at(s, as, ip), ip);
+    }
+    if (location && final) *place = (struct cpu_stack_place){ ip, layout, location };
     return location;
 }
 
@@ -167,6 +176,12 @@ uint32_t sonde_cpu_stacks_add(struct sonde_cpu_stacks *s, struct sonde_aspace *a
         if (!parent) return 0;
     }
     return parent;
+}
+
+void sonde_cpu_stacks_python(struct sonde_cpu_stacks *s, sonde_cpu_python *location, void *arg)
+{
+    s->python = location;
+    s->python_arg = arg;
 }
 
 uint32_t sonde_cpu_stacks_named(struct sonde_cpu_stacks *s, const char *name)

@@ -11,6 +11,7 @@
 #include "collect/cpu/engine.h"
 #include "collect/cpu/timer.h"
 #include "collect/proc/describe.h"
+#include "collect/python_names.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 
@@ -73,6 +74,16 @@ static void note_threads(struct sonde_cpu_engine *e, const struct sonde_timer_ta
     }
 }
 
+static void note_python(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
+{
+    char note[SONDE_CPU_NOTE_MAX];
+    sonde_python_note(t->base.segment, t->base.id.pid, note, sizeof(note));
+    if (!note[0] || t->info.state > SONDE__SAMPLER_ENDED) return;
+    memcpy(e->note, note, sizeof(e->note));
+    if (!t->python_told) sonde_log(SONDE_LOG_WARN, "%s", note);
+    t->python_told = 1;
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* 0, or SONDE_ENOENT: it is not sampled, or not by us. */
@@ -114,6 +125,7 @@ static void cpu_timer_target_read(struct sonde_cpu_engine *e, struct sonde_timer
         sonde_log(SONDE_LOG_WARN, "samples of %s/%s: %s", e->found.dir, t->base.name, err.text);
     }
     note_state(e, t);
+    note_python(e, t);
     note_threads(e, t);
     if (rc != 0 || t->base.gone) sonde_timer_target_release(&e->reader, t);
 }

@@ -35,6 +35,7 @@ struct sonde_timer_target {
     int busy;                         /* there were samples when it was last read */
     uint64_t cpu_ns;                  /* used while it was sampled */
     uint64_t lost;
+    int python_told;                  /* it was said that its functions are not seen */
     struct { uint32_t tid; uint64_t at_ns; } named[SONDE_TIMER_NAMES]; /* when the name was read */
 };
 

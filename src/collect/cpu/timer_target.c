@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "collect/cpu/timer.h"
+#include "collect/python_names.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 
@@ -67,6 +68,12 @@ static void cpu_timer_target_on_thread(void *arg, const struct sonde_segment_thr
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
+static uint32_t cpu_timer_target_python(void *arg, uint64_t ip, int *final)
+{
+    struct cpu_timer_target_reading *g = arg;
+    return sonde_python_location(g->r->profile, g->t->base.segment, ip, final);
+}
+
 /* As sonde_cpu_stacks_add wants it: with a frame where some were left out. */
 static uint32_t cpu_timer_target_stack_of(struct cpu_timer_target_reading *g,
                                           const struct sonde_segment_sample *s)
@@ -79,6 +86,8 @@ static uint32_t cpu_timer_target_stack_of(struct cpu_timer_target_reading *g,
                                 g->r->now_ns)) {
         t->layout = sonde_cpu_stacks_layout_new(g->r->stacks);
     }
+    /* What is remembered of Python's frames is of this process. */
+    if (!t->layout) t->layout = sonde_cpu_stacks_layout_new(g->r->stacks);
     if (!s->left_out) {
         return sonde_cpu_stacks_add(g->r->stacks, t->as, t->layout, 0, s->ips, s->depth);
     }
@@ -144,7 +153,10 @@ int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t,
     }
     if (rc != 0) return sonde_err_set(err, rc, "no memory for the mappings of it");
     look_at_cpu(t);
-    return sonde_segment_samples(t->base.segment, &sink, last, &t->lost, err);
+    sonde_cpu_stacks_python(r->stacks, cpu_timer_target_python, &g);
+    rc = sonde_segment_samples(t->base.segment, &sink, last, &t->lost, err);
+    sonde_cpu_stacks_python(r->stacks, NULL, NULL);
+    return rc;
 }
 
 void sonde_timer_target_release(struct sonde_timer_reader *r, struct sonde_timer_target *t)

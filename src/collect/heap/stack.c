@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "collect/heap/private.h"
+#include "collect/python_names.h"
 #include "sonde/sonde.h"
 
 #define ADDRESS_BITS 48
@@ -47,6 +48,10 @@ static uint32_t location_of(struct heap_stacks *k, uint64_t ip)
     const uint32_t number = (uint32_t)(ip >> ADDRESS_BITS);
     const uint64_t address = ip & ((1ull << ADDRESS_BITS) - 1);
     uint32_t module;
+    int final;
+    if (sonde__python_is(ip)) {
+        return sonde_python_location(k->p, k->t->base.segment, ip, &final);
+    }
     if (!address) return sonde_profile_named_location(k->p, left_out, sizeof(left_out) - 1);
     if (!number || number >= k->t->module_count) {
         module = other_module(k, address);

@@ -47,6 +47,7 @@ struct sonde_perf_options {
     uint32_t switch_bytes;     /* the same at switches, which may come in floods; set by init */
     int callchain;             /* kernel frames */
     int switches;              /* off-CPU */
+    int no_clock;              /* CPU time is counted, not sampled */
     int children;
     int on_exec;               /* everything begins with the process's next exec */
 };

@@ -200,7 +200,9 @@ int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__
         .parent = segment_heap_profile_load32(&n->parent),
         .site = __atomic_load_n(&n->site, __ATOMIC_ACQUIRE),
     };
-    if (out->parent >= id || out->ip >> ADDRESS_BITS >= (s->heap.modules ? s->heap.modules : 1)) {
+    const uint64_t modules = s->heap.modules ? s->heap.modules : 1;
+    if (out->parent >= id ||
+        (out->ip >> ADDRESS_BITS >= modules && !sonde__python_is(out->ip))) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: node %u of its heap profile has the "
                              "parent %u and the module %u", id, out->parent,
                              (uint32_t)(out->ip >> ADDRESS_BITS));

@@ -12,6 +12,7 @@
 #include "model/model.h"
 #include "collect/tick_clock.h"
 #include "segment/heap.h"
+#include "segment/python.h"
 
 struct sonde_segment;
 
@@ -90,6 +91,30 @@ struct sonde_segment_sink {
  * damaged so far, in all. last: as above. SONDE_ENOENT as above. */
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err);
+
+/* ---- Python: functions that samples and nodes of the heap profile lead to (segment/python.h) -- */
+
+struct sonde_segment_python_info {
+    uint32_t state;                   /* enum sonde__python_state */
+    uint32_t version;                 /* as PY_VERSION_HEX; 0 = not known */
+    uint64_t codes, full, broken;     /* as in struct sonde__python */
+};
+
+/* 0; SONDE_ENOENT: no interpreter was met yet; SONDE_EFORMAT. */
+int sonde_segment_python(struct sonde_segment *s, struct sonde_segment_python_info *out,
+                         struct sonde_err *err);
+
+struct sonde_segment_python_function {
+    char name[4 * SONDE__PYTHON_NAME_MAX + 8]; /* valid UTF-8, no control characters; as the next */
+    char file[4 * SONDE__PYTHON_FILE_MAX + 8];
+    uint32_t first_line, line;        /* 0 = not known */
+};
+
+/* Of a frame for which sonde__python_is. SONDE_EFULL: there was no room for it; SONDE_EBUSY: it is
+ * being written, or was when its thread was killed; SONDE_EFORMAT. */
+int sonde_segment_python_function(struct sonde_segment *s, uint64_t ip,
+                                  struct sonde_segment_python_function *out,
+                                  struct sonde_err *err);
 
 /* ---- The heap profile: what libsonde_preload keeps (segment/heap.h) -------------------------- */
 

@@ -8,13 +8,15 @@
 
 #include "preload/heap/heap.h"
 #include "record/state.h"
+#include "segment/python.h"
 
 #include "base/hot_banned.h"
 
 #define INDEX_FIRST 4096u
 #define INDEX_MAX (2u * SONDE__HEAP_NODES * SONDE__HEAP_NODE_CHUNKS)
 #define SITES_MAX (SONDE__HEAP_ROWS * SONDE__HEAP_ROW_CHUNKS)
-#define MODULES_MAX (SONDE__HEAP_MODULES * SONDE__HEAP_MODULE_CHUNKS)
+#define MODULES_MAX SONDE__PYTHON_TAG
+_Static_assert(MODULES_MAX <= SONDE__HEAP_MODULES * SONDE__HEAP_MODULE_CHUNKS, "they fit");
 #define PAGES 1024u         /* whose module is remembered */
 #define ADDRESS_BITS 48
 
@@ -110,6 +112,7 @@ __attribute__((noinline)) static uint32_t module_look(uint64_t pc)
 
 uint64_t sonde__heap_tag(uint64_t ip)
 {
+    if (sonde__python_is(ip)) return ip;
     const uint64_t page = ip >> 12, key = page << 12 | (sonde__unloads() & 0xfff);
     uint64_t *slot = &page_module[(page ^ page >> 10) % PAGES];
     const uint64_t known = __atomic_load_n(slot, __ATOMIC_RELAXED);

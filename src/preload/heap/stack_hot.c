@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "preload/heap/stack.h"
+#include "preload/walk/python.h"
 
 #include "base/hot_banned.h"
 
@@ -22,6 +23,7 @@ struct heap_walk_state {
     int remember;           /* all that it hangs on is known */
     int truncated;
     int deep;               /* cut for its depth */
+    struct sonde__python_walk python;
     uint32_t broken;        /* shadow frame that does not stand any more: none further in will do */
 };
 
@@ -183,6 +185,25 @@ static inline void note_fast(struct heap_walk_state *k, uint32_t i, uint64_t sp,
     }
 }
 
+/* The next run of Python's frames, from frame i on, which is the native one that they stand for. */
+static void heap_walk_python(struct heap_walk_state *k, uint32_t i)
+{
+    uint64_t frame;
+    const uint32_t first = i;
+    while (i < sonde__heap_state.depth_max && (frame = sonde__python_frame(&k->python))) {
+        k->t->fresh[i++] = (struct sonde__heap_frame){ .ra = frame, .flags = EXACT };
+    }
+    if (i > first) k->n = i;
+}
+
+/* Calls from Python to Python leave no trace on the C stack, so that what is the same there may
+ * still be another stack: nothing of it is remembered. */
+static void heap_walk_python_begin(struct heap_walk_state *k)
+{
+    sonde__python_begin(&k->python, 1);
+    if (k->python.anchor) k->remember = 0;
+}
+
 static void heap_walk_frames(struct heap_walk_state *k)
 {
     struct sonde__heap_thread *t = k->t;
@@ -213,6 +234,7 @@ static void heap_walk_frames(struct heap_walk_state *k)
             k->n++;
             next = (struct sonde__heap_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
             note_fast(k, i, sp, rule, &next);
+            if (sonde__python_here(&k->python, sp, r->sp)) heap_walk_python(k, i);
             continue;
         }
         uint64_t ip;
@@ -229,6 +251,7 @@ static void heap_walk_frames(struct heap_walk_state *k)
         heap_walk_note(k, i, sp, bp, &next, step == SONDE__STEP_OK);
         if (step == SONDE__STEP_END) k->truncated = 0;
         if (step != SONDE__STEP_OK) return;
+        if (sonde__python_here(&k->python, sp, r->sp)) heap_walk_python(k, i);
     }
 }
 
@@ -399,6 +422,7 @@ __attribute__((noinline)) static void walk_here(struct heap_walk_state *k)
     k->w.jumps = 0;
     sonde__arch_here(&k->w.regs);
     k->w.exact = 1;
+    heap_walk_python_begin(k);
     if (heap_walk_leave(&k->w)) k->remember = 0;
     else heap_walk_frames(k);
 }
@@ -415,9 +439,15 @@ static uint32_t heap_walk_from(struct sonde__heap_thread *t, const struct sonde_
     k->w.regs.sp = c->sp;
     k->w.regs.bp = c->bp;
     memory_begin(k, c->sp, unmaps);
+    heap_walk_python_begin(k);
+    const int known = k->python.found != NULL;
     if (!in_own_code(c->ra)) heap_walk_frames(k);
     else k->truncated = 1;
     if (k->truncated && !k->deep) walk_here(k);
+    while (k->truncated && k->python.anchor && k->n < sonde__heap_state.depth_max) {
+        heap_walk_python(k, k->n); /* known also where native frames are not */
+    }
+    if (!known && sonde__python_found()) k->remember = 0; /* it was met on this very walk */
     if (k->w.begun) sonde__walk_end();
     t->memory = k->w.memory;
     t->unmaps = unmaps;

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include "preload/timer/timer.h"
+#include "preload/walk/python.h"
 #include "preload/walk/walk.h"
 #include "unwind/arch_here.h"
 
@@ -23,13 +24,31 @@ struct walked {
     int unknown; /* it ended where no rule is remembered, and it was not to look for one */
 };
 
+static void timer_handler_put(struct sonde__thread *t, uint32_t *n, uint64_t ip)
+{
+    t->ips[sonde__frame_slot(sonde__timer.depth_max, (*n)++)] = ip;
+}
+
+/* The next run of Python's frames, in place of the native one at ip. 0 = ip is only a part of what
+ * is not seen. */
+static void timer_handler_put_python(struct sonde__thread *t, uint32_t *n,
+                                     struct sonde__python_walk *python, uint64_t ip)
+{
+    const uint32_t before = *n;
+    uint64_t frame;
+    while (*n < FRAMES_MAX && (frame = sonde__python_frame(python))) timer_handler_put(t, n, frame);
+    if (*n == before && ip) timer_handler_put(t, n, ip);
+}
+
 static uint32_t timer_handler_walk(struct sonde__thread *t, const void *context, int known_only,
                                    enum sonde__landing landing, struct walked *out)
 {
     static const struct sonde__unwind_row interrupted = { .cfa = SONDE__CFA_SIGNAL };
     const uint64_t salt = sonde__fast_salt();
     struct sonde__walker w;
+    struct sonde__python_walk python = { .anchor = 0 };
     uint32_t n = 0;
+    int begun = 0;
     *out = (struct walked){ .flags = SONDE__SAMPLE_TRUNCATED };
     memset(&w, 0, sizeof(w));
     w.known_only = known_only;
@@ -43,18 +62,29 @@ static uint32_t timer_handler_walk(struct sonde__thread *t, const void *context,
     }
     while (n < FRAMES_MAX) {
         uint64_t ip = w.regs.ip - 1;
+        const uint64_t sp = w.regs.sp;
         const uint64_t rule = w.exact ? 0 : sonde__fast_find(salt, ip);
-        if (rule && sonde__walk_fast(&w, rule) == SONDE__STEP_OK) {
-            t->ips[sonde__frame_slot(sonde__timer.depth_max, n++)] = ip;
+        enum sonde__step step = rule ? sonde__walk_fast(&w, rule) : SONDE__STEP_FAIL;
+        if (step != SONDE__STEP_OK) {
+            step = sonde__walk_next(&w, !n, &ip);
+            out->unknown = w.rule == SONDE__RULE_UNKNOWN;
+        }
+        /* The first step is what finds an interpreter that was not met before. */
+        if (!begun && !known_only) sonde__python_begin(&python, 0);
+        begun = 1;
+        if (step == SONDE__STEP_OK && sonde__python_here(&python, sp, w.regs.sp)) {
+            timer_handler_put_python(t, &n, &python, ip);
             continue;
         }
-        const enum sonde__step step = sonde__walk_next(&w, !n, &ip);
-        if (ip) t->ips[sonde__frame_slot(sonde__timer.depth_max, n++)] = ip;
-        out->unknown = w.rule == SONDE__RULE_UNKNOWN;
+        if (ip) timer_handler_put(t, &n, ip);
         if (step == SONDE__STEP_OK) continue;
         if (step == SONDE__STEP_END && !w.doubt) out->flags = 0;
         else if (!out->unknown) out->flags |= SONDE__SAMPLE_CODE;
         break;
+    }
+    /* Frames of Python are known also where native ones are not. */
+    while (out->flags && python.anchor && n < FRAMES_MAX) {
+        timer_handler_put_python(t, &n, &python, 0);
     }
     out->jumps = w.jumps;
     return n;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "preload/timer/timer.h"
+#include "preload/walk/python.h"
 #include "preload/walk/walk.h"
 #include "unwind/arch_call.h"
 
@@ -158,6 +159,7 @@ static enum sonde__rule walk_rules_look(uint64_t pc, int exact, struct sonde__un
         return sonde__readable(pc & ~7ull) ? by_fp(0, ip) : SONDE__RULE_NOWHERE;
     }
     if (sonde__timer.area) sonde__timer_announce(&o);
+    sonde__python_look(&o);
     const struct sonde__unwind_object object = object_of(&o);
     const int found = o.dlfo_eh_frame ? sonde__unwind_find(&object, pc, row) : 1;
     if (!found) return SONDE__RULE_ROW;

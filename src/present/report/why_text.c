@@ -55,7 +55,8 @@ static char why_text_letter(const char *kind)
     static const struct { const char *kind; char letter; } letters[] = {
         { "queue", 'q' },      { "encode", 'e' },  { "prefill", 'P' },     { "decode", 'D' },
         { "sample", 's' },     { "detokenize", 't' }, { "compute", 'C' },  { "overhead", 'o' },
-        { "batch_mates", 'b' }, { "lock", 'L' },   { "thread", 'w' },      { "io", 'I' },
+        { "batch_mates", 'b' }, { "lock", 'L' },   { "gil", 'G' },
+        { "thread", 'w' },      { "io", 'I' },
         { "page_fault", 'F' }, { "sleep", 'z' },   { "network", 'n' },     { "process", 'p' },
         { "blocked", 'x' },    { "runnable", 'r' }, { "unexplained", '?' },
     };

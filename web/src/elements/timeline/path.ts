@@ -16,6 +16,7 @@ const LOOKS = new Map<string, Look>(Object.entries({
     overhead: { color: 'ink-faint' },
     batch_mates: { color: 'q-decode', pale: true },
     lock: { color: 's2' },
+    gil: { color: 's2' },
     thread: { color: 's8' },
     io: { color: 's5' },
     page_fault: { color: 's5', pale: true },

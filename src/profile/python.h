@@ -1,0 +1,14 @@
+/* python.h - functions of Python in a profile: locations without an address, of one module. */
+#ifndef SONDE_PROFILE_PYTHON_H
+#define SONDE_PROFILE_PYTHON_H
+
+#include "profile/profile.h"
+
+#define SONDE_PYTHON_MODULE "[python]"
+#define SONDE_PYTHON_UNNAMED "[python function]" /* whose name is not known */
+
+/* The location of a line in a function; "" and 0 = not known. 0 = no memory. */
+uint32_t sonde_profile_python(struct sonde_profile *p, const char *name, const char *file,
+                              uint32_t first_line, uint32_t line);
+
+#endif
