@@ -26,6 +26,7 @@ import sonde
 
 from . import analysis, analysis_report
 from .afterfork import renew_after_fork
+from .escape import encodable
 from .metrics_log import MetricsLog
 from .observe import check_seconds, operation_time
 from .rate import Rate
@@ -56,7 +57,7 @@ class TrackedOperation(dict):  # type: ignore[type-arg]
                  fields: dict[str, Any]) -> None:
         super().__init__(fields)
         self._metrics = metrics
-        self._operation = operation
+        self._operation = encodable(operation)
         self._correlation_id = correlation_id
 
     def __enter__(self) -> "TrackedOperation":
@@ -135,6 +136,7 @@ class PerformanceMetrics:
                               **fields: Any) -> None:
         """An operation that was timed elsewhere and has just ended; failed, with an error_type."""
         seconds = check_seconds(f"operation {operation!r}", seconds)
+        operation = encodable(operation)
         operation_time(operation, seconds, error_type)
         self._keep(operation, seconds, error_type, "", correlation_id or self.get_correlation_id(),
                    time.time() - seconds, fields)
@@ -148,9 +150,10 @@ class PerformanceMetrics:
             raise ValueError(f"{size_bytes!r} bytes: they cannot be less than none")
         if not sonde.enabled():
             return
-        sonde.bandwidth(_DIRECTIONS[direction], size, source or "")
+        source = encodable(source or "")
+        sonde.bandwidth(_DIRECTIONS[direction], size, source)
         with self._lock:
-            self._bandwidth[_DIRECTIONS[direction], source or ""] += size
+            self._bandwidth[_DIRECTIONS[direction], source] += size
             self._byte_rate.add(time.monotonic(), size)
 
     def record_cache_access(self, result: str | bool, tier: str | None = None) -> None:
@@ -160,7 +163,7 @@ class PerformanceMetrics:
         hit = result in ("hit", True)
         if not sonde.enabled():
             return
-        tier = tier or "default"
+        tier = encodable(tier or "default")
         sonde.cache_access(hit, tier)
         with self._lock:
             self._cache.setdefault(tier, [0, 0])[0 if hit else 1] += 1
@@ -243,16 +246,18 @@ class PerformanceMetrics:
         """Exact figures of the last max_history (window.describe()), in seconds, and of all time:
         total_count, total_sum, errors, error_rate. {"operation": …, "count": 0} of one that was not
         seen. Without a name: those of all, by name."""
-        with self._lock:
-            if operation is None:
-                return {name: self._stats(name) for name in self._windows}
+        if operation is not None:
             return self._stats(operation)
+        with self._lock:
+            names = list(self._windows)
+        return {name: self._stats(name) for name in names}
 
     def _stats(self, operation: str) -> dict[str, Any]:
-        window = self._windows.get(operation)
-        if window is None:
-            return {"operation": operation, "count": 0}
-        errors = self._errors_of[operation]
+        with self._lock:
+            window = self._windows.get(operation)
+            if window is None:
+                return {"operation": operation, "count": 0}
+            window, errors = window.copy(), self._errors_of[operation]
         return {"operation": operation, **window.describe(), "errors": errors,
                 "error_rate": errors / window.total_count}
 

@@ -119,11 +119,13 @@ class PerformanceMonitor:
     def get_stats(self, name: str) -> dict[str, float]:
         with self._lock:
             window = self._windows.get(name)
-            return window.describe() if window else {"count": 0}
+            window = window and window.copy()
+        return window.describe() if window else {"count": 0}
 
     def get_all_stats(self) -> dict[str, dict[str, float]]:
         with self._lock:
-            return {name: window.describe() for name, window in self._windows.items()}
+            names = list(self._windows)
+        return {name: self.get_stats(name) for name in names}
 
     def reset(self) -> None:
         with self._lock:

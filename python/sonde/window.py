@@ -81,6 +81,14 @@ class Window:
         self.total_count += 1
         self.total_sum += value
 
+    def copy(self) -> "Window":
+        """As it is now: figures are computed from a copy, so that nobody waits for that to record."""
+        same = Window(1)
+        same.values = self.values.copy()
+        same.total_count, same.total_sum = self.total_count, self.total_sum
+        same.not_finite, same.latest = self.not_finite, self.latest
+        return same
+
     def describe(self) -> dict[str, float]:
         """Figures of the window, and total_count, total_sum of all there ever was."""
         figures = describe(self.values)

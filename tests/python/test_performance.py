@@ -6,7 +6,11 @@ import html.parser
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import threading
 import time
 import unittest
@@ -15,7 +19,7 @@ from datetime import timedelta
 from unittest import mock
 
 import sonde
-from sonde import analysis, metrics_log
+from sonde import analysis, collector, metrics_log
 from sonde.metrics_log import MetricsLog
 from sonde.performance import PerformanceMetrics
 from sonde.profiling import ProfilingContext, profile
@@ -143,6 +147,19 @@ class Operations(Timed):
         with self.assertRaisesRegex(ValueError, "memory_hit"):
             self.metrics.record_cache_access("memory_hit")
 
+    def test_names_that_utf8_does_not_have(self):
+        name = "perf_\udc80\0x"
+        self.take(name, 1, file=name)
+        self.metrics.record_operation_time(name, 1, error_type="E")
+        self.metrics.record_bandwidth_usage("inbound", 1, source=name)
+        self.metrics.record_cache_access("hit", tier=name)
+        self.assertEqual(list(self.metrics.get_operation_stats()), ["perf_??x"])
+        self.assertEqual(recorded("sonde_cache_accesses_total", tier="perf_??x")["value"], 1)
+        for output_format in ("text", "markdown", "json", "html"):
+            self.metrics.generate_report(output_format).encode()
+        with self.assertRaisesRegex(TypeError, "a name is a str, not None"):
+            self.metrics.track_operation(None)
+
     def test_switched_off(self):
         sonde.enable(False)
         try:
@@ -186,6 +203,96 @@ class Operations(Timed):
             os._exit(wrong)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
         self.assertEqual(list(self.metrics.get_operation_stats()), ["perf_parent"])
+
+
+class Forks(unittest.TestCase):
+    def test_while_others_record(self):
+        metrics, over = PerformanceMetrics(), threading.Event()
+        collector.get_metrics_collector()
+
+        def work():
+            while not over.is_set():
+                with metrics.track_operation("perf_storm"):
+                    collector.record_metric("perf_storm", 1.0)
+                    metrics.get_operation_stats()
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(25):
+                pid = os.fork()
+                if not pid:
+                    signal.alarm(60)  # a lock that nobody holds any more ends it
+                    with metrics.track_operation("perf_child"):
+                        collector.record_metric("perf_child", 1.0)
+                    wrong = list(metrics.get_operation_stats()) != ["perf_child"]
+                    wrong |= collector.get_metrics_collector().get_metric_names() != ["perf_child"]
+                    os._exit(wrong)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+    def test_a_signal_handler_may_record(self):
+        metrics, came = PerformanceMetrics(), []
+
+        def handler(*_):
+            metrics.record_operation_time("perf_signal", 1)
+            collector.record_metric("perf_signal", 1.0)
+            came.append(1)
+
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            while len(came) < 20:
+                metrics.record_operation_time("perf_main", 1)
+                collector.record_metric("perf_main", 1.0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.assertEqual(metrics.get_operation_stats("perf_signal")["total_count"], len(came))
+
+
+class Recorded(unittest.TestCase):
+    """What the program sonde makes of it."""
+
+    program = os.path.join(os.environ.get("SONDE_BUILD", "/nowhere"), "sonde")
+    code = textwrap.dedent("""\
+        import sonde
+        metrics = sonde.PerformanceMetrics()
+        for number in range(10):
+            try:
+                with metrics.track_operation("whole", size=number):
+                    if number < 3:
+                        raise KeyError(number)
+            except KeyError:
+                pass
+            metrics.record_operation_time("told", 0.5)
+            metrics.record_cache_access("hit" if number else "miss", tier="t")
+            metrics.record_bandwidth_usage("inbound", 100, source="s")
+        """)
+
+    def test_report(self):
+        if not os.path.exists(self.program):
+            self.skipTest("no sonde: set SONDE_BUILD")
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            subprocess.run([self.program, "record", "-o", run, "--", sys.executable, "-c", self.code],
+                           check=True, capture_output=True)
+            said = subprocess.run([self.program, "report", "--json", run], check=True,
+                                  capture_output=True)
+        report = json.loads(said.stdout)
+        operations = {o["operation"]: o for o in report["operations"]}
+        self.assertEqual((operations["whole"]["count"], operations["whole"]["errors"]), (10, 3))
+        self.assertEqual(operations["told"]["count"], 10)
+        self.assertEqual([(e["operation"], e["type"], e["count"])
+                          for e in report["operation_errors"]], [("whole", "KeyError", 3)])
+        cache, = report["caches"]
+        self.assertEqual((cache["tier"], cache["hits"], cache["misses"]), ("t", 9, 1))
+        moved, = report["bandwidth"]
+        self.assertEqual((moved["source"], moved["in_bytes"]), ("s", 1000))
 
 
 class Correlation(Timed):
