@@ -34,11 +34,10 @@ from .afterfork import renew_after_fork
 from .escape import encodable
 from .families import Families, Recorder, type_name
 from .recorded import recorded_stats
-from .window import Window, window_size as checked_size
+from .window import NAMES_KEPT, Window, Windows, window_size as checked_size, within
 
 METRICS_KEPT = 10_000   # single values, of all names together
 VALUES_KEPT = 1_000     # of each name, for statistics
-NAMES_KEPT = 2_000      # as many as sonde keeps series of a family
 
 
 @dataclass(slots=True)
@@ -101,31 +100,28 @@ class MetricsAggregator:
 
     def _begin_anew(self) -> None:
         self._lock = threading.RLock()
-        self._windows: dict[str, Window] = {}
+        self._windows = Windows(self.window_size)
 
     def add_metric(self, name: str, value: float) -> None:
         value = float(value)
         with self._lock:
-            window = self._windows.get(name)
-            if window is None:
-                window = self._windows[name] = Window(self.window_size)
-            window.add(value)
+            self._windows.add(name, value)
 
     def get_stats(self, name: str) -> dict[str, float]:
         """Figures of window.describe(); {"count": 0} of an unknown name."""
         with self._lock:
-            window = self._windows.get(name)
+            window = self._windows.by_name.get(name)
             window = window and window.copy()
         return window.describe() if window else {"count": 0}
 
     def get_all_stats(self) -> dict[str, dict[str, float]]:
         with self._lock:
-            names = list(self._windows)
+            names = list(self._windows.by_name)
         return {name: self.get_stats(name) for name in names}
 
     def clear(self) -> None:
         with self._lock:
-            self._windows.clear()
+            self._windows = Windows(self.window_size)
 
 
 class _Series:
@@ -204,14 +200,15 @@ class CentralizedMetricsCollector:
                 self._names_dropped += 1
                 return
             series = self._series[key] = _Series(metric.type, self.window_size, metric.timestamp)
-        recorder = series.recorders.get(metric.source)
+        source = within(series.recorders, metric.source)
+        recorder = series.recorders.get(source)
         if recorder is None:
-            recorder = Recorder(self._families, metric.name, metric.type, metric.source)
-            series.recorders[metric.source] = recorder
-            series.by_source[metric.source] = [0, 0.0, 0.0]
+            recorder = Recorder(self._families, metric.name, metric.type, source)
+            series.recorders[source] = recorder
+            series.by_source[source] = [0, 0.0, 0.0]
         recorder.record(metric.value)
         series.window.add(metric.value)
-        of_source = series.by_source[metric.source]
+        of_source = series.by_source[source]
         if math.isfinite(metric.value):
             of_source[0] += 1
             of_source[1] += metric.value

@@ -26,7 +26,7 @@ from sonde.profiling import ProfilingContext, profile
 from sonde.rate import Rate
 from sonde.system import SystemUtilization, cpu_ticks, disk_figures, memory_figures, network_bytes
 
-from figures import assert_figures, recorded
+from figures import assert_conforms, assert_figures, recorded
 from stand_ins import Clock
 
 HOSTILE = "<script>alert('x')</script> a|b `c` \x1b[1m [l](javascript:x) \n\"q\""
@@ -71,6 +71,18 @@ class Operations(Timed):
         assert_figures(self, stats, list(range(70, 120)))
         self.assertEqual((stats["total_count"], stats["total_sum"]), (120, sum(range(120))))
         self.assertEqual(len(self.metrics.get_operations()), 50)
+
+    def test_names_beyond_bounds(self):
+        with mock.patch("sonde.window.NAMES_KEPT", 2):
+            for number in range(4):
+                self.metrics.record_operation_time(f"perf_{number}", 1, error_type=f"E{number % 3}")
+                self.metrics.record_cache_access("hit", tier=f"tier {number}")
+                self.metrics.record_bandwidth_usage("inbound", 1, source=f"source {number}")
+        self.assertEqual(list(self.metrics.get_operation_stats()), ["perf_0", "perf_1"])
+        self.assertEqual(self.metrics.get_cache_stats()["tiers"]["(other)"]["hits"], 2)
+        self.assertEqual(self.metrics.get_bandwidth_stats()["sources"]["(other)"]["in"], 2)
+        self.assertEqual(self.metrics.get_error_stats()["count"], 2)
+        self.assertEqual(self.metrics.analyze_metrics()["summary"]["names_dropped"], 2)
 
     def test_unknown_operation(self):
         self.assertEqual(self.metrics.get_operation_stats("perf_none"),
@@ -127,9 +139,9 @@ class Operations(Timed):
     def test_rate_forgets_after_a_minute(self):
         rate = Rate(100.0)
         for second in range(100, 200):
-            rate.add(second + 0.5)
-        # 141 … 200 are covered, and the last of them has just begun: 59 in 59 seconds.
-        self.assertEqual(rate.per_second(200.0), 1.0)
+            rate.add(second + 0.5, second)
+        # 141 … 200 are covered, and the last of them has just begun.
+        self.assertEqual(rate.per_second(200.0), sum(range(141, 200)) / 59)
         self.assertEqual(rate.per_second(1000.0), 0.0)
         self.assertEqual(Rate(5.0).per_second(5.0), 0.0)
 
@@ -602,21 +614,15 @@ class Reports(Timed):
         self.assertEqual(row.split(), ["perf_plain", "1", "1", *["250", "ms"] * 5])
         self.assertIn("2.0 KiB", text)
 
-    def conforms(self, found):
-        import jsonschema
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                            "../../docs/python-analysis.schema.json")
-        with open(path, encoding="utf-8") as source:
-            jsonschema.Draft202012Validator(json.load(source)).validate(found)
-
     def test_json_of_nothing(self):
         empty = PerformanceMetrics(track_system_resources=False)
-        self.conforms(json.loads(empty.generate_report(output_format="json")))
+        assert_conforms(json.loads(empty.generate_report(output_format="json")),
+                        "python-analysis.schema.json")
 
     def test_json(self):
         found = json.loads(self.metrics.generate_report(output_format="json"),
                            parse_constant=self.fail)
-        self.conforms(found)
+        assert_conforms(found, "python-analysis.schema.json")
         self.assertEqual(found["operations"][HOSTILE]["avg"], 0.25)
         self.assertEqual(found["summary"]["total_errors"], 2)
         self.assertEqual(found["cache"]["tiers"][HOSTILE]["hits"], 1)
