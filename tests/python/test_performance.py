@@ -6,6 +6,7 @@ import html.parser
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from datetime import timedelta
 from unittest import mock
 
 import sonde
-from sonde import analysis, collector, metrics_log
+from sonde import analysis, collector, escape, metrics_log
 from sonde.metrics_log import MetricsLog
 from sonde.performance import PerformanceMetrics
 from sonde.profiling import ProfilingContext, profile
@@ -637,6 +638,20 @@ class Reports(Timed):
         self.assertNotIn("<script", text)
         self.assertNotRegex(text, r"(?<!\\)\[l")
         self.assertNotRegex(text, r"(?<!\\)`")
+
+    def test_markdown_as_github_reads_it(self):
+        program = shutil.which("cmark-gfm")
+        if not program:
+            self.skipTest("no cmark-gfm")
+        text = self.metrics.generate_report(output_format="markdown")
+        done = subprocess.run([program, "--unsafe", "-e", "table", "-e", "strikethrough", "-e",
+                               "autolink"], input=text, check=True, capture_output=True, text=True)
+        page = Page(done.stdout)
+        self.assertLessEqual(set(page.tags), {"h1", "h2", "p", "table", "thead", "tbody", "tr", "th",
+                                              "td"})
+        for name in ("perf_plain", escape.plain(HOSTILE)):
+            self.assertIn(name, page.cells)
+        self.assertIn("250 ms", page.cells)
 
     def test_html(self):
         text = self.metrics.generate_report(output_format="html")
