@@ -24,7 +24,7 @@ struct metric {
     PyObject *labels;       /* tuple of str, owned */
     PyObject *tags;         /* tuple of str: name, value, …; owned */
     PyObject *values;       /* tuple of str; NULL = a family whose labels have no values yet */
-    PyObject *children;     /* dict of values: metric; NULL = none yet */
+    PyObject *children;     /* of such a family: dict of values: metric */
 };
 
 static PyTypeObject *types[4]; /* by enum sonde_type */
@@ -242,10 +242,10 @@ static PyObject *metric_make(enum sonde_type type, PyObject *args, PyObject *key
     m->source = metric_str(source, "source");
     m->labels = metric_tuple(labels == Py_None ? NULL : labels, "labels");
     m->tags = metric_tags(constant);
-    if (m->labels && !PyTuple_Size(m->labels)) m->values = PyTuple_New(0);
+    if (m->labels && PyTuple_Size(m->labels)) m->children = PyDict_New();
+    else m->values = PyTuple_New(0);
     if (!m->help || !m->unit || !m->source || !m->labels || !m->tags ||
-        (!PyTuple_Size(m->labels) && !m->values) || metric_numbers(m, kind, scale) ||
-        metric_define(m)) {
+        (!m->children && !m->values) || metric_numbers(m, kind, scale) || metric_define(m)) {
         Py_DECREF(m);
         return NULL;
     }
@@ -337,8 +337,7 @@ static PyObject *metric_labels(PyObject *self, PyObject *const *args, Py_ssize_t
     }
     PyObject *values = metric_values(m, args, nargs, names);
     if (!values) return NULL;
-    if (!m->children) m->children = PyDict_New();
-    PyObject *child = m->children ? PyDict_GetItemWithError(m->children, values) : NULL;
+    PyObject *child = PyDict_GetItemWithError(m->children, values);
     Py_XINCREF(child);
     if (!child && !PyErr_Occurred()) {
         child = metric_child(m, values);

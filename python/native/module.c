@@ -74,8 +74,9 @@ static PyMethodDef module_methods[] = {
 static int module_make(PyObject *module)
 {
     made = PyDict_New();
-    if (!made || native_context_init(module) || native_span_init(module) ||
-        native_decorate_init(module) || native_metrics_init(module) || native_ops_init(module)) {
+    if (!made || native_names_init(module) || native_context_init(module) ||
+        native_span_init(module) || native_decorate_init(module) || native_metrics_init(module) ||
+        native_ops_init(module)) {
         Py_CLEAR(made);
         return -1;
     }
@@ -115,8 +116,13 @@ static void module_free(void *module)
     if (!Py_IsInitialized()) finalized = 1;
 }
 
+/* Slots that came after 3.11, which refuses numbers that it does not know: by their values. */
+#define SLOT_INTERPRETERS 3 /* Py_mod_multiple_interpreters, 3.12 */
+#define SLOT_GIL 4          /* Py_mod_gil, 3.13 */
 static PyModuleDef_Slot module_slots[] = {
     { Py_mod_exec, module_exec },
+    { 0, NULL }, /* filled in by PyInit__native … */
+    { 0, NULL }, /* … as the interpreter's version allows */
     { 0, NULL },
 };
 
@@ -129,4 +135,13 @@ static struct PyModuleDef module_def = {
 };
 
 PyMODINIT_FUNC PyInit__native(void);
-PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&module_def); }
+PyMODINIT_FUNC PyInit__native(void)
+{
+    if (Py_Version >= 0x030c0000) {
+        module_slots[1] = (PyModuleDef_Slot){ SLOT_INTERPRETERS, NULL }; /* not supported */
+    }
+    if (Py_Version >= 0x030d0000) {
+        module_slots[2] = (PyModuleDef_Slot){ SLOT_GIL, (void *)1 }; /* not needed */
+    }
+    return PyModuleDef_Init(&module_def);
+}

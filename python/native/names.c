@@ -97,10 +97,6 @@ static struct name *name_find(PyObject *text)
         PyErr_Format(PyExc_TypeError, "a name is a str, not %R", text);
         return NULL;
     }
-    if (!by_text) {
-        by_text = PyDict_New();
-        if (!by_text) return NULL;
-    }
     PyObject *capsule = PyDict_GetItemWithError(by_text, text);
     if (!capsule && PyErr_Occurred()) return NULL;
     struct name *n = capsule ? PyCapsule_GetPointer(capsule, "sonde.name") : name_add(text);
@@ -164,6 +160,13 @@ static void names_in_child(void) { names_unlock(); }
 __attribute__((constructor)) static void names_load(void)
 {
     pthread_atfork(NULL, NULL, names_in_child);
+}
+
+int native_names_init(PyObject *module)
+{
+    (void)module;
+    by_text = PyDict_New();
+    return by_text ? 0 : -1;
 }
 
 PyMethodDef native_names_methods[] = {

@@ -55,6 +55,7 @@ extern int PyContext_Exit(PyObject *context);
 PyTypeObject *native_type(PyObject *module, PyType_Spec *spec);
 
 /* Each file's part of the module: -1 with an exception. Called once a process. */
+int native_names_init(PyObject *module);
 int native_context_init(PyObject *module);
 int native_span_init(PyObject *module);
 int native_decorate_init(PyObject *module);

@@ -64,9 +64,9 @@ static void pool_dealloc(PyObject *self)
 
 static void pool_bind(struct pool *p)
 {
-    if (p->pool.off || native_off()) return;
+    if (__atomic_load_n(&p->pool.off, __ATOMIC_RELAXED) || native_off()) return;
     const char *name = PyUnicode_AsUTF8AndSize(p->name, NULL);
-    if (name) p->pool = sonde_pool(name);
+    if (name) __atomic_store_n(&p->pool.off, sonde_pool(name).off, __ATOMIC_RELAXED);
     else PyErr_Clear();
 }
 
