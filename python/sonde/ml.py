@@ -187,6 +187,23 @@ class Loop:
             self._phase = name
             self._switch("other" if self.running else "data_wait", False)
 
+    def batches(self, iterable: Any, dataset: str | None = None) -> Any:
+        """sonde.wrap_iter of iterable for this loop: data_wait is then the time that it is really waited
+        for, and what else is done between two steps is other."""
+        from .wrap import wrap_iter
+        return wrap_iter(iterable, dataset=dataset or self.model, loop=self)
+
+    def _asked(self) -> None:
+        """From here on it is waited for a batch."""
+        if self._since and self.running is None:
+            if self._phase == "data_wait":
+                self._phase = "other"
+            self._switch("data_wait", False)
+
+    def _got(self) -> None:
+        if self._since and self.running is None:
+            self._switch("other", False)
+
     def _switch(self, name: str, span: bool) -> int:
         """One clock reading ends what is going on and begins this; the reading."""
         now = perf_counter_ns()
