@@ -3,8 +3,11 @@
     pip install --no-build-isolation --no-index ./python
 
 CFLAGS and LDFLAGS are honoured, so CFLAGS=-fsanitize=address makes a build for that."""
+import atexit
 import os
 import pathlib
+import shutil
+import tempfile
 
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
@@ -14,6 +17,10 @@ ROOT = HERE.parent
 if not (ROOT / "src/record").is_dir():
     raise SystemExit(f"sonde: {ROOT}/src/record is missing: the package is built inside sonde's source tree")
 os.chdir(HERE)
+
+# What is made on the way, so that nothing is left among the sources.
+SCRATCH = tempfile.mkdtemp(prefix="sonde-setup-")
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
 LIBRARY = [*sorted((ROOT / "src/record").glob("*.c")), *sorted((ROOT / "src/segment").glob("*.c")),
            ROOT / "src/base/utf8.c"]
@@ -41,9 +48,10 @@ setup(
         py_limited_api=True,
         # Hidden: other copies of libsonde in the process keep to their own. nodelete: nobody unloads
         # it, so its end is the process's. initial-exec: a record reads thread-local state in one load.
-        extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden",
-                            "-ftls-model=initial-exec"],
+        extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
+                            "-fvisibility=hidden", "-ftls-model=initial-exec"],
         extra_link_args=["-Wl,-z,nodelete", f"-Wl,--version-script={HERE}/native/native.map"],
     )],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311", "bdist_dir": f"{SCRATCH}/wheel"},
+             "build": {"build_base": f"{SCRATCH}/build"}, "egg_info": {"egg_base": SCRATCH}},
 )

@@ -24,6 +24,7 @@
 static PyTypeObject *cell_type;
 static PyObject *current;            /* the ContextVar; its values are struct traced */
 static size_t context_at;            /* in a thread state; 0 = not known */
+static size_t context_found;         /* the same; context_at is 0 while it is not to be used */
 static struct sonde_trace env_trace; /* TRACEPARENT */
 
 static __thread struct {
@@ -63,7 +64,7 @@ static int context_probe(void)
     Py_XDECREF(b);
     if (PyErr_Occurred()) return -1;
     if (found && !(found & (found - 1))) {
-        context_at = (size_t)__builtin_ctzll(found) * sizeof(void *);
+        context_found = context_at = (size_t)__builtin_ctzll(found) * sizeof(void *);
     }
     return 0;
 }
@@ -173,6 +174,16 @@ void native_context_unset(struct traced *holder, PyObject *token)
     PyErr_Restore(type, value, trace);
 }
 
+PyObject *native_context_restore(PyObject *token)
+{
+    PyObject *type, *value, *trace, *now = NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyContextVar_Get(current, NULL, &now) || PyContextVar_Reset(current, token)) PyErr_Clear();
+    Py_DECREF(token);
+    PyErr_Restore(type, value, trace);
+    return now;
+}
+
 /* ---- For programs --------------------------------------------------------------------------- */
 
 static struct sonde_trace context_trace(void)
@@ -234,7 +245,19 @@ static PyObject *context_trace_id(PyObject *module, PyObject *none)
     return PyUnicode_FromStringAndSize(text + 3, 32);
 }
 
+/* What an interpreter whose thread state cannot be read would do, for tests. */
+static PyObject *context_always(PyObject *module, PyObject *on)
+{
+    const int is = PyObject_IsTrue(on);
+    (void)module;
+    if (is < 0) return NULL;
+    context_at = is ? 0 : context_found;
+    return PyBool_FromLong(context_found != 0);
+}
+
 PyMethodDef native_context_methods[] = {
+    { "_context_always", context_always, METH_O,
+      "_context_always(on): set the context variable for every span. Whether that can be avoided." },
     { "traceparent", context_traceparent, METH_NOARGS,
       "traceparent() -> str\n\nThe current trace as W3C text, for a request's header or TRACEPARENT "
       "in a child's environment. Begins a trace if there is none." },

@@ -151,6 +151,7 @@ static PyType_Slot timed_slots[] = {
     { Py_tp_call, PyVectorcall_Call },
     { Py_tp_descr_get, timed_get },
     { Py_tp_repr, timed_repr },
+    { Py_tp_doc, "A function that is timed at every call: what sonde.time_function makes." },
     { Py_tp_members, timed_members },
     { Py_tp_getset, timed_getset },
     { Py_tp_methods, timed_methods },

@@ -47,6 +47,7 @@ void native_live_begin(struct live *l, struct name *name, enum live_kind kind,
     l->kind = kind;
     l->holder = holder;
     l->token = NULL;
+    l->inner_value = NULL;
     l->suspended = 0;
     l->resumed = 0;
     if (native_off() || __atomic_load_n(&name->off, __ATOMIC_RELAXED)) return;
@@ -65,7 +66,10 @@ void native_live_begin(struct live *l, struct name *name, enum live_kind kind,
  * thread or task) leaves what is. */
 static void live_leave(struct live *l)
 {
-    if (l->suspended) return;
+    if (l->suspended) {
+        Py_CLEAR(l->inner_value);
+        return;
+    }
     if (l->token) {
         native_context_unset(l->holder, l->token);
         l->token = NULL;
@@ -80,7 +84,9 @@ static void live_leave(struct live *l)
 /* The name of an exception's type, cut; "Exception" if it cannot be had. */
 static void live_type_name(PyObject *type, char *out, size_t size)
 {
-    PyObject *name = PyObject_GetAttrString(type, "__name__");
+    /* Interned: every other str would take a place of its own in the cache of attributes. */
+    PyObject *word = PyUnicode_InternFromString("__name__");
+    PyObject *name = word ? PyObject_GetAttr(type, word) : NULL;
     Py_ssize_t len = 0;
     const char *utf8 = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
     if (!utf8) {
@@ -91,6 +97,7 @@ static void live_type_name(PyObject *type, char *out, size_t size)
     memcpy(out, utf8, n);
     out[n] = 0;
     Py_XDECREF(name);
+    Py_XDECREF(word);
 }
 
 /* Cancellation has a type of its own in each framework, all called so. */
@@ -186,16 +193,32 @@ void native_live_end(struct live *l, PyObject *type)
 
 /* ---- Generators ----------------------------------------------------------------------------- */
 
+/* All that became current since it was begun or resumed is inside of it, as spans that a generator
+ * has open when it yields: it is put aside as a whole. */
+static void live_put_aside(struct live *l)
+{
+    if (l->token) {
+        l->inner = native_context_get();
+        l->inner_value = native_context_restore(l->token);
+        l->token = NULL;
+        return;
+    }
+    struct traced *cell = native_context_cell();
+    if (!cell) return;
+    l->inner = native_cell_get(cell);
+    native_cell_put(cell, l->outer);
+}
+
 void native_live_suspend(struct live *l)
 {
     if (!native_live_on(l) || l->suspended) return;
-    const uint64_t now = sonde_ticks();
     if (!l->resumed) {
         l->running = 0;
         l->resumed = l->u.span.start;
     }
-    l->running += now - l->resumed;
-    live_leave(l);
+    l->running += sonde_ticks() - l->resumed;
+    l->inner = live_trace(l);
+    live_put_aside(l);
     l->suspended = 1;
 }
 
@@ -205,12 +228,15 @@ void native_live_resume(struct live *l)
     l->suspended = 0;
     l->resumed = sonde_ticks();
     struct traced *cell = native_context_cell();
-    if (!cell) {
+    if (cell) {
+        l->outer = native_cell_get(cell);
+        native_cell_put(cell, l->inner);
+    } else if (l->inner_value) {
+        l->token = native_context_set((struct traced *)l->inner_value);
+    } else {
         live_enter_task(l);
-        return;
     }
-    l->outer = native_cell_get(cell);
-    native_cell_put(cell, live_trace(l));
+    Py_CLEAR(l->inner_value);
 }
 
 /* ---- Attributes ----------------------------------------------------------------------------- */

@@ -357,7 +357,7 @@ static PyObject *metric_labels(PyObject *self, PyObject *const *args, Py_ssize_t
 static int metric_late(struct metric *m)
 {
     if (!m->values) {
-        PyErr_Format(PyExc_ValueError, "metric %R has labels %R: record by .labels(…)", m->name,
+        PyErr_Format(PyExc_ValueError, "metric %R has labels %R: record by .labels(...)", m->name,
                      m->labels);
         return -1;
     }

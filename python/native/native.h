@@ -114,6 +114,9 @@ PyObject *native_context_set(struct traced *holder);
 /* Undo it, if holder is still what is current; steals the token. */
 void native_context_unset(struct traced *holder, PyObject *token);
 
+/* Undo it whatever is current; steals the token. What was current, owned, or NULL. */
+PyObject *native_context_restore(PyObject *token);
+
 /* A new cell with this trace: for functions that are timed in a task. NULL without an exception. */
 struct traced *native_context_holder(void);
 
@@ -154,6 +157,8 @@ struct live {
     struct name *name;
     struct traced *holder;      /* task: what stands for it in the context; borrowed */
     PyObject *token;            /* task: owned, while it is current */
+    struct sonde_trace inner;   /* while suspended: what was current inside of it … */
+    PyObject *inner_value;      /* … and in a task, what stood for that; owned */
     uint64_t running, resumed;  /* ticks it was current, of a span that was suspended; since when */
     enum live_kind kind;
     int suspended;              /* 1 = now; its consumer runs */

@@ -1,9 +1,16 @@
-/* span.c - spans as context managers: span, operation, scope, throughput. */
+/* span.c - spans as context managers: span, operation, scope, throughput.
+ *
+ * A `with` looks __enter__ and __exit__ up and calls what it got; for methods written in C that is
+ * two objects made and thrown away, half of what an empty span costs. So these are descriptors that
+ * give the span itself, which is callable: without arguments it begins, with three it ends. */
 #include "native.h"
+
+#include <stddef.h>
 
 struct span {
     PyObject_HEAD
     struct sonde_trace trace;  /* as struct traced: it stands for itself in a task's context */
+    vectorcall_fn *call;
     struct live live;
     struct name *name;
     PyObject *names, *values;  /* attributes given before it began; owned, NULL = none */
@@ -12,6 +19,7 @@ struct span {
 };
 
 static PyTypeObject *span_type;
+static PyObject *unbound_enter, *unbound_exit; /* for type(s).__enter__ */
 
 static struct span *span_of(PyObject *o) { return (struct span *)(void *)o; }
 
@@ -20,11 +28,14 @@ static void span_dealloc(PyObject *self)
     struct span *s = span_of(self);
     PyTypeObject *type = Py_TYPE(self);
     Py_XDECREF(s->live.token);
+    Py_XDECREF(s->live.inner_value);
     Py_XDECREF(s->names);
     Py_XDECREF(s->values);
     PyObject_Free(self);
     Py_DECREF(type);
 }
+
+static vectorcall_fn span_call;
 
 /* ---- Making one ----------------------------------------------------------------------------- */
 
@@ -33,8 +44,9 @@ static PyObject *span_new(struct name *name, enum live_kind kind)
     struct span *s = PyObject_New(struct span, span_type);
     if (!s) return NULL;
     s->trace = (struct sonde_trace){ 0, 0, 0 };
+    s->call = span_call;
     s->live.u.span.flags = 0;
-    s->live.token = NULL;
+    s->live.token = s->live.inner_value = NULL;
     s->name = name;
     s->names = s->values = NULL;
     s->items = 0;
@@ -96,10 +108,9 @@ static int span_give_attrs(struct span *s)
     return 0;
 }
 
-static PyObject *span_enter(PyObject *self, PyObject *none)
+static PyObject *span_enter(PyObject *self)
 {
     struct span *s = span_of(self);
-    (void)none;
     if (native_live_on(&s->live)) {
         return PyErr_Format(PyExc_RuntimeError, "span %R has begun already", s->name->text);
     }
@@ -117,10 +128,62 @@ static PyObject *span_enter(PyObject *self, PyObject *none)
     return self;
 }
 
-static PyObject *span_exit(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *span_call(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names)
 {
-    native_live_end(&span_of(self)->live, nargs ? args[0] : NULL);
-    Py_RETURN_NONE;
+    const size_t n = nargs & ~((size_t)1 << 63); /* PY_VECTORCALL_ARGUMENTS_OFFSET */
+    if (n == 3 && !names) {
+        native_live_end(&span_of(self)->live, args[0]);
+        Py_RETURN_NONE;
+    }
+    if (n == 0 && !names) return span_enter(self);
+    return PyErr_Format(PyExc_TypeError, "a span is a context manager, not a function");
+}
+
+static PyObject *span_enter_unbound(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return span_enter(self);
+}
+
+static PyObject *span_exit_unbound(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    return span_call(self, args, (size_t)nargs, NULL);
+}
+
+static PyMethodDef enter_def = { "__enter__", span_enter_unbound, METH_NOARGS, "Begin." };
+static PyMethodDef exit_def = { "__exit__", FAST(span_exit_unbound), METH_FASTCALL,
+                                "End; an exception makes its outcome an error." };
+
+/* What stands for __enter__ and __exit__ in the type. */
+struct self_descriptor {
+    PyObject_HEAD
+    PyObject *unbound;
+};
+
+static PyObject *self_get(PyObject *descriptor, PyObject *object, PyObject *type)
+{
+    PyObject *got = object ? object : ((struct self_descriptor *)(void *)descriptor)->unbound;
+    (void)type;
+    Py_INCREF(got);
+    return got;
+}
+
+static PyType_Slot self_slots[] = { { Py_tp_descr_get, self_get }, { 0, NULL } };
+static PyType_Spec self_spec = {
+    .name = "sonde._native._Self",
+    .basicsize = sizeof(struct self_descriptor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = self_slots,
+};
+
+static int self_put(PyTypeObject *self_type, const char *name, PyMethodDef *def, PyObject **unbound)
+{
+    struct self_descriptor *d = PyObject_New(struct self_descriptor, self_type);
+    if (!d) return -1;
+    d->unbound = *unbound = PyDescr_NewMethod(span_type, def);
+    const int rc =
+        *unbound ? PyObject_SetAttrString((PyObject *)span_type, name, (PyObject *)d) : -1;
+    return rc; /* never freed, as the types are */
 }
 
 static PyObject *span_suspend(PyObject *self, PyObject *none)
@@ -191,14 +254,17 @@ static PyObject *span_get_recording(PyObject *self, void *arg)
 }
 
 static PyMethodDef span_methods[] = {
-    { "__enter__", span_enter, METH_NOARGS, "Begin." },
-    { "__exit__", FAST(span_exit), METH_FASTCALL, "End; an exception makes its outcome an error." },
     { "add", FAST(span_add), METH_FASTCALL, "add(n=1): items handled, of a throughput()." },
     { "suspend", span_suspend, METH_NOARGS,
       "Others run now: what they begin is not inside of this span, and their time is not its "
       "running_seconds." },
     { "resume", span_resume, METH_NOARGS, "It goes on." },
     { NULL, NULL, 0, NULL },
+};
+
+static PyMemberDef span_members[] = {
+    { "__vectorcalloffset__", T_PYSSIZET, offsetof(struct span, call), READONLY, NULL },
+    { NULL, 0, 0, 0, NULL },
 };
 
 static PyGetSetDef span_getset[] = {
@@ -212,7 +278,9 @@ static PyGetSetDef span_getset[] = {
 static PyType_Slot span_slots[] = {
     { Py_tp_dealloc, span_dealloc },
     { Py_tp_methods, span_methods },
+    { Py_tp_members, span_members },
     { Py_tp_getset, span_getset },
+    { Py_tp_call, PyVectorcall_Call },
     { Py_mp_ass_subscript, span_set_item },
     { Py_tp_doc, "A stretch of time with a name: `with sonde.span(\"load\") as s: s[\"rows\"] = n`." },
     { 0, NULL },
@@ -220,7 +288,7 @@ static PyType_Slot span_slots[] = {
 static PyType_Spec span_spec = {
     .name = "sonde.Span",
     .basicsize = sizeof(struct span),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_VECTORCALL,
     .slots = span_slots,
 };
 
@@ -242,6 +310,11 @@ PyMethodDef native_span_methods[] = {
 
 int native_span_init(PyObject *module)
 {
-    span_type = native_type(module, &span_spec);
-    return span_type ? 0 : -1;
+    PyTypeObject *self_type = native_type(module, &self_spec);
+    span_type = self_type ? native_type(module, &span_spec) : NULL;
+    if (!span_type) return -1;
+    return self_put(self_type, "__enter__", &enter_def, &unbound_enter) ||
+                   self_put(self_type, "__exit__", &exit_def, &unbound_exit)
+               ? -1
+               : 0;
 }
