@@ -92,6 +92,25 @@ static void units_digits(char *out, size_t size, double x, enum sonde_unit u, in
     else snprintf(out, size, "%.0e", x);
 }
 
+static const struct prefix *units_prefix(double v, enum sonde_unit u)
+{
+    const struct prefix *p = scales[u].prefix;
+    const size_t count = scales[u].count;
+    size_t i = 0;
+    /* 0.05 % early, so that 999.6 is written 1.00k and not 1000; exact where 1024 follows 1023. */
+    const double slack = u == SONDE_UNIT_BYTES ? 0.5 / 1024 : 0.0005;
+    while (i + 1 < count && fabs(v) >= p[i + 1].factor * (1 - slack)) i++;
+    if (v == 0 && u == SONDE_UNIT_SECONDS) i = 3; /* "0 s" */
+    return &p[i];
+}
+
+double sonde_unit_prefix(enum sonde_unit u, double v, const char **text)
+{
+    const struct prefix *p = units_prefix(v, u);
+    *text = p->text;
+    return p->factor;
+}
+
 const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde_unit u, int ascii)
 {
     if (!isfinite(v)) {
@@ -106,22 +125,16 @@ const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde
         return out;
     }
     if (fabs(v) < 1e-90) v = 0; /* an exponent of three digits would be too wide */
-    const struct prefix *p = scales[u].prefix;
-    const size_t count = scales[u].count;
-    size_t i = 0;
-    /* 0.05 % early, so that 999.6 is written 1.00k and not 1000; exact where 1024 follows 1023. */
-    const double slack = u == SONDE_UNIT_BYTES ? 0.5 / 1024 : 0.0005;
-    while (i + 1 < count && fabs(v) >= p[i + 1].factor * (1 - slack)) i++;
-    if (v == 0 && u == SONDE_UNIT_SECONDS) i = 3; /* "0 s" */
+    const struct prefix *p = units_prefix(v, u);
 
     /* Past the last prefix, as far as there is room for more digits. */
-    if (fabs(v / p[i].factor) >= (strlen(p[i].plain) > 2 ? 9999.5 : 99999.5)) {
+    if (fabs(v / p->factor) >= (strlen(p->plain) > 2 ? 9999.5 : 99999.5)) {
         snprintf(out, SONDE_VALUE_BYTES, "%.0e", v);
         return out;
     }
     char number[16];
-    units_digits(number, sizeof(number), v / p[i].factor, u, i == 0);
-    snprintf(out, SONDE_VALUE_BYTES, "%s%s", number, ascii ? p[i].plain : p[i].text);
+    units_digits(number, sizeof(number), v / p->factor, u, p == scales[u].prefix);
+    snprintf(out, SONDE_VALUE_BYTES, "%s%s", number, ascii ? p->plain : p->text);
     return out;
 }
 

@@ -34,6 +34,10 @@ enum sonde_unit sonde_unit_rate(enum sonde_unit u);
 const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde_unit u,
                                int ascii);
 
+/* What v is divided by where it is written with a prefix, and what then stands behind it, static:
+ * 1e-3 and " ms". For axes, all numbers of which have the same. v is finite. */
+double sonde_unit_prefix(enum sonde_unit u, double v, const char **text);
+
 /* A weight of samples as people read it: 1.23 s, 4.56 MiB, 789. */
 #define SONDE_WEIGHT_BYTES 24
 const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,

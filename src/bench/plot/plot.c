@@ -13,33 +13,6 @@
 
 enum { PLOT_FIGURES = 6, PLOT_CURVE = 80 };
 
-void sonde_plot_release(struct sonde_plot *p)
-{
-    for (size_t i = 0; i < p->count; i++) sonde_chart_release(&p->charts[i]);
-    sonde__free(p->charts);
-    *p = (struct sonde_plot){ 0 };
-}
-
-static struct sonde_chart *plot_chart(struct sonde_plot *p, const char *x_unit, const char *y_unit)
-{
-    if (p->count == SONDE_PLOT_CHARTS_MAX) return NULL;
-    struct sonde_chart *c = SONDE_ARRAY_ADD(p->charts, p->count, p->cap);
-    if (!c) return NULL;
-    memset(c, 0, sizeof(*c));
-    c->x_unit = x_unit;
-    c->y_unit = y_unit;
-    return c;
-}
-
-/* Charts that got no point are dropped. */
-static void plot_drop_empty(struct sonde_plot *p)
-{
-    size_t points = 0;
-    const struct sonde_chart *c = &p->charts[p->count - 1];
-    for (size_t i = 0; i < c->series_count; i++) points += c->series[i].count;
-    if (!points) sonde_chart_release(&p->charts[--p->count]);
-}
-
 /* Units are kept by results, which may go before the chart does. */
 static const char *plot_unit(const char *unit)
 {
@@ -52,17 +25,14 @@ static const char *plot_unit(const char *unit)
 
 /* ---- Of figures ------------------------------------------------------------------------------ */
 
-static int plot_distribution(struct sonde_plot *p, const struct sonde_plot_input *inputs,
+static int plot_distribution(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs,
                              size_t count, const struct sonde_bench_figure *f)
 {
-    struct sonde_chart *c = plot_chart(p, "name", plot_unit(f->unit));
-    if (!c) return p->count == SONDE_PLOT_CHARTS_MAX ? 0 : SONDE_ENOMEM;
+    struct sonde_chart *c = sonde_plot_page_chart(p, "name", plot_unit(f->unit));
+    if (!c) return sonde_plot_page_full(p) ? 0 : SONDE_ENOMEM;
     snprintf(c->title, sizeof(c->title), "%s", f->name);
     snprintf(c->note, sizeof(c->note), "last run of each: parts, value and 95 %% interval%s",
              f->better < 0 ? "; less is better" : f->better > 0 ? "; more is better" : "");
-    c->names = sonde__calloc(count, sizeof(*c->names));
-    if (!c->names) return SONDE_ENOMEM;
-    c->name_count = count;
     struct sonde_chart_series *parts = sonde_chart_series(c, ""), *mean = sonde_chart_series(c, "");
     parts->faint = 1;
     mean->color = 1;
@@ -71,20 +41,20 @@ static int plot_distribution(struct sonde_plot *p, const struct sonde_plot_input
         const struct sonde_bench_saved *s = inputs[i].saved;
         const struct sonde_bench_figure *g =
             sonde_bench_figure_find(&s->runs[s->count - 1], f->name);
-        snprintf(c->names[i], sizeof(c->names[i]), "%s", inputs[i].name);
-        if (!g) continue;
+        const int name = sonde_chart_name(c, inputs[i].name);
+        if (!g || name < 0) continue;
         /* Side by side in the order of time, so that none hides another and a drift shows. */
         for (size_t k = 0; k < g->part_count && !rc; k++) {
             const double at = ((double)k + 0.5) / (double)g->part_count - 0.5;
-            rc = sonde_chart_add(c, parts, (double)i + 0.5 * at, g->parts[k], NAN, NAN, NULL);
+            rc = sonde_chart_add(c, parts, name + 0.5 * at, g->parts[k], NAN, NAN, NULL);
         }
-        if (!rc) rc = sonde_chart_add(c, mean, (double)i, g->value, g->low, g->high, NULL);
+        if (!rc) rc = sonde_chart_add(c, mean, name, g->value, g->low, g->high, NULL);
     }
-    plot_drop_empty(p);
+    sonde_plot_page_drop_empty(p);
     return rc;
 }
 
-static int plot_history(struct sonde_plot *p, const struct sonde_plot_input *inputs, size_t count,
+static int plot_history(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs, size_t count,
                         const struct sonde_bench_figure *f)
 {
     size_t runs = 0;
@@ -92,22 +62,22 @@ static int plot_history(struct sonde_plot *p, const struct sonde_plot_input *inp
         if (inputs[i].saved->count > runs) runs = inputs[i].saved->count;
     }
     if (runs < 2) return 0;
-    struct sonde_chart *c = plot_chart(p, "time", plot_unit(f->unit));
-    if (!c) return p->count == SONDE_PLOT_CHARTS_MAX ? 0 : SONDE_ENOMEM;
+    struct sonde_chart *c = sonde_plot_page_chart(p, "time", plot_unit(f->unit));
+    if (!c) return sonde_plot_page_full(p) ? 0 : SONDE_ENOMEM;
     snprintf(c->title, sizeof(c->title), "%s over time", f->name);
     snprintf(c->note, sizeof(c->note), "every run that was kept, with its 95 %% interval");
     int rc = 0;
     for (size_t i = 0; i < count && !rc; i++) {
         struct sonde_chart_series *s = sonde_chart_series(c, inputs[i].name);
         if (!s) break;
-        s->line = 1;
+        s->mark = SONDE_MARK_LINE;
         for (size_t k = 0; k < inputs[i].saved->count && !rc; k++) {
             const struct sonde_bench_result *r = &inputs[i].saved->runs[k];
             const struct sonde_bench_figure *g = sonde_bench_figure_find(r, f->name);
             if (g) rc = sonde_chart_add(c, s, r->time_s, g->value, g->low, g->high, NULL);
         }
     }
-    plot_drop_empty(p);
+    sonde_plot_page_drop_empty(p);
     return rc;
 }
 
@@ -133,7 +103,7 @@ static int plot_scaling_curve(struct sonde_chart *c, const json_t *fit, int colo
     struct sonde_chart_series *s = sonde_chart_series(c, "");
     int rc = 0;
     if (!s || isnan(single + contention + coherence)) return 0;
-    s->line = s->dotless = 1;
+    s->mark = SONDE_MARK_DASHED;
     s->color = color;
     for (int i = 0; i <= PLOT_CURVE && !rc; i++) {
         const double n = 1 + (most - 1) * i / PLOT_CURVE;
@@ -143,7 +113,7 @@ static int plot_scaling_curve(struct sonde_chart *c, const json_t *fit, int colo
     return rc;
 }
 
-static int plot_scaling(struct sonde_plot *p, const char *name, const json_t *extra)
+static int plot_scaling(struct sonde_plot_page *p, const char *name, const json_t *extra)
 {
     const json_t *commands = json_object_get(extra, "commands"), *command, *point;
     size_t i, k;
@@ -152,8 +122,8 @@ static int plot_scaling(struct sonde_plot *p, const char *name, const json_t *ex
         wanted |= json_array_size(json_object_get(command, "parallel")) > 1;
     }
     if (!wanted) return 0;
-    struct sonde_chart *c = plot_chart(p, "", "1/s");
-    if (!c) return p->count == SONDE_PLOT_CHARTS_MAX ? 0 : SONDE_ENOMEM;
+    struct sonde_chart *c = sonde_plot_page_chart(p, "", "1/s");
+    if (!c) return sonde_plot_page_full(p) ? 0 : SONDE_ENOMEM;
     snprintf(c->title, sizeof(c->title), "%s: throughput by copies", name);
     snprintf(c->note, sizeof(c->note), "dashed: the universal scalability law, fitted");
     snprintf(c->x_title, sizeof(c->x_title), "copies at a time");
@@ -176,19 +146,19 @@ static int plot_scaling(struct sonde_plot *p, const char *name, const json_t *ex
         }
         if (!rc) rc = plot_scaling_curve(c, json_object_get(command, "scaling"), color, most);
     }
-    plot_drop_empty(p);
+    sonde_plot_page_drop_empty(p);
     return rc;
 }
 
 struct plot_curve { const char *key, *name; };
 
-static int plot_sweep_chart(struct sonde_plot *p, const char *title, const json_t *sweep,
+static int plot_sweep_chart(struct sonde_plot_page *p, const char *title, const json_t *sweep,
                             const char *y_unit, const struct plot_curve *curves, size_t count)
 {
     const json_t *point;
     const char *by = json_string_value(json_object_get(sweep, "by"));
-    struct sonde_chart *c = plot_chart(p, "", y_unit);
-    if (!c) return p->count == SONDE_PLOT_CHARTS_MAX ? 0 : SONDE_ENOMEM;
+    struct sonde_chart *c = sonde_plot_page_chart(p, "", y_unit);
+    if (!c) return sonde_plot_page_full(p) ? 0 : SONDE_ENOMEM;
     snprintf(c->title, sizeof(c->title), "%s", title);
     snprintf(c->x_title, sizeof(c->x_title), "%s",
              by && !strcmp(by, "rate") ? "requests per second, planned" : "requests at a time");
@@ -198,7 +168,7 @@ static int plot_sweep_chart(struct sonde_plot *p, const char *title, const json_
         struct sonde_chart_series *s = sonde_chart_series(c, curves[i].name);
         size_t k;
         if (!s) break;
-        s->line = 1;
+        s->mark = SONDE_MARK_LINE;
         json_array_foreach(json_object_get(sweep, "points"), k, point) {
             if (!rc) {
                 rc = sonde_chart_add(c, s, plot_number(point, "load"),
@@ -206,11 +176,11 @@ static int plot_sweep_chart(struct sonde_plot *p, const char *title, const json_
             }
         }
     }
-    plot_drop_empty(p);
+    sonde_plot_page_drop_empty(p);
     return rc;
 }
 
-static int plot_sweep(struct sonde_plot *p, const char *name, const json_t *extra)
+static int plot_sweep(struct sonde_plot_page *p, const char *name, const json_t *extra)
 {
     static const struct plot_curve latencies[] = {
         { "ttft_p50_s", "TTFT p50" }, { "ttft_p95_s", "TTFT p95" }, { "e2e_p50_s", "answer p50" },
@@ -244,7 +214,7 @@ static void plot_codec(const json_t *row, char out[SONDE_CHART_LABEL_MAX])
     if (threads > 1) snprintf(out + m, SONDE_CHART_LABEL_MAX - m, " x%g", threads);
 }
 
-static int plot_compress(struct sonde_plot *p, const char *name, const json_t *extra,
+static int plot_compress(struct sonde_plot_page *p, const char *name, const json_t *extra,
                          const char *way)
 {
     const json_t *rows = json_object_get(extra, "rows"), *row;
@@ -253,8 +223,8 @@ static int plot_compress(struct sonde_plot *p, const char *name, const json_t *e
     if (!json_is_array(rows) || !json_is_object(json_object_get(json_array_get(rows, 0), way))) {
         return 0;
     }
-    struct sonde_chart *c = plot_chart(p, "bytes/s", "ratio");
-    if (!c) return p->count == SONDE_PLOT_CHARTS_MAX ? 0 : SONDE_ENOMEM;
+    struct sonde_chart *c = sonde_plot_page_chart(p, "bytes/s", "ratio");
+    if (!c) return sonde_plot_page_full(p) ? 0 : SONDE_ENOMEM;
     snprintf(c->title, sizeof(c->title), "%.80s: ratio by speed, %s", name, way);
     snprintf(c->note, sizeof(c->note), "up and to the right is better; named: the Pareto front");
     snprintf(c->x_title, sizeof(c->x_title), "speed");
@@ -272,23 +242,31 @@ static int plot_compress(struct sonde_plot *p, const char *name, const json_t *e
         rc = sonde_chart_add(c, best ? front : all, plot_number(of, "best_bytes_per_s"),
                              plot_number(row, "ratio"), NAN, NAN, best ? label : NULL);
     }
-    plot_drop_empty(p);
+    sonde_plot_page_drop_empty(p);
     return rc;
 }
 
-static int plot_extra(struct sonde_plot *p, const struct sonde_plot_input *input)
+/* What only this kind of result has; NULL if it is nothing that can be read. 0 or SONDE_ENOMEM. */
+static int plot_extra_read(const struct sonde_bench_plot_input *input, json_t **out)
 {
     const struct sonde_bench_result *r = &input->saved->runs[input->saved->count - 1];
     struct sonde_buf text;
-    int rc = 0;
+    *out = NULL;
     if (!r->extra.len) return 0;
     sonde_buf_init(&text, SONDE_BENCH_JSON_MAX);
     sonde_buf_putc(&text, '{');
     sonde_buf_add(&text, r->extra.data, r->extra.len);
     sonde_buf_putc(&text, '}');
-    json_t *extra = text.error ? NULL : json_loadb(text.data, text.len, 0, NULL);
-    if (text.error) rc = SONDE_ENOMEM;
+    if (!text.error) *out = json_loadb(text.data, text.len, 0, NULL);
+    const int rc = text.error ? SONDE_ENOMEM : 0;
     sonde_buf_release(&text);
+    return rc;
+}
+
+static int plot_extra(struct sonde_plot_page *p, const struct sonde_bench_plot_input *input)
+{
+    json_t *extra;
+    int rc = plot_extra_read(input, &extra);
     if (!rc) rc = plot_scaling(p, input->name, extra);
     if (!rc) rc = plot_sweep(p, input->name, extra);
     if (!rc) rc = plot_compress(p, input->name, extra, "compress");
@@ -299,18 +277,18 @@ static int plot_extra(struct sonde_plot *p, const struct sonde_plot_input *input
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int plot_figure(struct sonde_plot *p, const struct sonde_plot_input *inputs, size_t count,
+static int plot_figure(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs, size_t count,
                        const struct sonde_bench_figure *f)
 {
     const int rc = plot_distribution(p, inputs, count, f);
     return rc ? rc : plot_history(p, inputs, count, f);
 }
 
-int sonde_plot_make(const struct sonde_plot_input *inputs, size_t count,
-                    const char *const *figures, size_t figure_count, struct sonde_plot *out,
+int sonde_bench_plot_make(const struct sonde_bench_plot_input *inputs, size_t count,
+                    const char *const *figures, size_t figure_count, struct sonde_plot_page *out,
                     struct sonde_err *err)
 {
-    struct sonde_plot p = { 0 };
+    struct sonde_plot_page p = { .title = "" };
     const struct sonde_bench_saved *first = inputs[0].saved;
     const struct sonde_bench_result *last = &first->runs[first->count - 1];
     int rc = 0;
@@ -319,7 +297,7 @@ int sonde_plot_make(const struct sonde_plot_input *inputs, size_t count,
         const struct sonde_bench_figure *f = sonde_bench_figure_find(last, figures[i]);
         if (f) rc = plot_figure(&p, inputs, count, f);
         else {
-            sonde_plot_release(&p);
+            sonde_plot_page_release(&p);
             return sonde_err_set(err, SONDE_EINVAL, "'%.100s' has no figure '%.100s': `sonde bench "
                                  "show` lists them", inputs[0].name, figures[i]);
         }
@@ -333,7 +311,68 @@ int sonde_plot_make(const struct sonde_plot_input *inputs, size_t count,
     }
     if (rc) rc = sonde_err_memory(err);
     else if (!p.count) rc = sonde_err_set(err, SONDE_EINVAL, "there is nothing in it to draw");
-    if (rc) sonde_plot_release(&p);
+    if (rc) sonde_plot_page_release(&p);
     else *out = p;
+    return rc;
+}
+
+/* ---- For other pictures ---------------------------------------------------------------------- */
+
+/* What is better in a direction; the rest are settings and counts. */
+static int plot_data_figures(const struct sonde_bench_plot_input *input, struct sonde_plot_data *out)
+{
+    const struct sonde_bench_result *r = &input->saved->runs[input->saved->count - 1];
+    int rc = 0;
+    for (size_t i = 0; i < r->figure_count && !rc && !sonde_plot_data_full(out); i++) {
+        const struct sonde_bench_figure *f = &r->figures[i];
+        if (!f->better || isnan(f->value)) continue;
+        struct sonde_plot_series *s = sonde_plot_series_add(out, SONDE_ROLE_FIGURE, input->name,
+                                                            f->name);
+        if (!s) return SONDE_ENOMEM;
+        s->unit = plot_unit(f->unit);
+        s->better = f->better;
+        const struct sonde_plot_value v = { .x = NAN, .y = f->value, .low = f->low,
+                                            .high = f->high, .weight = 1 };
+        rc = sonde_plot_value_add(out, s, &v);
+    }
+    return rc;
+}
+
+static int plot_data_scaling(const char *group, const json_t *extra, struct sonde_plot_data *out)
+{
+    const json_t *command, *point;
+    size_t i, k;
+    int rc = 0;
+    json_array_foreach(json_object_get(extra, "commands"), i, command) {
+        const char *title = json_string_value(json_object_get(command, "name"));
+        const json_t *parallel = json_object_get(command, "parallel");
+        if (rc || sonde_plot_data_full(out) || !json_array_size(parallel)) continue;
+        struct sonde_plot_series *s = sonde_plot_series_add(out, SONDE_ROLE_SCALING, group,
+                                                            title ? title : "");
+        if (!s) return SONDE_ENOMEM;
+        json_array_foreach(parallel, k, point) {
+            const double copies = plot_number(point, "copies");
+            const struct sonde_plot_value v = {
+                .x = copies, .y = plot_number(point, "throughput_per_s"), .weight = 1,
+                .low = copies / plot_deep(point, "wall_s", "high"),
+                .high = copies / plot_deep(point, "wall_s", "low") };
+            if (!rc) rc = sonde_plot_value_add(out, s, &v);
+        }
+    }
+    return rc;
+}
+
+int sonde_bench_plot_data(const struct sonde_bench_plot_input *inputs, size_t count,
+                          struct sonde_plot_data *out)
+{
+    int rc = 0;
+    for (size_t i = 0; i < count && !rc; i++) {
+        json_t *extra;
+        rc = plot_data_figures(&inputs[i], out);
+        if (!rc) rc = plot_extra_read(&inputs[i], &extra);
+        if (rc) break;
+        rc = plot_data_scaling(inputs[i].name, extra, out);
+        json_decref(extra);
+    }
     return rc;
 }

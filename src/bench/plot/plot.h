@@ -9,23 +9,21 @@
 #define SONDE_BENCH_PLOT_PLOT_H
 
 #include "base/err.h"
-#include "bench/plot/chart.h"
+#include "analyze/plot_data.h"
 #include "bench/saved.h"
+#include "present/plot/page.h"
 
-#define SONDE_PLOT_CHARTS_MAX 64u
-
-struct sonde_plot {
-    struct sonde_chart *charts;   /* owned */
-    size_t count, cap;
-};
-void sonde_plot_release(struct sonde_plot *p);
-
-struct sonde_plot_input { const char *name; const struct sonde_bench_saved *saved; };
+struct sonde_bench_plot_input { const char *name; const struct sonde_bench_saved *saved; };
 
 /* figures: which to draw; NULL = those that are better in a direction, at most 6. SONDE_EINVAL and
  * why: there is nothing to draw. SONDE_ENOMEM. */
-int sonde_plot_make(const struct sonde_plot_input *inputs, size_t count,
-                    const char *const *figures, size_t figure_count, struct sonde_plot *out,
+int sonde_bench_plot_make(const struct sonde_bench_plot_input *inputs, size_t count,
+                    const char *const *figures, size_t figure_count, struct sonde_plot_page *out,
                     struct sonde_err *err);
+
+/* The same for `sonde plot`: figures of the last run of each (role figure), and throughput by copies
+ * (role scaling), added to out. 0 or SONDE_ENOMEM. */
+int sonde_bench_plot_data(const struct sonde_bench_plot_input *inputs, size_t count,
+                          struct sonde_plot_data *out);
 
 #endif
