@@ -102,7 +102,7 @@ static const char *final_model_label_of(const struct sonde_model_series *s, cons
 
 /* A third label: the outcome, of families that have it besides. */
 static const char *final_model_extra_of(const struct sonde_model_series *s,
-                                        const struct final_family *f)
+                                        const struct sonde_final_family *f)
 {
     return f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome");
 }
@@ -175,7 +175,8 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
 }
 
 /* A loss that is not a number must not be kept as 0: it is in the attributes of its epoch. */
-static int final_model_is_lost(const struct sonde_final_family *f, const struct sonde_model_series *s)
+static int final_model_is_lost(const struct sonde_final_family *f,
+                               const struct sonde_model_series *s)
 {
     return !strcmp(f->name, "sonde_ml_value") && !(fabs(s->gauge) <= VALUE_MAX);
 }
