@@ -18,7 +18,7 @@ from typing import Any, AsyncIterator, Callable, Iterable, Iterator
 
 import sonde
 
-from .ml import series
+from .ml import SPAN_SECONDS, series
 
 __all__ = ["FileSystem", "Iterated", "wrap_fs", "wrap_iter"]
 
@@ -410,11 +410,15 @@ class _Pass:
             self.given = 0
         if self.of._loop is not None:
             self.of._loop._asked()
-        self.span = sonde.span("ml.data_wait")
-        self.span.__enter__()
+        self.span = None
+        if now >= self.of._span_due:    # fast loops would fill the ring of spans with their waits
+            self.of.__dict__["_span_due"] = now + int(SPAN_SECONDS * 1e9)
+            self.span = sonde.span("ml.data_wait")
+            self.span.__enter__()
 
     def got(self) -> None:
-        self.span.__exit__(None, None, None)
+        if self.span is not None:
+            self.span.__exit__(None, None, None)
         self.given = perf_counter_ns()
         self.of._wait((self.given - self.asked) / 1e9, self.first)
         self.first = False
@@ -425,7 +429,8 @@ class _Pass:
         if self.of._loop is not None:
             self.of._loop._got()
         ended = isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit))
-        self.span.__exit__(*((None, None, None) if ended else (type(error), error, None)))
+        if self.span is not None:
+            self.span.__exit__(*((None, None, None) if ended else (type(error), error, None)))
 
 
 class _Iterator:
@@ -479,7 +484,7 @@ class Iterated:
     def __init__(self, iterable: Any, dataset: str, loop: Any) -> None:
         self.__dict__.update(
             _iterable=iterable, _loop=loop, _dataset=dataset, _items=0, _waited=0.0, _used=0.0,
-            _first_waits=deque(maxlen=1000),
+            _first_waits=deque(maxlen=1000), _span_due=0,
             _series=tuple(series(f"sonde_ml_dataset_{what}", dataset)
                           for what in ("items_total", "wait_seconds", "use_seconds", "first_wait_seconds")))
 

@@ -114,7 +114,7 @@ class Known(unittest.TestCase):
 
     def test_spans(self):
         model = fresh(self)
-        self.train(ml.Loop(model), epochs=2, steps=3)
+        self.train(ml.Loop(model, span_seconds=0), epochs=2, steps=3)
         found = epochs(model)
         self.assertEqual([s["attributes"]["epoch"] for s in found], [0, 1])
         for number, epoch in enumerate(found):
@@ -148,6 +148,20 @@ class Known(unittest.TestCase):
         self.assertEqual(series("sonde_ml_dataset_items_total", dataset=model)["value"], 3)
         records = sum(s["count"] for s in found.values())
         self.assertAlmostEqual(sum(s["sum"] for s in found.values()), epoch.duration, delta=records * NS)
+
+    def test_fast_loops_do_not_push_out_their_epochs(self):
+        model = fresh(self)
+        loop = ml.Loop(model)
+        for number in range(3):
+            with loop.epoch(number) as epoch:
+                for _ in range(3000):
+                    with loop.step() as step, step.phase("forward"):
+                        pass
+        self.assertEqual([s["attributes"]["steps"] for s in epochs(model)], [3000] * 3)
+        self.assertEqual(series("sonde_ml_step_seconds", model=model)["count"], 9000)
+        steps = [s for s in inside(epochs(model)[-1]) if s["name"] == "ml.step"]
+        self.assertLessEqual(len(steps), epoch.duration / 0.001 + 1)
+        self.assertEqual(len([s for step in steps for s in inside(step)]), len(steps))
 
     def test_the_first_step_is_apart(self):
         model = fresh(self)
@@ -238,7 +252,7 @@ class Known(unittest.TestCase):
         model = fresh(self)
 
         async def one(number):
-            loop = ml.Loop(f"{model}{number}")
+            loop = ml.Loop(f"{model}{number}", span_seconds=0)
             with loop.epoch(number):
                 for _ in range(3):
                     with loop.step():

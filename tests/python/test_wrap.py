@@ -278,12 +278,15 @@ class Iterators(unittest.TestCase):
         self.check(items=1, passes=1)
 
     def test_what_the_iterator_raises(self):
-        def generator():
-            yield 1
+        def generator(good):
+            yield from range(good)
             raise KeyError("broken")
 
         with self.assertRaises(KeyError):
-            list(sonde.wrap_iter(generator(), dataset=self.dataset))
+            list(sonde.wrap_iter(generator(1), dataset=self.dataset))
+        self.check(items=1, passes=1)
+        with self.assertRaises(KeyError):
+            list(sonde.wrap_iter(generator(0), dataset=self.dataset))
         self.check(items=1, passes=1)
         self.assertEqual(spans("ml.data_wait")[-1]["outcome"], "error")
         self.assertIsNone(sonde.trace_id())
@@ -303,6 +306,17 @@ class Iterators(unittest.TestCase):
 
         self.assertEqual(asyncio.run(both()), [[0, 1, 2, 3, 4]] * 3)
         self.check(items=15, passes=3)
+
+    def test_fast_loops_have_few_spans(self):
+        def waits():
+            return len(spans("ml.data_wait"))
+
+        before, wrapped = waits(), sonde.wrap_iter(range(2000), dataset=self.dataset)
+        for _ in wrapped:
+            pass
+        stats = wrapped.stats()
+        self.check(items=2000, passes=1)
+        self.assertLessEqual(waits() - before, (stats["wait_seconds"] + stats["use_seconds"]) / 0.001 + 2)
 
     def test_waits_are_apart_from_work(self):
         def slow():
