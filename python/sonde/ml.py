@@ -42,6 +42,7 @@ __all__ = [
 
 PHASES = ("data_wait", "transfer", "forward", "backward", "optimizer", "checkpoint", "validation", "other")
 
+SPAN_SECONDS = 0.001
 VALUES_MAX = 10     # names of values that an epoch keeps as attributes of its span, as in C
 
 # ---- Series ------------------------------------------------------------------------------------------
@@ -137,11 +138,16 @@ def _warn_once(key: tuple[str, str], text: str) -> None:
 
 class Loop:
     """The training of one model: epochs, steps and phases. resolve: get values that are not numbers
-    (tensors, functions) at the end of their epoch; for one value, epoch.record(…, resolve=True)."""
+    (tensors, functions) at the end of their epoch; for one value, epoch.record(…, resolve=True).
+    span_seconds: steps that begin sooner after one that has spans have none, so that fast loops do not
+    push out the spans of their epochs; series count all of them."""
 
-    def __init__(self, model: str = "default", resolve: bool = False) -> None:
+    def __init__(self, model: str = "default", resolve: bool = False, span_seconds: float = SPAN_SECONDS) -> None:
         self.model = _name(model)
         self.resolve = resolve
+        self.span_seconds = span_seconds
+        self._spanned = True                # what is going on has spans
+        self._span_due = {"step": 0, "gap": 0}  # ns from which on the next one has
         self.current: Epoch | None = None   # the epoch that is open
         self.running: Step | None = None    # the step that is open
         self._phases: dict[str, Any] = {}
@@ -157,7 +163,7 @@ class Loop:
         self._epoch_number = series("sonde_ml_epoch", self.model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Loop, (self.model, self.resolve)     # handles are of one process
+        return Loop, (self.model, self.resolve, self.span_seconds)  # handles are of one process
 
     def epoch(self, number: int, num_samples: int | None = None) -> "Epoch":
         """An epoch, to be entered. num_samples: of all of it; None = what its steps say."""
@@ -187,6 +193,23 @@ class Loop:
             self._phase = name
             self._switch("other" if self.running else "data_wait", False)
 
+    def batches(self, iterable: Any, dataset: str | None = None) -> Any:
+        """sonde.wrap_iter of iterable for this loop: data_wait is then the time that it is really waited
+        for, and what else is done between two steps is other."""
+        from .wrap import wrap_iter
+        return wrap_iter(iterable, dataset=dataset or self.model, loop=self)
+
+    def _asked(self) -> None:
+        """From here on it is waited for a batch."""
+        if self._since and self.running is None:
+            if self._phase == "data_wait":
+                self._phase = "other"
+            self._switch("data_wait", False)
+
+    def _got(self) -> None:
+        if self._since and self.running is None:
+            self._switch("other", False)
+
     def _switch(self, name: str, span: bool) -> int:
         """One clock reading ends what is going on and begins this; the reading."""
         now = perf_counter_ns()
@@ -201,8 +224,17 @@ class Loop:
         self._phase = name
         self._since = now
         if span:
-            self._phase_span()
+            if self.running is None:
+                self._spanned = self._due("gap", now)
+            if self._spanned:
+                self._phase_span()
         return now
+
+    def _due(self, what: str, now: int) -> bool:
+        if now < self._span_due[what]:
+            return False
+        self._span_due[what] = now + int(self.span_seconds * 1e9)
+        return True
 
     def _phase_span(self) -> None:
         self._span = sonde.span("ml." + self._phase)
@@ -212,7 +244,9 @@ class Loop:
         if self.running is not None:
             self.running.__exit__(None, None, None)
         self.running = step
-        return self._switch(step.first_phase, False)
+        now = self._switch(step.first_phase, False)
+        self._spanned = self._due("step", now)
+        return now
 
     def _step_end(self, step: "Step", ns_start: int) -> None:
         ns = self._switch("data_wait", False) - ns_start
@@ -254,10 +288,11 @@ class Step:
 
     def __enter__(self) -> "Step":
         self._start = self.loop._step_begin(self)
-        self._span = sonde.span("ml.step")
-        self._span.__enter__()
-        if self.first_phase != "other":
-            self.loop._phase_span()
+        if self.loop._spanned:
+            self._span = sonde.span("ml.step")
+            self._span.__enter__()
+            if self.first_phase != "other":
+                self.loop._phase_span()
         return self
 
     def phase(self, name: str) -> Phase:
@@ -268,9 +303,10 @@ class Step:
         if self.loop.running is not self:
             return      # ended by the next one
         self.loop._step_end(self, self._start)
-        if self.samples:
-            self._span["num_samples"] = self.samples
-        self._span.__exit__(kind, error, traceback)
+        if self._span is not None:
+            if self.samples:
+                self._span["num_samples"] = self.samples
+            self._span.__exit__(kind, error, traceback)
 
 
 class Epoch:

@@ -18,7 +18,7 @@ from typing import Any, AsyncIterator, Callable, Iterable, Iterator
 
 import sonde
 
-from .ml import series
+from .ml import SPAN_SECONDS, series
 
 __all__ = ["FileSystem", "Iterated", "wrap_fs", "wrap_iter"]
 
@@ -408,18 +408,29 @@ class _Pass:
         if self.given:
             self.of._use((now - self.given) / 1e9)
             self.given = 0
-        self.span = sonde.span("ml.data_wait")
-        self.span.__enter__()
+        if self.of._loop is not None:
+            self.of._loop._asked()
+        self.span = None
+        if now >= self.of._span_due:    # fast loops would fill the ring of spans with their waits
+            self.of.__dict__["_span_due"] = now + int(SPAN_SECONDS * 1e9)
+            self.span = sonde.span("ml.data_wait")
+            self.span.__enter__()
 
     def got(self) -> None:
-        self.span.__exit__(None, None, None)
+        if self.span is not None:
+            self.span.__exit__(None, None, None)
         self.given = perf_counter_ns()
         self.of._wait((self.given - self.asked) / 1e9, self.first)
         self.first = False
+        if self.of._loop is not None:
+            self.of._loop._got()
 
     def failed(self, error: BaseException) -> None:
+        if self.of._loop is not None:
+            self.of._loop._got()
         ended = isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit))
-        self.span.__exit__(*((None, None, None) if ended else (type(error), error, None)))
+        if self.span is not None:
+            self.span.__exit__(*((None, None, None) if ended else (type(error), error, None)))
 
 
 class _Iterator:
@@ -470,9 +481,10 @@ class Iterated:
     """What wrap_iter returns: the iterable, measured each time it is iterated over. len() and
     attributes (batch_size, dataset …) are its own."""
 
-    def __init__(self, iterable: Any, dataset: str) -> None:
+    def __init__(self, iterable: Any, dataset: str, loop: Any) -> None:
         self.__dict__.update(
-            _iterable=iterable, _dataset=dataset, _items=0, _waited=0.0, _used=0.0, _first_waits=deque(maxlen=1000),
+            _iterable=iterable, _loop=loop, _dataset=dataset, _items=0, _waited=0.0, _used=0.0,
+            _first_waits=deque(maxlen=1000), _span_due=0,
             _series=tuple(series(f"sonde_ml_dataset_{what}", dataset)
                           for what in ("items_total", "wait_seconds", "use_seconds", "first_wait_seconds")))
 
@@ -520,9 +532,10 @@ class Iterated:
                 "first_wait_seconds": list(self._first_waits)}
 
 
-def wrap_iter(iterable: Any, dataset: str = "default") -> Any:
+def wrap_iter(iterable: Any, dataset: str = "default", loop: Any = None) -> Any:
     """An iterable, an iterator or their async kin, measured: items of the dataset, the time that was
-    waited for each, and the time until the next was asked for."""
+    waited for each, and the time until the next was asked for. loop: a sonde.ml.Loop that it feeds;
+    see Loop.batches."""
     if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__aiter__") and not hasattr(iterable, "__getitem__"):
         raise TypeError(f"{type(iterable).__name__} cannot be iterated over")
-    return Iterated(iterable, str(dataset) or "default")
+    return Iterated(iterable, str(dataset) or "default", loop)

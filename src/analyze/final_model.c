@@ -100,6 +100,13 @@ static const char *final_model_label_of(const struct sonde_model_series *s, cons
     return "";
 }
 
+/* A third label: the outcome, of families that have it besides. */
+static const char *final_model_extra_of(const struct sonde_model_series *s,
+                                        const struct sonde_final_family *f)
+{
+    return f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome");
+}
+
 static int final_model_hist_read(const struct sonde_hist_value *h, struct sonde_final_series *out)
 {
     uint32_t used = 0;
@@ -148,7 +155,7 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
         .family = f->name, .program = s->process ? s->process->program : "",
         .pid = s->process ? s->process->pid : 0, .subject = final_model_label_of(s, f->subject),
         .detail = final_model_label_of(s, f->detail),
-        .extra = f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome"),
+        .extra = final_model_extra_of(s, f),
     };
     int rc = 0;
     if (f->type == SONDE_HISTOGRAM) {
@@ -168,7 +175,8 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
 }
 
 /* A loss that is not a number must not be kept as 0: it is in the attributes of its epoch. */
-static int final_model_is_lost(const struct sonde_final_family *f, const struct sonde_model_series *s)
+static int final_model_is_lost(const struct sonde_final_family *f,
+                               const struct sonde_model_series *s)
 {
     return !strcmp(f->name, "sonde_ml_value") && !(fabs(s->gauge) <= VALUE_MAX);
 }

@@ -1,7 +1,8 @@
 /* ml.h - what programs recorded of machine learning (sonde/ml.h, and sonde.ml in Python): models
  * loaded, inference by batch size, training by epoch, step and phase, datasets, preprocessing,
  * tasks of workers and what they said to each other. One way for a live agent (the series and
- * recent spans of its model) and for a recording (series at its end, spans with attributes, tracks).
+ * recent spans of its model) and for a recording (series at its end, spans with attributes,
+ * tracks).
  *
  * Totals and percentiles are of series, since each program began, and exact; epochs are the spans
  * `ml.epoch` that are still known, which in a recording are all of its time and in an agent the

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/agent_options.h"
 #include "cli/cli.h"
@@ -34,7 +35,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "min-percent", .type = SONDE_OPT_NUM, .value = "PERCENT", .min = 0.0001, .max = 100,
       AT(min_percent), .help = "smaller nodes of the tree are left out (default 1)" },
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
-      .choices = "text|markdown|json|csv|html|prometheus", AT(format),
+      .choices = "text|markdown|json|csv|html|prometheus|pdf", AT(format),
       .help = "html is the dashboard as one file (default: by the suffix of FILE, else text)" },
     { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "the same as --format json" },
     { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown),
@@ -60,6 +61,7 @@ static const struct report_format {
     { "csv", ".csv", "text/csv", SONDE_REPORT_CSV },
     { "html", ".html .htm", NULL, SONDE_REPORT_TEXT },
     { "prometheus", ".prom", NULL, SONDE_REPORT_TEXT },
+    { "pdf", ".pdf", NULL, SONDE_REPORT_PDF },
 };
 
 static int has_suffix(const char *suffixes, const char *suffix)
@@ -230,6 +232,9 @@ static int cmd_report_run(struct sonde_cli *cli)
     }
     if (v->json + v->markdown + (v->format != NULL) > 1) {
         return sonde_cli_usage(cli, "--json, --markdown or --format: one of them");
+    }
+    if (is_format(format_of(v), "pdf") && !v->output && isatty(STDOUT_FILENO)) {
+        return sonde_cli_usage(cli, "a PDF is not for a terminal: say where to with -o FILE");
     }
     if (is_format(format_of(v), "html")) return cmd_report_html(cli);
     if (is_format(format_of(v), "prometheus")) {

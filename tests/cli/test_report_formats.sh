@@ -6,12 +6,13 @@ export PATH=/usr/bin:$PATH PYTHONPATH=$SONDE_SOURCE/tests/cli PYTHONDONTWRITEBYT
 cd "$scratch" || exit
 check() { /usr/bin/python3 - "$sonde" "${@:2}" || complain "$1"; }
 
-# all NAME FILE: each format of it, as NAME.json, NAME.csv, NAME.md, NAME.prom
+# all NAME FILE: each format of it, as NAME.json, NAME.csv, NAME.md, NAME.prom, NAME.pdf
 all() {
     status 0 "$sonde" report -o "$1.json" "$2"
     status 0 "$sonde" report -o "$1.csv" "$2"
     status 0 "$sonde" report -o "$1.md" "$2"
     status 0 "$sonde" report -o "$1.prom" "$2"
+    status 0 "$sonde" report -o "$1.pdf" "$2"
 }
 
 status 0 "$sonde" report --schema
@@ -19,7 +20,7 @@ cmp -s out "$SONDE_SOURCE/docs/report.schema.json" || complain "--schema is not 
 status 2 "$sonde" report --schema x.run
 has "--schema of a file" 'is always the same' err
 status 2 "$sonde" report --format yaml x.run
-has "formats" 'text.*markdown.*json.*csv.*html.*prometheus' err
+has "formats" 'text.*markdown.*json.*csv.*html.*prometheus.*pdf' err
 
 # ---- Figures that a program knows of itself -----------------------------------------------------
 status 0 "$sonde" record -q -o a.run --set agent.interval_seconds=0.1 -- "$programs/activity" 1
@@ -120,6 +121,9 @@ assert len(shown) == 17 and plain <= shown, plain - shown
 text = open("names.md", encoding="utf-8").read()
 assert not [c for c in text if ord(c) < 32 and c != "\n" or c in "\x7f\u202a\u202b\u202d\u202e\u2066\u2067"], "control characters"
 END
+pdftotext -layout names.pdf - >pdf.txt || complain "pdftotext"
+has "a name on paper" '<img src=x onerror=alert\(1\)>' pdf.txt
+lacks "nothing to click or run" '/(URI|JavaScript|Launch|OpenAction)' names.pdf
 "$sonde" report names.run >text.txt
 check "text" <<'END'
 text = open("text.txt", encoding="utf-8").read()
@@ -143,6 +147,10 @@ losses = [float(x["value"]) for x in rows if x["section"] == "ml_epochs" and x["
 assert losses == [a for _, a, _ in truth]
 epochs = table(tables_of("train.md"), "EPOCH")
 assert [x["train_loss"] for x in epochs] == [f"{a:.4g}" for _, a, _ in truth]
+paper = subprocess.run(["pdftotext", "-layout", "train.pdf", "-"], check=True, capture_output=True, text=True).stdout
+for heading in ("Summary", "Charts", "Training", "Epochs", "Phases", "Functions"):
+    assert re.search(rf"^\s*{heading}", paper, re.M), heading
+assert all(f"{a:.4g}" in paper for _, a, _ in truth)
 assert ("sonde_ml_steps_total" in {n for n, _ in samples_of("train.prom")}) == (t["steps"] > 0)
 END
 status 0 "$sonde" record -q -o engine.run -- "$SONDE_BUILD/example_engine" --clients 2 --requests 20 --decode-ms 1 --tokens 8

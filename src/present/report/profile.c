@@ -334,7 +334,9 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT,
                         .share_min = o->share_min > 0 ? o->share_min : SHARE_MIN_DEFAULT };
     int rc = report_init(&r, err);
-    if (!rc) {
+    if (!rc && o->style == SONDE_REPORT_PDF) {
+        rc = report_write_pdf(&r, out, err);
+    } else if (!rc) {
         writers[o->style](&r, out);
         rc = out->error;
     }

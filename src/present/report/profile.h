@@ -11,7 +11,9 @@
 #include "profile/tree/tree.h"
 
 enum sonde_report_style { SONDE_REPORT_TEXT, SONDE_REPORT_MARKDOWN, SONDE_REPORT_JSON,
-                          SONDE_REPORT_CSV };
+                          SONDE_REPORT_CSV, SONDE_REPORT_PDF };
+
+struct sonde_pdf;
 
 struct sonde_report_options {
     struct sonde_profile_filter filter;
@@ -22,6 +24,7 @@ struct sonde_report_options {
     int ascii;
     const struct sonde_finding_options *rules; /* findings come first; NULL = none are looked for.
                                                   A report of a part has none */
+    struct sonde_pdf *pdf; /* what a PDF is drawn on; set by sonde_profile_report itself */
 };
 
 /* The series of a recording (tracks and those of its end) as Prometheus' text format 0.0.4: gauges

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "present/plot/pdf.h"
 #include "present/report/profile_private.h"
 
 void report_put_clean(struct sonde_buf *out, const char *text, int ascii)
@@ -64,6 +65,11 @@ void report_put_heading(const struct sonde_report_options *o, int level, const c
                         struct sonde_buf *out)
 {
     assert(level == 2 || level == 3);
+    if (o->pdf) {
+        report_pdf_flush(o->pdf, out);
+        sonde_pdf_heading(o->pdf, level, title);
+        return;
+    }
     const char *mark = o->style != SONDE_REPORT_MARKDOWN ? "" : level == 2 ? "## " : "### ";
     sonde_buf_printf(out, "\n%s%s\n\n", mark, title);
 }
@@ -71,8 +77,14 @@ void report_put_heading(const struct sonde_report_options *o, int level, const c
 void report_put_rows(const struct sonde_report_options *o, struct sonde_table *t,
                      struct sonde_buf *out)
 {
-    if (o->style == SONDE_REPORT_MARKDOWN) put_markdown_table(t, o->ascii, out);
-    else sonde_table_render(t, o->width, o->ascii, out);
+    if (o->pdf) {
+        report_pdf_flush(o->pdf, out);
+        sonde_pdf_table(o->pdf, t);
+    } else if (o->style == SONDE_REPORT_MARKDOWN) {
+        put_markdown_table(t, o->ascii, out);
+    } else {
+        sonde_table_render(t, o->width, o->ascii, out);
+    }
     if (t->error) out->error = t->error;
     sonde_table_release(t);
 }
@@ -116,6 +128,8 @@ void report_put_fact(const struct sonde_report_options *o, struct sonde_buf *out
     if (o->style == SONDE_REPORT_MARKDOWN) {
         sonde_buf_printf(out, "- %s: ", name);
         put_markdown(out, text, o->ascii);
+    } else if (o->pdf) {
+        sonde_buf_printf(out, "%s: %s", name, text);
     } else {
         sonde_buf_printf(out, "  %-10s ", name);
         if (o->width >= WIDTH_MIN) put_wrapped(out, text, INDENT, o->width, o->ascii);

@@ -104,6 +104,12 @@ void report_where_cell(struct sonde_table *t, size_t column, const char *file, u
 void report_write_text(const struct report *r, struct sonde_buf *out);
 void report_write_json(const struct report *r, struct sonde_buf *out);
 void report_write_csv(const struct report *r, struct sonde_buf *out);
+/* Draws what report_write_text has to say, and charts, as pages. 0, SONDE_ENOMEM or SONDE_EFULL. */
+int report_write_pdf(struct report *r, struct sonde_buf *out, struct sonde_err *err);
+/* Text that was put so far becomes a paragraph, and text is empty. */
+void report_pdf_flush(struct sonde_pdf *pdf, struct sonde_buf *text);
+void report_charts_pdf(const struct report *r, struct sonde_buf *out);
+void report_findings_pdf(const struct report *r, struct sonde_buf *out);
 /* The member "system" of an open object, and the same as tables; nothing if s is NULL. */
 void report_system_json(const struct sonde_system *s, struct sonde_buf *out);
 void report_system_text(const struct sonde_system *s, const struct sonde_report_options *o,

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/cmp.h"
+#include "present/plot/pdf.h"
 #include "present/report/profile_private.h"
 #include "present/table.h"
 #include "present/units.h"
@@ -97,9 +98,13 @@ static void profile_report_text_put_head(const struct report *r, struct sonde_bu
              r->tree ? sonde_sample_kind_title(r->kind) : "recording", *program ? " of " : "",
              program);
     title[0] = (char)(title[0] >= 'a' && title[0] <= 'z' ? title[0] - 32 : title[0]);
-    if (r->o->style == SONDE_REPORT_MARKDOWN) sonde_buf_puts(out, "# ");
-    report_put_text(r->o, out, title);
-    sonde_buf_puts(out, "\n\n");
+    if (r->o->pdf) {
+        sonde_pdf_heading(r->o->pdf, 1, title);
+    } else {
+        if (r->o->style == SONDE_REPORT_MARKDOWN) sonde_buf_puts(out, "# ");
+        report_put_text(r->o, out, title);
+        sonde_buf_puts(out, "\n\n");
+    }
     if (*command) report_put_fact(r->o, out, "command", "%.2000s", command);
     put_when(r, out);
     if (!r->tree) return;
@@ -390,7 +395,7 @@ static void report_samples_text(const struct report *r, struct sonde_buf *out)
 {
     if (!r->tree) return;
     profile_report_text_put_functions(r, out);
-    profile_report_text_put_tree(r, out);
+    if (!r->o->pdf) profile_report_text_put_tree(r, out); /* flame graphs are better on paper */
     profile_report_text_put_processes(r, out);
     profile_report_text_put_threads(r, out);
     profile_report_text_put_spans(r, out);
@@ -403,7 +408,12 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     const int first = !r->tree || sonde_sample_kind_is_bytes(r->kind);
     profile_report_text_put_head(r, out);
     report_summary_text(r, out);
-    report_findings_text(r, out);
+    if (r->o->pdf) {
+        report_findings_pdf(r, out);
+        report_charts_pdf(r, out);
+    } else {
+        report_findings_text(r, out);
+    }
     if (first) heap_report_text(&r->heap, out);
     infer_report_text(&r->infer, out);
     sonde_activity_report(r->activity, r->o, r->limit, out);

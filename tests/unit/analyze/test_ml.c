@@ -378,6 +378,38 @@ static void of_a_model(void **state)
     sonde_model_destroy(m);
 }
 
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    training_series();
+    engine_built_times(&b, "sonde_ml_inference_seconds", "net", "8", 3, MS, 0);
+    engine_built_times(&b, "sonde_ml_task_seconds", "shard", "w0", 3, MS, 0);
+    engine_built_times(&b, "sonde_ml_communication_seconds", "send", "w0", 3, MS, 0);
+    engine_built_value(&b, "sonde_ml_dataset_items_total", "digits", "", 5);
+    struct sonde_profile *p = with_series();
+    epoch_add(p, "net", 0, 1);
+    struct sonde_model *m = live();
+    int rc = SONDE_ENOMEM;
+    uint64_t n = 0;
+    while (rc && ++n < 1000) {
+        struct sonde_ml *ml = NULL;
+        sonde__alloc_fail_nth(n);
+        rc = sonde_ml_of_profile(p, &ml);
+        if (!rc) {
+            sonde_ml_destroy(ml);
+            rc = sonde_ml_of_model(m, &ml);
+        }
+        sonde__alloc_fail_nth(0);
+        assert_int_equal(ml != NULL, rc == 0);
+        assert_true(rc == 0 || rc == SONDE_ENOMEM);
+        if (!rc) sonde_ml_destroy(ml);
+    }
+    assert_int_equal(rc, 0);
+    assert_true(n > 10);
+    sonde_model_destroy(m);
+    sonde_profile_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +421,7 @@ int main(void)
         cmocka_unit_test(data_and_workers),
         cmocka_unit_test(histories),
         cmocka_unit_test(of_a_model),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
