@@ -138,7 +138,7 @@ static void axis_label_time(const struct sonde_axis *a, double tick, char *out)
 {
     const time_t t = (time_t)floor(tick + 1e-6);
     struct tm tm;
-    char text[SONDE_AXIS_LABEL_BYTES - 8];
+    char text[SONDE_AXIS_LABEL_BYTES - 16];
     out[0] = '\0';
     if (!localtime_r(&t, &tm)) return;
     const char *format = a->step >= 86400 ? "%d %b" : a->step >= 60 ? "%H:%M" : "%H:%M:%S";
@@ -185,7 +185,7 @@ const char *sonde_axis_label(const struct sonde_axis *a, double tick,
     double factor = sonde_unit_prefix(u->as, most, &prefix);
     int digits = a->log ? 0 : axis_digits(a->step / factor);
     const int small = digits && u->as == SONDE_UNIT_COUNT && most < 1e4;
-    if (digits > 2 || small) { /* not 0.5k, 1.0k; and steps of 20 s are not minutes */
+    if (digits > 1 || small) { /* not 0.5k, 1.0k; and steps of 20 s are not minutes */
         factor = sonde_unit_prefix(u->as, a->step, &prefix);
         digits = axis_digits(a->step / factor);
     }

@@ -50,7 +50,7 @@ static int cache_tiers(const struct sonde_plot_data *d, int ratio, struct sonde_
             rc = sonde_chart_add(c, &c->series[0], name, hits / all, NAN, NAN, v);
             continue;
         }
-        snprintf(text, sizeof(text), "%.0f and %.0f", hits, misses);
+        snprintf(text, sizeof(text), "%.7g and %.7g", hits, misses);
         rc = sonde_chart_add(c, &c->series[0], name, hits, NAN, NAN, NULL);
         if (!rc) rc = sonde_chart_add(c, &c->series[1], name, misses, NAN, NAN, text);
     }

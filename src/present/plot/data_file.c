@@ -47,13 +47,14 @@ static int file_word(struct sonde_json_reader *r, const char *word)
     return 1;
 }
 
-/* A number, null, NaN or an infinity. */
+/* A number; null, which was not measured, is NaN, and what was measured and is no number is
+ * infinite: it is counted. */
 static int file_number(struct sonde_json_reader *r, double *out)
 {
     const char next = sonde_json_peek(r);
     *out = NAN;
-    if (file_word(r, "NaN") || file_word(r, "null")) return 1;
-    if (file_word(r, "Infinity") || file_word(r, "-Infinity")) {
+    if (file_word(r, "null")) return 1;
+    if (file_word(r, "NaN") || file_word(r, "Infinity") || file_word(r, "-Infinity")) {
         *out = INFINITY;
         return 1;
     }
