@@ -71,8 +71,9 @@ static void plot_data_copy(char out[SONDE_PLOT_NAME_MAX], const char *text)
     out[sonde__utf8_copy(out, SONDE_PLOT_NAME_MAX - 1, text, strlen(text), &changed)] = '\0';
 }
 
-struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d, enum sonde_plot_role role,
-                                                const char *group, const char *name)
+struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d,
+                                                enum sonde_plot_role role, const char *group,
+                                                const char *name)
 {
     if (d->count == SONDE_PLOT_SERIES_MAX) return NULL;
     struct sonde_plot_series *s = SONDE_ARRAY_ADD(d->series, d->count, d->cap);

@@ -78,8 +78,9 @@ void sonde_plot_data_keep(struct sonde_plot_data *d, const char *glob);
 
 /* A new series; texts are copied, made valid UTF-8 and cut. NULL: no memory, or too many. Valid
  * until the next. */
-struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d, enum sonde_plot_role role,
-                                                const char *group, const char *name);
+struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d,
+                                                enum sonde_plot_role role, const char *group,
+                                                const char *name);
 /* One more value; what is beyond SONDE_PLOT_VALUES_MAX is counted. 0 or SONDE_ENOMEM. */
 int sonde_plot_value_add(struct sonde_plot_data *d, struct sonde_plot_series *s,
                          const struct sonde_plot_value *v);

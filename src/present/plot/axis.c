@@ -19,7 +19,7 @@ double sonde_axis_place(const struct sonde_axis *a, double v)
     return a->begin + (at - a->from) / (a->to - a->from) * (a->end - a->begin);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* 1, 2 or 5 times a power of ten, the nearest by ratio. */
 static double axis_step_decimal(double raw)
@@ -92,7 +92,7 @@ static void axis_ticks(struct sonde_axis *a)
     }
 }
 
-/* ---- Range ------------------------------------------------------------------------------------ */
+/* ---- Range ----------------------------------------------------------------------------------- */
 
 /* A single value lies in the middle of a range that has something to do with it. */
 static double axis_span(const struct sonde_axis *a, double low, double high)
@@ -132,7 +132,7 @@ void sonde_axis_names(struct sonde_axis *a, size_t count)
     for (size_t i = 0; i < count; i++) axis_tick(a, (double)i);
 }
 
-/* ---- Labels ----------------------------------------------------------------------------------- */
+/* ---- Labels ---------------------------------------------------------------------------------- */
 
 static void axis_label_time(const struct sonde_axis *a, double tick, char *out)
 {

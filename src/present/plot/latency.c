@@ -1,5 +1,5 @@
-/* latency.c - how long things took: a histogram for each, with percentiles, and the cumulative shares
- * of all. Times that differ by factors are on a logarithmic axis. */
+/* latency.c - how long things took: a histogram for each, with percentiles, and the cumulative
+ * shares of all. Times that differ by factors are on a logarithmic axis. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +168,8 @@ static int latency_draw(const struct sonde_plot_data *d, struct sonde_plot_page 
     for (size_t i = 0; i < shown && !rc; i++) rc = latency_histogram(d, &all[i], page);
     if (!rc && shown) rc = latency_cumulative(d, all, shown, page);
     if (!rc && count > shown && !page->note[0]) {
-        snprintf(page->note, sizeof(page->note), "%zu of %zu are shown; --of NAME draws others", shown, count);
+        snprintf(page->note, sizeof(page->note), "%zu of %zu are shown; --of NAME draws others",
+                 shown, count);
     }
     for (size_t i = 0; i < count; i++) sonde__free(all[i].values);
     sonde__free(all);
