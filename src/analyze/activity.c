@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/activity_scope.h"
 #include "analyze/final_model.h"
 #include "base/alloc.h"
 #include "base/array.h"
@@ -184,7 +185,7 @@ static int activity_on_series(struct sonde_activity *a, const struct sonde_final
     if (!strcmp(s->family, "sonde_operation_errors_total")) return activity_on_error(a, s);
     if (!strcmp(s->family, "sonde_cache_accesses_total")) return activity_on_cache(a, s);
     if (!strcmp(s->family, "sonde_bandwidth_bytes_total")) return activity_on_bandwidth(a, s);
-    return 0;
+    return activity_on_scope(a, s);
 }
 
 static void activity_note_program(struct sonde_activity *a, const char **first, const char *program)
@@ -208,6 +209,12 @@ static void activity_note_programs(struct sonde_activity *a)
     for (uint32_t i = 0; i < a->bandwidth_count; i++) {
         activity_note_program(a, &first, a->bandwidths[i].program);
     }
+    for (uint32_t i = 0; i < a->scope_count; i++) {
+        activity_note_program(a, &first, a->scopes[i].program);
+    }
+    for (uint32_t i = 0; i < a->throughput_count; i++) {
+        activity_note_program(a, &first, a->throughputs[i].program);
+    }
 }
 
 static void activity_sort(void *rows, uint32_t count, size_t size,
@@ -224,6 +231,7 @@ static int activity_finish(struct sonde_activity *a, const struct sonde_final_se
     for (uint32_t i = 0; i < a->operation_count; i++) {
         activity_percentiles(&a->operations[i], series, count, found);
     }
+    activity_scopes_finish(a, series, count, found);
     sonde__free(found);
     for (uint32_t i = 0; i < a->error_count; i++) {
         struct sonde_activity_error *e = &a->errors[i];
@@ -252,7 +260,7 @@ int sonde_activity_build(const struct sonde_final_series *series, size_t count,
     for (size_t i = 0; !rc && i < count; i++) rc = activity_on_series(a, &series[i]);
     if (!rc) rc = activity_finish(a, series, count);
     const int any = !rc && (a->operation_count || a->error_count || a->cache_count ||
-                            a->bandwidth_count);
+                            a->bandwidth_count || a->scope_count || a->throughput_count);
     if (any) *out = a;
     else sonde_activity_destroy(a);
     return rc;
@@ -265,5 +273,7 @@ void sonde_activity_destroy(struct sonde_activity *a)
     sonde__free(a->errors);
     sonde__free(a->caches);
     sonde__free(a->bandwidths);
+    sonde__free(a->scopes);
+    sonde__free(a->throughputs);
     sonde__free(a);
 }

@@ -1,5 +1,6 @@
 /* activity.h - what programs recorded of their own work with the ready-made records of sonde.h:
- * operations with their latency and errors, caches with their hits, bandwidth in and out. One way
+ * operations with their latency and errors, caches with their hits, bandwidth in and out, what
+ * scopes took of CPU and memory, and how many items were handled in them. One way
  * for a live agent (the series of its model) and for a recording (those at its end).
  *
  * Figures are since each program began; processes of one program are added up. What is not known is
@@ -52,13 +53,32 @@ struct sonde_activity_bandwidth {
     double in_bytes, out_bytes, in_rate, out_rate;
 };
 
+struct sonde_activity_scope {     /* sonde_resource_* */
+    const char *program, *scope;
+    uint64_t count;
+    double wall_s, cpu_s;        /* in all */
+    double wall_mean_s, wall_p95_s, wall_max_s;
+    double cpu_ratio;            /* CPU time by wall time */
+    uint64_t faults_minor, faults_major;
+    double memory_last_bytes, memory_sum_bytes; /* that the process's memory grew by */
+};
+
+struct sonde_activity_throughput { /* sonde_throughput_* */
+    const char *program, *scope;
+    double items, seconds;       /* seconds: inside the scope, of all threads */
+    double rate, last_rate;      /* items per second of those; the last time */
+};
+
 struct sonde_activity {
     struct sonde_activity_operation *operations;  /* most time first */
     struct sonde_activity_error *errors;          /* most first */
     struct sonde_activity_cache *caches;          /* most look-ups first */
     struct sonde_activity_bandwidth *bandwidths;  /* most bytes first */
-    uint32_t operation_count, error_count, cache_count, bandwidth_count;
-    uint32_t operation_cap, error_cap, cache_cap, bandwidth_cap;
+    struct sonde_activity_scope *scopes;          /* most wall time first */
+    struct sonde_activity_throughput *throughputs; /* most items first */
+    uint32_t operation_count, error_count, cache_count, bandwidth_count, scope_count,
+        throughput_count;
+    uint32_t operation_cap, error_cap, cache_cap, bandwidth_cap, scope_cap, throughput_cap;
     int several;                 /* programs: say whose each is */
 };
 
@@ -66,6 +86,12 @@ struct sonde_activity {
  * SONDE_ENOMEM. */
 int sonde_activity_build(const struct sonde_final_series *series, size_t count,
                          struct sonde_activity **out);
+/* Percentiles of a part of a recording, whose histograms are not known: of the spans of operations
+ * that ended in it, where nearly all of them are known. 0 or SONDE_ENOMEM. */
+struct sonde_profile;
+int sonde_activity_of_spans(struct sonde_activity *a, const struct sonde_profile *p,
+                            uint64_t from_ns, uint64_t to_ns);
+
 void sonde_activity_destroy(struct sonde_activity *a); /* NULL is fine */
 
 #endif

@@ -12,11 +12,7 @@
 #define VALUE_MAX 1e18  /* what run files take */
 
 /* Names and labels of include/sonde/engine.h and ml.h, and of the ready-made records of sonde.h. */
-static const struct final_family {
-    const char *name;
-    enum sonde_type type;
-    const char *subject, *detail;
-} families[] = {
+static const struct sonde_final_family families[] = {
     { "sonde_device_operation_seconds", SONDE_HISTOGRAM, "device", "operation" },
     { "sonde_device_fallbacks_total", SONDE_COUNTER, "device", "reason" },
     { "sonde_device_memory_bytes", SONDE_GAUGE, "device", "state" },
@@ -39,6 +35,13 @@ static const struct final_family {
     { "sonde_operation_errors_total", SONDE_COUNTER, "operation", "type" },
     { "sonde_cache_accesses_total", SONDE_COUNTER, "tier", "result" },
     { "sonde_bandwidth_bytes_total", SONDE_COUNTER, "source", "direction" },
+    { "sonde_resource_wall_seconds", SONDE_HISTOGRAM, "scope", NULL },
+    { "sonde_resource_cpu_seconds", SONDE_HISTOGRAM, "scope", NULL },
+    { "sonde_resource_page_faults_total", SONDE_COUNTER, "scope", "kind" },
+    { "sonde_resource_memory_delta_bytes", SONDE_GAUGE, "scope", "over" },
+    { "sonde_throughput_items_total", SONDE_COUNTER, "scope", NULL },
+    { "sonde_throughput_seconds_total", SONDE_COUNTER, "scope", NULL },
+    { "sonde_throughput_per_second", SONDE_GAUGE, "scope", NULL },
     { "sonde_ml_model_load_seconds", SONDE_HISTOGRAM, "model", "stage" },
     { "sonde_ml_model_bytes", SONDE_GAUGE, "model", NULL },
     { "sonde_ml_inference_seconds", SONDE_HISTOGRAM, "model", "batch_size" },
@@ -54,6 +57,9 @@ static const struct final_family {
     { "sonde_ml_dataset_load_seconds", SONDE_HISTOGRAM, "dataset", "format" },
     { "sonde_ml_dataset_bytes_total", SONDE_COUNTER, "dataset", NULL },
     { "sonde_ml_dataset_items_total", SONDE_COUNTER, "dataset", NULL },
+    { "sonde_ml_dataset_wait_seconds", SONDE_HISTOGRAM, "dataset", NULL },
+    { "sonde_ml_dataset_use_seconds", SONDE_HISTOGRAM, "dataset", NULL },
+    { "sonde_ml_dataset_first_wait_seconds", SONDE_HISTOGRAM, "dataset", NULL },
     { "sonde_ml_preprocess_seconds", SONDE_HISTOGRAM, "operation", NULL },
     { "sonde_ml_communication_seconds", SONDE_HISTOGRAM, "operation", "worker" },
     { "sonde_ml_communication_bytes_total", SONDE_COUNTER, "operation", "worker" },
@@ -63,12 +69,42 @@ static const struct final_family {
     { "sonde_ml_task_seconds", SONDE_HISTOGRAM, "task", "worker" },
 };
 
+const struct sonde_final_family *sonde_final_family_find(const char *name)
+{
+    for (size_t i = 0; i < SONDE_COUNT(families); i++) {
+        if (!strcmp(families[i].name, name)) return &families[i];
+    }
+    return NULL;
+}
+
+const struct sonde_final_family *sonde_final_family_of_track(const struct sonde_track *t)
+{
+    static const char suffix[] = "_count";
+    for (size_t i = 0; i < SONDE_COUNT(families); i++) {
+        const struct sonde_final_family *f = &families[i];
+        const size_t len = strlen(f->name);
+        const char *end = f->type == SONDE_HISTOGRAM ? suffix : "";
+        if (!strncmp(t->family, f->name, len) && !strcmp(t->family + len, end) &&
+            !t->gauge == (f->type != SONDE_GAUGE)) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
 static const char *final_model_label_of(const struct sonde_model_series *s, const char *name)
 {
     for (size_t i = 0; name && i < s->label_count; i++) {
         if (!strcmp(s->labels[i].name, name)) return s->labels[i].value;
     }
     return "";
+}
+
+/* A third label: the outcome, of families that have it besides. */
+static const char *final_model_extra_of(const struct sonde_model_series *s,
+                                        const struct sonde_final_family *f)
+{
+    return f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome");
 }
 
 static int final_model_hist_read(const struct sonde_hist_value *h, struct sonde_final_series *out)
@@ -111,7 +147,7 @@ static double final_model_seconds(const struct sonde_model *m, const struct sond
     return seconds > 0 && seconds < 1e10 && from > 0 ? seconds : 0;
 }
 
-static int final_model_series_read(const struct sonde_model *m, const struct final_family *f,
+static int final_model_series_read(const struct sonde_model *m, const struct sonde_final_family *f,
                                     const struct sonde_model_series *s,
                                     struct sonde_final_series *out)
 {
@@ -119,7 +155,7 @@ static int final_model_series_read(const struct sonde_model *m, const struct fin
         .family = f->name, .program = s->process ? s->process->program : "",
         .pid = s->process ? s->process->pid : 0, .subject = final_model_label_of(s, f->subject),
         .detail = final_model_label_of(s, f->detail),
-        .extra = f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome"),
+        .extra = final_model_extra_of(s, f),
     };
     int rc = 0;
     if (f->type == SONDE_HISTOGRAM) {
@@ -139,7 +175,8 @@ static int final_model_series_read(const struct sonde_model *m, const struct fin
 }
 
 /* A loss that is not a number must not be kept as 0: it is in the attributes of its epoch. */
-static int final_model_is_lost(const struct final_family *f, const struct sonde_model_series *s)
+static int final_model_is_lost(const struct sonde_final_family *f,
+                               const struct sonde_model_series *s)
 {
     return !strcmp(f->name, "sonde_ml_value") && !(fabs(s->gauge) <= VALUE_MAX);
 }
@@ -230,9 +267,13 @@ static double final_rank_value(const struct sonde_final_series *const *series, s
 double sonde_final_quantile(const struct sonde_final_series *const *series, size_t count, double q,
                             double scale)
 {
-    uint64_t n = 0;
-    for (size_t i = 0; i < count; i++) n += series[i]->count;
-    if (!n) return NAN;
+    uint64_t n = 0, known = 0;
+    for (size_t i = 0; i < count; i++) {
+        n += series[i]->count;
+        known += series[i]->zero;
+        for (uint32_t b = 0; b < series[i]->bucket_count; b++) known += series[i]->buckets[b].n;
+    }
+    if (!n || known != n) return NAN;
     const double rank = ceil(q * (double)n);
     return final_rank_value(series, count, fmin(fmax(rank, 1), (double)n), scale);
 }

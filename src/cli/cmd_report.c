@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/agent_options.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "cli/report_html.h"
+#include "base/array.h"
 #include "base/strip.h"
 #include "present/report/profile.h"
 #include "present/text.h"
@@ -19,7 +21,7 @@ enum { OUTPUT_MAX = 256 << 20 };
 
 struct report_values {
     struct sonde_cli_filter filter;
-    int json, markdown;
+    int json, markdown, schema;
     uint64_t limit;
     double min_percent, duration_s;
     const char *output, *format;
@@ -33,11 +35,13 @@ static const struct sonde_cli_opt options[] = {
     { .name = "min-percent", .type = SONDE_OPT_NUM, .value = "PERCENT", .min = 0.0001, .max = 100,
       AT(min_percent), .help = "smaller nodes of the tree are left out (default 1)" },
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
-      .choices = "text|markdown|json|html", AT(format),
+      .choices = "text|markdown|json|csv|html|prometheus|pdf", AT(format),
       .help = "html is the dashboard as one file (default: by the suffix of FILE, else text)" },
     { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "the same as --format json" },
     { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown),
       .help = "the same as --format markdown" },
+    { .name = "schema", .type = SONDE_OPT_FLAG, AT(schema),
+      .help = "print the JSON Schema of --format json, and do nothing else" },
     SONDE_OPT_DURATION(struct report_values, duration_s),
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
@@ -46,31 +50,52 @@ static const struct sonde_cli_opt options[] = {
 };
 #undef AT
 
-static int is_format(const struct report_values *v, const char *name)
+/* One row a format: its suffixes, and what an agent is asked for it. */
+static const struct report_format {
+    const char *name, *suffixes, *accept;
+    enum sonde_report_style style;   /* of those that present/report/ writes */
+} formats[] = {
+    { "text", ".txt", "text/plain", SONDE_REPORT_TEXT },
+    { "markdown", ".md .markdown", "text/markdown", SONDE_REPORT_MARKDOWN },
+    { "json", ".json", "application/json", SONDE_REPORT_JSON },
+    { "csv", ".csv", "text/csv", SONDE_REPORT_CSV },
+    { "html", ".html .htm", NULL, SONDE_REPORT_TEXT },
+    { "prometheus", ".prom", NULL, SONDE_REPORT_TEXT },
+    { "pdf", ".pdf", NULL, SONDE_REPORT_PDF },
+};
+
+static int has_suffix(const char *suffixes, const char *suffix)
 {
-    return v->format && strcmp(v->format, name) == 0;
+    const size_t len = strlen(suffix);
+    const char *at = strstr(suffixes, suffix);
+    return at && (at[len] == ' ' || !at[len]);
 }
 
-static enum sonde_report_style cmd_report_style_of(const struct report_values *v)
+static const struct report_format *format_of(const struct report_values *v)
 {
-    if (v->json || is_format(v, "json")) return SONDE_REPORT_JSON;
-    return v->markdown || is_format(v, "markdown") ? SONDE_REPORT_MARKDOWN : SONDE_REPORT_TEXT;
-}
-
-static int wants_html(const struct report_values *v)
-{
+    const char *name = v->json ? "json" : v->markdown ? "markdown" : v->format;
     const char *dot = v->output ? strrchr(v->output, '.') : NULL;
-    if (v->format || v->json || v->markdown) return is_format(v, "html");
-    return dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0);
+    for (size_t i = 0; i < SONDE_COUNT(formats); i++) {
+        if (name ? !strcmp(formats[i].name, name) : dot && has_suffix(formats[i].suffixes, dot)) {
+            return &formats[i];
+        }
+    }
+    return &formats[0];
+}
+
+static int is_format(const struct report_format *f, const char *name)
+{
+    return !strcmp(f->name, name);
 }
 
 static int cmd_report_write(const struct sonde_cli *cli, const struct sonde_profile *p)
 {
     const struct report_values *v = cli->values;
+    const struct report_format *format = format_of(v);
     const struct sonde_finding_options rules = sonde_cli_rules(cli);
     struct sonde_report_options o = {
         .rules = &rules,
-        .style = cmd_report_style_of(v),
+        .style = format->style,
         .limit = (size_t)v->limit,
         .share_min = v->min_percent / 100,
         .width = v->output ? 0 : sonde_cli_width(),
@@ -81,7 +106,9 @@ static int cmd_report_write(const struct sonde_cli *cli, const struct sonde_prof
     struct sonde_buf out;
     struct sonde_err err = { "" };
     sonde_buf_init(&out, OUTPUT_MAX);
-    const int rc = sonde_profile_report(p, &o, &out, &err);
+    const int rc = is_format(format, "prometheus")
+                       ? sonde_report_prometheus(p, &o.filter, &out, &err)
+                       : sonde_profile_report(p, &o, &out, &err);
     if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "%s", err.text);
     else if (rc) status = sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
     else status = sonde_cli_write(cli, v->output, &out);
@@ -93,10 +120,7 @@ static int cmd_report_write(const struct sonde_cli *cli, const struct sonde_prof
 static int from_agent(const struct sonde_cli *cli, const char *url)
 {
     const struct report_values *v = cli->values;
-    const enum sonde_report_style style = cmd_report_style_of(v);
-    const char *accept = style == SONDE_REPORT_JSON       ? "application/json"
-                         : style == SONDE_REPORT_MARKDOWN ? "text/markdown"
-                                                          : "text/plain";
+    const char *accept = format_of(v)->accept;
     char path[128], full[4096];
     const int n = snprintf(path, sizeof(path), "/admin/profile/memory?type=%s", v->filter.type);
     if (v->limit) {
@@ -114,11 +138,29 @@ static int from_agent(const struct sonde_cli *cli, const char *url)
     return status;
 }
 
+/* Series of an agent as they are now are what it exposes. */
+static int from_metrics(const struct sonde_cli *cli, const char *url)
+{
+    const struct report_values *v = cli->values;
+    char full[4096];
+    struct sonde_buf out;
+    struct sonde_err err = { "" };
+    if (sonde_cli_url(full, sizeof(full), url, "/metrics") != 0) {
+        return sonde_cli_usage(cli, "too long a URL");
+    }
+    const int rc = sonde_cli_fetch(full, OUTPUT_MAX, SONDE_CLI_FETCH_S, &out, &err);
+    const int status = rc ? sonde_cli_fail(cli, "%s", err.text)
+                          : sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    return status;
+}
+
 /* The URL is an agent's, and all of its heap is asked for. */
 static int asks_agent(const struct report_values *v, const char *target)
 {
     const struct sonde_cli_filter *f = &v->filter;
-    return sonde_cli_is_agent(target) && sonde_cli_is_memory(f->type) &&
+    const struct report_format *format = format_of(v);
+    return format->accept && format->style != SONDE_REPORT_CSV && sonde_cli_is_agent(target) && sonde_cli_is_memory(f->type) &&
            !f->span && !f->thread && !f->trace && !f->from && !f->to &&
            !f->phase && !f->request && !f->slowest && !f->workers && !(v->min_percent > 0);
 }
@@ -168,16 +210,44 @@ static int cmd_report_html(struct sonde_cli *cli)
     return status;
 }
 
+static int print_schema(const struct sonde_cli *cli)
+{
+    const struct report_values *v = cli->values;
+    struct sonde_buf out;
+    sonde_buf_init(&out, OUTPUT_MAX);
+    sonde_buf_puts(&out, sonde_report_schema);
+    const int status = cli->operand_count
+                           ? sonde_cli_usage(cli, "--schema is of no file: it is always the same")
+                           : sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    return status;
+}
+
 static int cmd_report_run(struct sonde_cli *cli)
 {
     const struct report_values *v = cli->values;
+    if (v->schema) return print_schema(cli);
     if (!cli->operand_count) {
         return sonde_cli_usage(cli, "say of what: sonde report FILE, URL or PID");
     }
     if (v->json + v->markdown + (v->format != NULL) > 1) {
         return sonde_cli_usage(cli, "--json, --markdown or --format: one of them");
     }
-    if (wants_html(v)) return cmd_report_html(cli);
+    if (is_format(format_of(v), "pdf") && !v->output && isatty(STDOUT_FILENO)) {
+        return sonde_cli_usage(cli, "a PDF is not for a terminal: say where to with -o FILE");
+    }
+    if (is_format(format_of(v), "html")) return cmd_report_html(cli);
+    if (is_format(format_of(v), "prometheus")) {
+        const struct sonde_cli_filter *f = &v->filter;
+        if (f->type || f->span || f->thread || f->trace || f->phase || f->request || f->slowest ||
+            f->workers || v->limit || v->min_percent > 0) {
+            return sonde_cli_usage(cli, "series are of everything: of the options that choose, "
+                                        "--format prometheus takes --from and --to");
+        }
+        if (sonde_cli_is_agent(cli->operands[0]) && !f->from && !f->to) {
+            return from_metrics(cli, cli->operands[0]);
+        }
+    }
     if (asks_agent(v, cli->operands[0])) return from_agent(cli, cli->operands[0]);
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);

@@ -23,6 +23,7 @@
 #include "store/history.h"
 #include "store/run/run.h"
 #include "store/store.h"
+#include "store/tracks.h"
 
 #define FETCH_MAX ((size_t)1 << 30)
 #define DURATION_DEFAULT_S 10
@@ -359,6 +360,12 @@ static int load_history(const struct sonde_cli *cli, const char *path,
     sonde_progress_begin(&progress, cli, "reading", path);
     int rc = sonde_store_sqlite.open(&o, &store, &err);
     if (!rc) rc = sonde_history_merge(&sonde_store_sqlite, store, &r->q, out, &err);
+    if (!rc) sonde_store_tracks_of_history(&sonde_store_sqlite, store, &r->q, *out);
+    if (rc == SONDE_ENOENT && store && !r->q.heap) {
+        struct sonde_err none;
+        const double now_s = sonde_clock_s(CLOCK_REALTIME);
+        if (!sonde_store_tracks_alone(&sonde_store_sqlite, store, &r->q, now_s, out, &none)) rc = 0;
+    }
     if (rc == SONDE_ENOENT && store &&
         sonde_history_is_empty(&sonde_store_sqlite, store, r->q.heap)) {
         sonde_err_set(&err, rc, "%s; --continuous turns it on", err.text);

@@ -48,7 +48,7 @@ status 2 "$sonde" report --format html --json hostile.folded
 has "two formats" 'one of them' err
 status 2 "$sonde" report --format html --phase decode hostile.folded
 has "chosen in the file" 'is chosen in' err
-status 2 "$sonde" report --format pdf hostile.folded
+status 2 "$sonde" report --format yaml hostile.folded
 : >empty
 status 2 "$sonde" report --format html -o x.html empty
 [ ! -e x.html ] || complain "a file of nothing was written"

@@ -1,4 +1,4 @@
-/* activity_json.c - operations, errors, caches and bandwidth of a report for programs. */
+/* activity_json.c - operations, errors, caches, bandwidth and scopes of a report for programs. */
 #include <math.h>
 
 #include "base/json.h"
@@ -73,6 +73,38 @@ static void activity_json_bandwidth(struct sonde_buf *out,
     sonde_json_close(out, '}');
 }
 
+static void activity_json_scope(struct sonde_buf *out, const struct sonde_activity_scope *s)
+{
+    sonde_json_open(out, '{');
+    sonde_json_str(out, "program", s->program);
+    sonde_json_str(out, "scope", s->scope);
+    sonde_json_u64(out, "count", s->count);
+    sonde_json_num(out, "wall_seconds", s->wall_s);
+    sonde_json_num(out, "cpu_seconds", s->cpu_s);
+    activity_json_share(out, "cpu_ratio", s->cpu_ratio);
+    sonde_json_num(out, "mean_s", s->wall_mean_s);
+    sonde_json_num(out, "p95_s", s->wall_p95_s);
+    sonde_json_num(out, "max_s", s->wall_max_s);
+    sonde_json_u64(out, "page_faults_minor", s->faults_minor);
+    sonde_json_u64(out, "page_faults_major", s->faults_major);
+    sonde_json_num(out, "memory_last_bytes", s->memory_last_bytes);
+    sonde_json_num(out, "memory_sum_bytes", s->memory_sum_bytes);
+    sonde_json_close(out, '}');
+}
+
+static void activity_json_throughput(struct sonde_buf *out,
+                                     const struct sonde_activity_throughput *t)
+{
+    sonde_json_open(out, '{');
+    sonde_json_str(out, "program", t->program);
+    sonde_json_str(out, "scope", t->scope);
+    sonde_json_num(out, "items", t->items);
+    sonde_json_num(out, "seconds", t->seconds);
+    sonde_json_num(out, "items_per_s", t->rate);
+    sonde_json_num(out, "last_items_per_s", t->last_rate);
+    sonde_json_close(out, '}');
+}
+
 void sonde_activity_json(const struct sonde_activity *a, struct sonde_buf *out)
 {
     if (!a) return;
@@ -86,5 +118,7 @@ void sonde_activity_json(const struct sonde_activity *a, struct sonde_buf *out)
     PUT_ROWS("operation_errors", errors, error_count, activity_json_error)
     PUT_ROWS("caches", caches, cache_count, activity_json_cache)
     PUT_ROWS("bandwidth", bandwidths, bandwidth_count, activity_json_bandwidth)
+    PUT_ROWS("scopes", scopes, scope_count, activity_json_scope)
+    PUT_ROWS("throughput", throughputs, throughput_count, activity_json_throughput)
 #undef PUT_ROWS
 }

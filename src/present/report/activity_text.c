@@ -1,4 +1,5 @@
-/* activity_text.c - operations, errors, caches and bandwidth of a report as text or Markdown. */
+/* activity_text.c - operations, errors, caches, bandwidth and scopes of a report as text or
+ * Markdown. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -136,6 +137,56 @@ static void activity_bandwidth(const struct activity_text *x)
     activity_table_put(x, "Bandwidth", x->a->bandwidth_count, &t);
 }
 
+static void activity_scopes(const struct activity_text *x)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "SCOPE", .min = 8 }, { .title = "COUNT", .align = SONDE_RIGHT },
+        { .title = "TIME", .align = SONDE_RIGHT }, { .title = "CPU", .align = SONDE_RIGHT },
+        { .title = "CPU %", .align = SONDE_RIGHT }, { .title = "AVG", .align = SONDE_RIGHT },
+        { .title = "P95", .align = SONDE_RIGHT }, { .title = "MAX", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "FAULTS", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "MEMORY", .align = SONDE_RIGHT },
+    };
+    struct sonde_table t;
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
+    for (uint32_t i = 0; i < x->a->scope_count && i < x->limit; i++) {
+        const struct sonde_activity_scope *s = &x->a->scopes[i];
+        sonde_table_row(&t);
+        activity_name_cell(x, &t, s->scope, s->program);
+        sonde_table_cell(&t, 1, "%" PRIu64, s->count);
+        activity_cell(x, &t, 2, s->wall_s, SONDE_UNIT_SECONDS);
+        activity_cell(x, &t, 3, s->cpu_s, SONDE_UNIT_SECONDS);
+        if (!isnan(s->cpu_ratio)) report_percent_cell(&t, 4, s->cpu_ratio);
+        activity_cell(x, &t, 5, s->wall_mean_s, SONDE_UNIT_SECONDS);
+        activity_cell(x, &t, 6, s->wall_p95_s, SONDE_UNIT_SECONDS);
+        activity_cell(x, &t, 7, s->wall_max_s, SONDE_UNIT_SECONDS);
+        sonde_table_cell(&t, 8, "%" PRIu64, s->faults_minor + s->faults_major);
+        activity_cell(x, &t, 9, s->memory_sum_bytes, SONDE_UNIT_BYTES);
+    }
+    activity_table_put(x, "Scopes", x->a->scope_count, &t);
+}
+
+static void activity_throughputs(const struct activity_text *x)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "SCOPE", .min = 8 }, { .title = "ITEMS", .align = SONDE_RIGHT },
+        { .title = "TIME", .align = SONDE_RIGHT },
+        { .title = "ITEMS/S", .align = SONDE_RIGHT }, { .title = "LAST", .align = SONDE_RIGHT },
+    };
+    struct sonde_table t;
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
+    for (uint32_t i = 0; i < x->a->throughput_count && i < x->limit; i++) {
+        const struct sonde_activity_throughput *s = &x->a->throughputs[i];
+        sonde_table_row(&t);
+        activity_name_cell(x, &t, s->scope, s->program);
+        activity_cell(x, &t, 1, s->items, SONDE_UNIT_COUNT);
+        activity_cell(x, &t, 2, s->seconds, SONDE_UNIT_SECONDS);
+        activity_cell(x, &t, 3, s->rate, SONDE_UNIT_COUNT);
+        activity_cell(x, &t, 4, s->last_rate, SONDE_UNIT_COUNT);
+    }
+    activity_table_put(x, "Throughput", x->a->throughput_count, &t);
+}
+
 void sonde_activity_report(const struct sonde_activity *a, const struct sonde_report_options *o,
                            size_t limit, struct sonde_buf *out)
 {
@@ -145,4 +196,6 @@ void sonde_activity_report(const struct sonde_activity *a, const struct sonde_re
     if (a->error_count) activity_errors(&x);
     if (a->cache_count) activity_caches(&x);
     if (a->bandwidth_count) activity_bandwidth(&x);
+    if (a->scope_count) activity_scopes(&x);
+    if (a->throughput_count) activity_throughputs(&x);
 }

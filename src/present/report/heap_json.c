@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "present/report/heap.h"
+#include "profile/formats/report_json.h"
 
 enum { FRAMES_MAX = 64 };
 
@@ -202,6 +203,7 @@ void heap_report_json(const struct heap_report *r, struct sonde_buf *out)
     struct heap_class classes[HEAP_CLASSES_MAX];
     if (!r->h) return;
     sonde_json_key_open(out, "memory", '{');
+    sonde_report_short_memory(r->p, &(struct sonde_profile_filter){ .kind = -1 }, out);
     heap_report_json_put_totals(r, out);
     put_allocator(r, out);
     heap_report_json_put_sites(r, out);

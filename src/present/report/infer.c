@@ -60,6 +60,13 @@ static struct infer_dist dist_of(double *values, size_t n)
     return d;
 }
 
+/* 1 if it arrived in the time that is asked for. */
+static int infer_report_wants(const struct infer_report *r, const struct sonde_infer_request *q)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    return q->arrived_ns >= f->from_ns && (!f->to_ns || q->arrived_ns < f->to_ns);
+}
+
 static int infer_report_is_of(const struct infer_part *part, const struct sonde_infer_request *r)
 {
     /* Texts of one profile are stored once. */
@@ -71,7 +78,7 @@ static void sum_part(const struct infer_report *r, struct infer_part *part, doub
     const struct sonde_infer_run *run = r->run;
     for (size_t i = 0; i < run->request_count; i++) {
         const struct sonde_infer_request *q = &run->requests[i];
-        if (!infer_report_is_of(part, q)) continue;
+        if (!infer_report_wants(r, q) || !infer_report_is_of(part, q)) continue;
         assert(q->outcome < SONDE_INFER_OUTCOMES);
         part->count++;
         part->requests[q->outcome]++;
@@ -83,8 +90,8 @@ static void sum_part(const struct infer_report *r, struct infer_part *part, doub
         size_t n = 0;
         for (size_t i = 0; i < run->request_count; i++) {
             const struct sonde_infer_request *q = &run->requests[i];
-            const double v =
-                infer_report_is_of(part, q) ? infer_report_measure(q, (enum infer_measure)m) : NAN;
+            const int wanted = infer_report_wants(r, q) && infer_report_is_of(part, q);
+            const double v = wanted ? infer_report_measure(q, (enum infer_measure)m) : NAN;
             if (!isnan(v)) room[n++] = v;
         }
         part->dist[m] = dist_of(room, n);
@@ -105,6 +112,7 @@ static int infer_report_find_parts(struct infer_report *r)
     for (size_t i = 0; i < r->run->request_count; i++) {
         const struct sonde_infer_request *q = &r->run->requests[i];
         size_t k = 0;
+        if (!infer_report_wants(r, q)) continue;
         while (k < r->part_count && !infer_report_is_of(&r->parts[k], q)) k++;
         if (k < r->part_count || r->part_count == PARTS_MAX) continue;
         if (SONDE_ARRAY_ROOM(r->parts, r->part_count, cap)) return SONDE_ENOMEM;
@@ -119,10 +127,12 @@ static void sum_all(struct infer_report *r)
     double last_s = 0;
     const struct sonde_infer_run *run = r->run;
     for (size_t i = 0; i < run->request_count; i++) {
-        if (run->requests[i].arrived_ns < first_ns) first_ns = run->requests[i].arrived_ns;
+        const struct sonde_infer_request *q = &run->requests[i];
+        if (infer_report_wants(r, q) && q->arrived_ns < first_ns) first_ns = q->arrived_ns;
     }
     for (size_t i = 0; i < run->request_count; i++) {
         const struct sonde_infer_request *q = &run->requests[i];
+        if (!infer_report_wants(r, q)) continue;
         const double end_s = (double)(q->arrived_ns - first_ns) * 1e-9 + q->total_s;
         if (end_s > last_s) last_s = end_s;
         r->tokens_in += q->tokens_in;
@@ -145,8 +155,13 @@ static int find_slowest(struct infer_report *r)
         .outcome = -1, .source = -1, .limit = r->limit < SLOWEST_MAX ? r->limit : SLOWEST_MAX };
     r->slowest = sonde__calloc(count + 1, sizeof(struct sonde_infer_request *));
     if (!r->slowest) return SONDE_ENOMEM;
-    for (size_t i = 0; i < count; i++) r->slowest[i] = &r->run->requests[i];
-    r->slowest_count = sonde_requests_select(&q, r->slowest, count, NULL);
+    size_t wanted = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (infer_report_wants(r, &r->run->requests[i])) {
+            r->slowest[wanted++] = &r->run->requests[i];
+        }
+    }
+    r->slowest_count = sonde_requests_select(&q, r->slowest, wanted, NULL);
     return 0;
 }
 

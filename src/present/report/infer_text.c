@@ -276,7 +276,7 @@ static void put_slowest(const struct infer_report *r, struct sonde_buf *out)
     const int markdown = r->o->style == SONDE_REPORT_MARKDOWN;
     const struct sonde_requests_style style = { .width = markdown ? 0 : r->o->width,
                                                 .ascii = r->o->ascii };
-    if (!r->slowest_count) return;
+    if (!r->slowest_count || r->o->pdf) return; /* time lines of characters are not for paper */
     report_put_heading(r->o, 3, "Slowest requests", out);
     if (markdown) sonde_buf_puts(out, "```\n");
     const int rc = sonde_requests_text(r->slowest, r->slowest_count, SONDE_REQUESTS_SLOWEST, &style,

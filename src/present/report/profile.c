@@ -213,127 +213,134 @@ static int profile_report_sum_spans(struct report *r)
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
+/* 1 unless samples of some threads or spans are asked for, which series and heaps do not know. */
+static int about_all(const struct sonde_profile_filter *f)
+{
+    return !f->thread && !f->span && !f->trace_hi && !f->trace_lo;
+}
+
+static int about_whole(const struct sonde_profile_filter *f)
+{
+    return about_all(f) && !f->from_ns && !f->to_ns;
+}
+
 /* Heap facts are of the whole process and the whole time, and beside the point for who asks for
  * another kind of sample. */
 static int about_heap(const struct sonde_profile *p, const struct sonde_profile_filter *f)
 {
     const int asked = f->kind < 0 ||
                       sonde_sample_kind_is_bytes((enum sonde_sample_kind)f->kind);
-    return p->heap && asked && !f->thread && !f->span && !f->trace_hi && !f->trace_lo &&
-           !f->from_ns && !f->to_ns;
+    return p->heap && asked && about_whole(f);
 }
 
 /* Requests are no samples: they are told unless something is asked for that they do not have. */
 static int about_infer(const struct sonde_profile *p, const struct sonde_profile_filter *f)
 {
     const int asked = f->kind < 0 || f->kind == SONDE_SAMPLE_CPU || f->kind == SONDE_SAMPLE_OFFCPU;
-    return p->infer && (p->infer->request_count || p->infer->model_count) && asked && !f->thread &&
-           !f->span && !f->trace_hi && !f->trace_lo && !f->from_ns && !f->to_ns;
+    return p->infer && (p->infer->request_count || p->infer->model_count) && asked && about_all(f);
 }
 
-/* Series as they stood at the end are of the whole time, too. */
-static int report_final_init(struct report *r)
+/* Series: as they stood at the end, and of a part what they gained in it. */
+static int report_series_init(struct report *r)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
     const struct sonde_final *final = r->p->final;
-    if (!final || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) {
-        return 0;
+    const double from_s = (double)f->from_ns * 1e-9, to_s = (double)f->to_ns * 1e-9;
+    int rc = 0;
+    if (!about_all(f)) return 0;
+    if (f->kind < 0) rc = sonde_system_build(r->p->tracks, from_s, to_s, &r->system);
+    if (!rc && (!final || !about_whole(f))) {
+        rc = sonde_final_of_tracks(r->p->tracks, from_s, to_s, &r->part);
+        final = &r->part.final;
     }
-    const int rc = sonde_engine_build(final->series, final->count, &r->inside);
-    return rc ? rc : sonde_activity_build(final->series, final->count, &r->activity);
-}
-
-static void report_final_release(struct report *r)
-{
-    sonde_engine_destroy(r->inside);
-    sonde_activity_destroy(r->activity);
+    if (!rc && about_whole(f)) rc = sonde_ml_of_profile(r->p, &r->ml);
+    if (!rc) rc = sonde_engine_build(final->series, final->count, &r->inside);
+    if (!rc) rc = sonde_activity_build(final->series, final->count, &r->activity);
+    if (rc || !r->activity || final != &r->part.final) return rc;
+    return sonde_activity_of_spans(r->activity, r->p, f->from_ns, f->to_ns);
 }
 
 /* Findings are of all of a recording. */
 static int findings_init(struct report *r)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
-    if (f->kind >= 0 || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns ||
-        f->to_ns || !r->o->rules) {
-        return 0;
-    }
+    if (f->kind >= 0 || !about_whole(f) || !r->o->rules) return 0;
     return sonde_findings_look(r->p, r->o->rules, &r->findings);
 }
 
-/* A run without samples (the CPU was not sampled, or no allocation was) that has requests, or of
- * whose heap something is known all the same. */
-static int report_facts(const struct sonde_profile *p, const struct sonde_report_options *o,
-                        int heap, int infer, struct sonde_buf *out, struct sonde_err *err)
+static int report_samples_init(struct report *r)
 {
-    struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT };
-    int rc = heap ? heap_report_init(&r.heap, p, o, r.limit) : 0;
-    if (!rc && infer) rc = infer_report_init(&r.infer, p, o, r.limit);
-    if (!rc) rc = report_final_init(&r);
-    if (!rc) rc = findings_init(&r);
-    if (!rc && o->style == SONDE_REPORT_JSON) {
-        report_facts_json(&r, out);
-    } else if (!rc) {
-        report_findings_text(&r, out);
-        heap_report_text(&r.heap, out);
-        infer_report_text(&r.infer, out);
-        sonde_activity_report(r.activity, o, r.limit, out);
-        sonde_engine_report(r.inside, o, r.limit, out);
+    r->kind = r->tree->kind;
+    int rc = sonde_tree_flat(r->tree, &r->flat, &r->flat_count);
+    if (!rc) rc = sum_samples(r);
+    if (!rc) {
+        rc = sonde_profile_processes(r->p, r->match, r->kind, &r->processes, &r->process_count);
     }
-    if (!rc) rc = out->error;
-    if (rc) sonde_err_set(err, rc, "no memory for the report");
-    heap_report_release(&r.heap);
-    infer_report_release(&r.infer);
-    report_final_release(&r);
-    sonde_findings_destroy(r.findings);
-    return rc;
+    return rc ? rc : profile_report_sum_spans(r);
+}
+
+/* Who asks for memory in use gets what is known of it, and who asks for everything what there is
+ * besides samples; of another kind there is nothing to say. */
+static int report_has_facts(const struct report *r, int heap, int inference)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    const int in_use = f->kind < 0 || f->kind == SONDE_SAMPLE_LIVE;
+    const int series = r->inside || r->activity || r->system || r->ml;
+    return (heap && in_use) ||
+           ((inference || series) && (!r->p->samples_count || (f->kind < 0 && about_all(f))));
+}
+
+static int report_init(struct report *r, struct sonde_err *err)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    const struct sonde_tree_options plain = { .by_module = 1 };
+    const int heap = about_heap(r->p, f), inference = about_infer(r->p, f);
+    int rc = report_series_init(r);
+    if (!rc) rc = sonde_tree_build(r->p, f, &plain, &r->tree, err);
+    if (rc == SONDE_ENOENT && report_has_facts(r, heap, inference)) rc = 0;
+    else if (rc) return rc;
+    if (r->tree) rc = report_samples_init(r);
+    if (!rc && heap) rc = heap_report_init(&r->heap, r->p, r->o, r->limit);
+    if (!rc && inference) rc = infer_report_init(&r->infer, r->p, r->o, r->limit);
+    return rc ? rc : findings_init(r);
+}
+
+static void report_release(struct report *r)
+{
+    sonde_profile_match_destroy(r->match);
+    sonde__free(r->flat);
+    sonde__free(r->threads);
+    sonde__free(r->processes);
+    sonde__free(r->spans);
+    sonde__free(r->modules);
+    heap_report_release(&r->heap);
+    infer_report_release(&r->infer);
+    sonde_engine_destroy(r->inside);
+    sonde_activity_destroy(r->activity);
+    sonde_system_destroy(r->system);
+    sonde_ml_destroy(r->ml);
+    sonde_final_part_release(&r->part);
+    sonde_findings_destroy(r->findings);
+    sonde_tree_destroy(r->tree);
 }
 
 int sonde_profile_report(const struct sonde_profile *p, const struct sonde_report_options *o,
                          struct sonde_buf *out, struct sonde_err *err)
 {
+    static void (*const writers[])(const struct report *, struct sonde_buf *) = {
+        [SONDE_REPORT_TEXT] = report_write_text, [SONDE_REPORT_MARKDOWN] = report_write_text,
+        [SONDE_REPORT_JSON] = report_write_json, [SONDE_REPORT_CSV] = report_write_csv,
+    };
     struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT,
                         .share_min = o->share_min > 0 ? o->share_min : SHARE_MIN_DEFAULT };
-    const struct sonde_tree_options plain = { .by_module = 1 };
-    int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
-    const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
-    /* Who asks for memory in use gets what is known of it; of another kind there is nothing to
-     * say. */
-    const int in_use = o->filter.kind < 0 || o->filter.kind == SONDE_SAMPLE_LIVE;
-    const int built = report_final_init(&r);
-    if (!built && rc == SONDE_ENOENT &&
-        ((heap && in_use) || ((inference || r.inside || r.activity) && !p->samples_count))) {
-        report_final_release(&r);
-        return report_facts(p, o, heap, inference, out, err);
-    }
-    if (rc) {
-        report_final_release(&r);
-        return rc;
-    }
-    r.kind = r.tree->kind;
-    rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
-    if (!rc) rc = sum_samples(&r);
-    if (!rc) rc = sonde_profile_processes(p, r.match, r.kind, &r.processes, &r.process_count);
-    if (!rc) rc = profile_report_sum_spans(&r);
-    if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
-    if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
-    if (!rc) rc = built;
-    if (!rc) rc = findings_init(&r);
-    if (!rc) {
-        if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);
-        else report_write_text(&r, out);
+    int rc = report_init(&r, err);
+    if (!rc && o->style == SONDE_REPORT_PDF) {
+        rc = report_write_pdf(&r, out, err);
+    } else if (!rc) {
+        writers[o->style](&r, out);
         rc = out->error;
     }
-    if (rc) sonde_err_set(err, rc, "no memory for the report");
-    sonde_profile_match_destroy(r.match);
-    sonde__free(r.flat);
-    sonde__free(r.threads);
-    sonde__free(r.processes);
-    sonde__free(r.spans);
-    sonde__free(r.modules);
-    heap_report_release(&r.heap);
-    infer_report_release(&r.infer);
-    report_final_release(&r);
-    sonde_findings_destroy(r.findings);
-    sonde_tree_destroy(r.tree);
+    if (rc == SONDE_ENOMEM || rc == SONDE_EFULL) sonde_err_set(err, rc, "no memory for the report");
+    report_release(&r);
     return rc;
 }

@@ -10,7 +10,10 @@
 #include "profile/profile.h"
 #include "profile/tree/tree.h"
 
-enum sonde_report_style { SONDE_REPORT_TEXT, SONDE_REPORT_MARKDOWN, SONDE_REPORT_JSON };
+enum sonde_report_style { SONDE_REPORT_TEXT, SONDE_REPORT_MARKDOWN, SONDE_REPORT_JSON,
+                          SONDE_REPORT_CSV, SONDE_REPORT_PDF };
+
+struct sonde_pdf;
 
 struct sonde_report_options {
     struct sonde_profile_filter filter;
@@ -21,7 +24,18 @@ struct sonde_report_options {
     int ascii;
     const struct sonde_finding_options *rules; /* findings come first; NULL = none are looked for.
                                                   A report of a part has none */
+    struct sonde_pdf *pdf; /* what a PDF is drawn on; set by sonde_profile_report itself */
 };
+
+/* The series of a recording (tracks and those of its end) as Prometheus' text format 0.0.4: gauges
+ * as they were last; counters and histograms of final.h since their programs began, and others what
+ * they gained while it was recorded. from_ns and to_ns of the filter count, the rest does not.
+ * SONDE_ENOENT and why when it has no series; SONDE_ENOMEM. */
+int sonde_report_prometheus(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                            struct sonde_buf *out, struct sonde_err *err);
+
+/* The JSON Schema (draft 2020-12) of SONDE_REPORT_JSON: docs/report.schema.json. */
+extern const char sonde_report_schema[];
 
 /* Append the report. SONDE_ENOENT and why when nothing passes the filter; SONDE_EINVAL;
  * SONDE_ENOMEM. */

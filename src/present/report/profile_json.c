@@ -1,10 +1,12 @@
 /* profile_json.c - a report for programs: all that the text says, with exact weights. */
 #include <math.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/json.h"
 #include "present/report/profile_private.h"
+#include "profile/formats/report_json.h"
 #include "sonde/sonde.h"
 
 enum { TREE_ROWS_MAX = 20000 };
@@ -23,9 +25,26 @@ static void profile_report_json_put_place(struct sonde_buf *out, const char *mod
     if (line) sonde_json_u64(out, "line", line);
 }
 
+/* "prof_20260123_014500": when it began, UTC; as sessions are called. */
+static void profile_report_json_put_id(const struct sonde_profile *p, struct sonde_buf *out)
+{
+    const time_t start = (time_t)(p->start_ns / 1000000000u);
+    char id[64] = "prof_imported";
+    struct tm tm;
+    if (p->start_ns && gmtime_r(&start, &tm)) {
+        strftime(id, sizeof(id), "prof_%Y%m%d_%H%M%S", &tm);
+    }
+    sonde_json_str(out, "profile_id", id);
+    sonde_json_num(out, "duration_seconds",
+                   p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) * 1e-9 : NAN);
+}
+
+static void profile_report_json_put_sampled(const struct report *r, struct sonde_buf *out);
+
 static void profile_report_json_put_head(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->p;
+    profile_report_json_put_id(p, out);
     const struct { const char *key; uint32_t text; } texts[] = {
         { "program", p->program }, { "command", p->command }, { "host", p->host },
         { "engine", p->engine },
@@ -33,10 +52,17 @@ static void profile_report_json_put_head(const struct report *r, struct sonde_bu
     for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         if (texts[i].text) sonde_json_str(out, texts[i].key, sonde_profile_str(p, texts[i].text));
     }
-    sonde_json_str(out, "type", sonde_sample_kind_name(r->kind));
-    sonde_json_str(out, "unit", sonde_sample_kind_unit(r->kind));
     if (p->start_ns) sonde_json_ns(out, "start", p->start_ns);
     if (p->end_ns) sonde_json_ns(out, "end", p->end_ns);
+    if (r->tree) profile_report_json_put_sampled(r, out);
+    else sonde_json_u64(out, "samples", 0);
+}
+
+static void profile_report_json_put_sampled(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->p;
+    sonde_json_str(out, "type", sonde_sample_kind_name(r->kind));
+    sonde_json_str(out, "unit", sonde_sample_kind_unit(r->kind));
     sonde_json_u64(out, "weight", r->weight);
     sonde_json_u64(out, "samples", r->samples);
     sonde_json_u64(out, "truncated_samples", r->truncated);
@@ -197,43 +223,43 @@ static void profile_report_json_put_modules(const struct report *r, struct sonde
     sonde_json_close(out, ']');
 }
 
+/* Under both names that readers know. */
 static void report_findings_json(const struct report *r, struct sonde_buf *out)
 {
     if (!r->findings) return;
     sonde_json_key(out, "findings");
     sonde_findings_json(r->findings, out);
+    sonde_json_key(out, "bottlenecks");
+    sonde_findings_json(r->findings, out);
 }
 
-void report_facts_json(const struct report *r, struct sonde_buf *out)
+static void report_samples_json(const struct report *r, struct sonde_buf *out)
 {
-    const struct sonde_profile *p = r->p;
-    sonde_buf_putc(out, '{');
-    if (p->program) sonde_json_str(out, "program", sonde_profile_str(p, p->program));
-    if (p->start_ns) sonde_json_ns(out, "start", p->start_ns);
-    if (p->end_ns) sonde_json_ns(out, "end", p->end_ns);
-    sonde_json_u64(out, "samples", 0);
-    report_findings_json(r, out);
-    heap_report_json(&r->heap, out);
-    infer_report_json(&r->infer, out);
-    sonde_activity_json(r->activity, out);
-    sonde_engine_json(r->inside, out);
-    sonde_buf_puts(out, "}\n");
-}
-
-void report_write_json(const struct report *r, struct sonde_buf *out)
-{
-    sonde_buf_putc(out, '{');
-    profile_report_json_put_head(r, out);
-    report_findings_json(r, out);
+    if (!r->tree) return;
     profile_report_json_put_functions(r, out);
     profile_report_json_put_tree(r, out);
     profile_report_json_put_processes(r, out);
     profile_report_json_put_threads(r, out);
     profile_report_json_put_spans(r, out);
     profile_report_json_put_modules(r, out);
+}
+
+void report_write_json(const struct report *r, struct sonde_buf *out)
+{
+    sonde_buf_putc(out, '{');
+    profile_report_json_put_head(r, out);
+    report_summary_json(r, out);
+    report_findings_json(r, out);
+    if (r->tree && r->o->filter.kind < 0) {
+        const int rc = sonde_report_short_functions(r->p, &r->o->filter, r->limit, out);
+        if (rc) out->error = rc;
+    }
+    report_samples_json(r, out);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
     sonde_activity_json(r->activity, out);
+    sonde_ml_json(r->ml, out);
+    report_system_json(r->system, out);
     sonde_engine_json(r->inside, out);
     sonde_buf_puts(out, "}\n");
 }

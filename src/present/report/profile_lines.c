@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "present/plot/pdf.h"
 #include "present/report/profile_private.h"
 
 void report_put_clean(struct sonde_buf *out, const char *text, int ascii)
@@ -14,13 +16,21 @@ void report_put_clean(struct sonde_buf *out, const char *text, int ascii)
     sonde_buf_puts(out, clean);
 }
 
-/* Markdown: what would be read as markup is escaped. */
+/* 1 if GitHub would make a link of what begins here: of "://", of "www.". */
+static int is_link(const char *text, const char *c)
+{
+    const int scheme = *c == ':' && c[1] == '/' && c[2] == '/';
+    return scheme || (*c == '.' && c - text >= 3 && !strncasecmp(c - 3, "www", 3));
+}
+
+/* Markdown: what would be read as markup is escaped; also entities, formulas and links, which only
+ * some readers know. */
 static void put_markdown(struct sonde_buf *out, const char *text, int ascii)
 {
     char clean[REPORT_LINE_MAX];
     sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
     for (const char *c = clean; *c; c++) {
-        if (strchr("\\`*_{}[]<>|#~", *c)) sonde_buf_putc(out, '\\');
+        if (strchr("\\`*_{}[]<>|#~&$", *c) || is_link(clean, c)) sonde_buf_putc(out, '\\');
         sonde_buf_putc(out, *c);
     }
 }
@@ -29,7 +39,7 @@ static void put_markdown_table(const struct sonde_table *t, int ascii, struct so
 {
     for (size_t c = 0; c < t->column_count; c++) {
         sonde_buf_puts(out, c ? " | " : "| ");
-        sonde_buf_puts(out, t->columns[c].title);
+        put_markdown(out, t->columns[c].title, ascii);
     }
     sonde_buf_puts(out, " |\n");
     for (size_t c = 0; c < t->column_count; c++) {
@@ -55,6 +65,11 @@ void report_put_heading(const struct sonde_report_options *o, int level, const c
                         struct sonde_buf *out)
 {
     assert(level == 2 || level == 3);
+    if (o->pdf) {
+        report_pdf_flush(o->pdf, out);
+        sonde_pdf_heading(o->pdf, level, title);
+        return;
+    }
     const char *mark = o->style != SONDE_REPORT_MARKDOWN ? "" : level == 2 ? "## " : "### ";
     sonde_buf_printf(out, "\n%s%s\n\n", mark, title);
 }
@@ -62,8 +77,14 @@ void report_put_heading(const struct sonde_report_options *o, int level, const c
 void report_put_rows(const struct sonde_report_options *o, struct sonde_table *t,
                      struct sonde_buf *out)
 {
-    if (o->style == SONDE_REPORT_MARKDOWN) put_markdown_table(t, o->ascii, out);
-    else sonde_table_render(t, o->width, o->ascii, out);
+    if (o->pdf) {
+        report_pdf_flush(o->pdf, out);
+        sonde_pdf_table(o->pdf, t);
+    } else if (o->style == SONDE_REPORT_MARKDOWN) {
+        put_markdown_table(t, o->ascii, out);
+    } else {
+        sonde_table_render(t, o->width, o->ascii, out);
+    }
     if (t->error) out->error = t->error;
     sonde_table_release(t);
 }
@@ -107,6 +128,8 @@ void report_put_fact(const struct sonde_report_options *o, struct sonde_buf *out
     if (o->style == SONDE_REPORT_MARKDOWN) {
         sonde_buf_printf(out, "- %s: ", name);
         put_markdown(out, text, o->ascii);
+    } else if (o->pdf) {
+        sonde_buf_printf(out, "%s: %s", name, text);
     } else {
         sonde_buf_printf(out, "  %-10s ", name);
         if (o->width >= WIDTH_MIN) put_wrapped(out, text, INDENT, o->width, o->ascii);

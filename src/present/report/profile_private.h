@@ -2,11 +2,14 @@
 #ifndef SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
 #define SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
 
+#include "analyze/final_tracks.h"
+#include "analyze/system.h"
 #include "present/report/activity.h"
 #include "present/report/engine.h"
 #include "present/report/finding.h"
 #include "present/report/heap.h"
 #include "present/report/infer.h"
+#include "present/report/ml.h"
 #include "present/report/profile.h"
 #include "present/table.h"
 #include "profile/process.h"
@@ -38,7 +41,7 @@ struct report {
     size_t limit;
     double share_min;
     struct sonde_profile_match *match;   /* of the filter */
-    struct sonde_tree *tree;
+    struct sonde_tree *tree;             /* NULL = there are no samples, nor what follows from them */
     struct sonde_flat *flat;
     size_t flat_count;
     uint64_t weight, samples, truncated; /* of what passes; samples are counts */
@@ -56,6 +59,9 @@ struct report {
     struct sonde_findings *findings;     /* NULL = the report is of a part, which has none */
     struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
     struct sonde_activity *activity;     /* operations, errors, caches, bandwidth; NULL alike */
+    struct sonde_system *system;         /* the machine and its processes; NULL alike */
+    struct sonde_ml *ml;                 /* machine learning; NULL alike */
+    struct sonde_final_part part;        /* what inside and activity are of, if it is a part */
 };
 
 /* part of r->weight, 0 … 1 */
@@ -97,9 +103,35 @@ void report_where_cell(struct sonde_table *t, size_t column, const char *file, u
 
 void report_write_text(const struct report *r, struct sonde_buf *out);
 void report_write_json(const struct report *r, struct sonde_buf *out);
-/* Of a profile without samples: what is known of its heap and requests. */
-void report_findings_text(const struct report *r, struct sonde_buf *out);
-void report_facts_json(const struct report *r, struct sonde_buf *out);
+void report_write_csv(const struct report *r, struct sonde_buf *out);
+/* Draws what report_write_text has to say, and charts, as pages. 0, SONDE_ENOMEM or SONDE_EFULL. */
+int report_write_pdf(struct report *r, struct sonde_buf *out, struct sonde_err *err);
+/* Text that was put so far becomes a paragraph, and text is empty. */
+void report_pdf_flush(struct sonde_pdf *pdf, struct sonde_buf *text);
+void report_charts_pdf(const struct report *r, struct sonde_buf *out);
+void report_findings_pdf(const struct report *r, struct sonde_buf *out);
+/* The member "system" of an open object, and the same as tables; nothing if s is NULL. */
+void report_system_json(const struct sonde_system *s, struct sonde_buf *out);
+void report_system_text(const struct sonde_system *s, const struct sonde_report_options *o,
+                        size_t limit, struct sonde_buf *out);
+
+/* ---- summary.c: the figures that matter most --------------------------------------------- */
+
+struct report_summary {
+    double seconds;
+    uint64_t operations, errors;
+    double operation_rate;                          /* per second; NaN = not known, as below */
+    const struct sonde_activity_operation *slowest; /* by p95, or by its mean; NULL = none */
+    uint64_t look_ups;
+    double hit_ratio, in_rate, out_rate;
+    double cpu_ratio, memory_ratio;                 /* of the machine */
+    const struct sonde_system_one *busiest;         /* process; NULL = none */
+    size_t severities[3];                           /* findings, by enum sonde_severity */
+};
+void report_summary_of(const struct report *r, struct report_summary *out);
+void report_summary_text(const struct report *r, struct sonde_buf *out);
+/* Members "summary" and, where there are findings, "recommendations". */
+void report_summary_json(const struct report *r, struct sonde_buf *out);
 
 /* The functions of a comparison as a table: those that have changed for sure, then those whose own
  * share of the total did most, then the largest. Shares are of each side's own total, so that a

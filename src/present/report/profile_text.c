@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/cmp.h"
+#include "present/plot/pdf.h"
 #include "present/report/profile_private.h"
 #include "present/table.h"
 #include "present/units.h"
@@ -93,14 +94,20 @@ static void profile_report_text_put_head(const struct report *r, struct sonde_bu
     const char *command = sonde_profile_str(p, p->command);
     const char *engine = sonde_profile_str(p, p->engine);
     char title[LINE_MAX_TEXT], weight[SONDE_WEIGHT_BYTES];
-    snprintf(title, sizeof(title), "%s%s%.1000s", sonde_sample_kind_title(r->kind),
-             *program ? " of " : "", program);
+    snprintf(title, sizeof(title), "%s%s%.1000s",
+             r->tree ? sonde_sample_kind_title(r->kind) : "recording", *program ? " of " : "",
+             program);
     title[0] = (char)(title[0] >= 'a' && title[0] <= 'z' ? title[0] - 32 : title[0]);
-    if (r->o->style == SONDE_REPORT_MARKDOWN) sonde_buf_puts(out, "# ");
-    report_put_text(r->o, out, title);
-    sonde_buf_puts(out, "\n\n");
+    if (r->o->pdf) {
+        sonde_pdf_heading(r->o->pdf, 1, title);
+    } else {
+        if (r->o->style == SONDE_REPORT_MARKDOWN) sonde_buf_puts(out, "# ");
+        report_put_text(r->o, out, title);
+        sonde_buf_puts(out, "\n\n");
+    }
     if (*command) report_put_fact(r->o, out, "command", "%.2000s", command);
     put_when(r, out);
+    if (!r->tree) return;
     sonde_weight_format(weight, r->weight, r->kind, r->o->ascii);
     const int counted = !strcmp(sonde_sample_kind_unit(r->kind), "count");
     report_put_fact(r->o, out, "samples", "%llu%s%s", (unsigned long long)r->samples,
@@ -373,7 +380,7 @@ static void profile_report_text_put_modules(const struct report *r, struct sonde
 }
 
 /* What is worth acting on; the rest is what tables are for. */
-void report_findings_text(const struct report *r, struct sonde_buf *out)
+static void report_findings_text(const struct report *r, struct sonde_buf *out)
 {
     struct sonde_findings *f = r->findings;
     if (!f) return;
@@ -384,22 +391,36 @@ void report_findings_text(const struct report *r, struct sonde_buf *out)
     else sonde_findings_text(f, r->o->width > 0 ? (size_t)r->o->width : 0, FINDINGS_MAX, out);
 }
 
-/* What is about memory begins with what is known of it beyond samples; else that comes last. */
-void report_write_text(const struct report *r, struct sonde_buf *out)
+static void report_samples_text(const struct report *r, struct sonde_buf *out)
 {
-    const int first = sonde_sample_kind_is_bytes(r->kind);
-    profile_report_text_put_head(r, out);
-    report_findings_text(r, out);
-    if (first) heap_report_text(&r->heap, out);
-    infer_report_text(&r->infer, out);
-    sonde_activity_report(r->activity, r->o, r->limit, out);
-    sonde_engine_report(r->inside, r->o, r->limit, out);
+    if (!r->tree) return;
     profile_report_text_put_functions(r, out);
-    profile_report_text_put_tree(r, out);
+    if (!r->o->pdf) profile_report_text_put_tree(r, out); /* flame graphs are better on paper */
     profile_report_text_put_processes(r, out);
     profile_report_text_put_threads(r, out);
     profile_report_text_put_spans(r, out);
     profile_report_text_put_modules(r, out);
+}
+
+/* What is about memory begins with what is known of it beyond samples; else that comes last. */
+void report_write_text(const struct report *r, struct sonde_buf *out)
+{
+    const int first = !r->tree || sonde_sample_kind_is_bytes(r->kind);
+    profile_report_text_put_head(r, out);
+    report_summary_text(r, out);
+    if (r->o->pdf) {
+        report_findings_pdf(r, out);
+        report_charts_pdf(r, out);
+    } else {
+        report_findings_text(r, out);
+    }
+    if (first) heap_report_text(&r->heap, out);
+    infer_report_text(&r->infer, out);
+    sonde_activity_report(r->activity, r->o, r->limit, out);
+    sonde_ml_report(r->ml, r->o, r->limit, out);
+    report_system_text(r->system, r->o, r->limit, out);
+    sonde_engine_report(r->inside, r->o, r->limit, out);
+    report_samples_text(r, out);
     if (!first) heap_report_text(&r->heap, out);
 }
 

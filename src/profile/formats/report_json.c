@@ -8,7 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/json.h"
 #include "profile/format.h"
+#include "profile/formats/report_json.h"
 #include "profile/heap.h"
 #include "profile/tree/tree.h"
 #include "sonde/sonde.h"
@@ -66,7 +68,7 @@ static void put_idle(struct sonde_buf *out, const char *key)
 /* "cpu": {…}. Nothing if no sample of that kind passes. */
 static int report_json_put_functions(struct sonde_buf *out, const char *key,
                                      const struct sonde_profile *p, struct sonde_profile_filter f,
-                                     enum sonde_sample_kind kind)
+                                     enum sonde_sample_kind kind, size_t limit)
 {
     struct sonde_tree *t;
     struct sonde_flat *rows;
@@ -92,7 +94,7 @@ static int report_json_put_functions(struct sonde_buf *out, const char *key,
         report_json_put_number(out, ",\"achieved_hz\":", p->achieved_hz);
     }
     sonde_buf_puts(out, ",\"top_functions\":[");
-    for (size_t i = 0; i < count && i < TOP_MAX && rows[i].self; i++) {
+    for (size_t i = 0; i < count && i < limit && rows[i].self; i++) {
         sonde_buf_puts(out, i ? ",\n" : "\n");
         put_function(out, &rows[i], t);
     }
@@ -123,20 +125,20 @@ static int sum_kind(const struct sonde_profile *p, struct sonde_profile_filter f
 /* What is known of the process, also when no allocation was sampled. 0 = unknown. */
 static void report_json_put_process(struct sonde_buf *out, const struct sonde_heap *h)
 {
-    const struct { const char *before; uint64_t bytes; } parts[] = {
-        { ",\"rss_mb\":", h->rss_bytes },
-        { ",\"rss_peak_mb\":", h->rss_peak_bytes },
-        { ",\"pss_mb\":", h->pss_bytes },
+    const struct { const char *key; uint64_t bytes; } parts[] = {
+        { "rss_mb", h->rss_bytes },
+        { "rss_peak_mb", h->rss_peak_bytes },
+        { "pss_mb", h->pss_bytes },
     };
     for (size_t i = 0; i < SONDE_COUNT(parts); i++) {
         if (parts[i].bytes) {
-            report_json_put_number(out, parts[i].before, (double)parts[i].bytes / BYTES_PER_MB);
+            sonde_json_num(out, parts[i].key, (double)parts[i].bytes / BYTES_PER_MB);
         }
     }
 }
 
-static void report_json_put_memory(struct sonde_buf *out, const struct sonde_profile *p,
-                                   const struct sonde_profile_filter *f)
+int sonde_report_short_memory(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                              struct sonde_buf *out)
 {
     static const struct {
         enum sonde_sample_kind kind;
@@ -153,14 +155,37 @@ static void report_json_put_memory(struct sonde_buf *out, const struct sonde_pro
         uint64_t weight, count;
         /* A heap that was watched and leaks nothing leaks 0; and so on. */
         if (!sum_kind(p, *f, parts[i].kind, &weight, &count) && !p->heap) continue;
-        report_json_put_string(out, any++ ? "," : ",\n\"memory\":{", parts[i].megabytes);
-        report_json_put_number(out, ":", (double)weight / BYTES_PER_MB);
-        if (!parts[i].events) continue;
-        report_json_put_string(out, ",", parts[i].events);
-        sonde_buf_printf(out, ":%llu", (unsigned long long)count);
+        any = 1;
+        sonde_json_num(out, parts[i].megabytes, (double)weight / BYTES_PER_MB);
+        if (parts[i].events) sonde_json_u64(out, parts[i].events, count);
     }
     if (any && p->heap) report_json_put_process(out, p->heap);
-    if (any) sonde_buf_putc(out, '}');
+    return any;
+}
+
+static void report_json_put_memory(struct sonde_buf *out, const struct sonde_profile *p,
+                                   const struct sonde_profile_filter *f)
+{
+    const size_t before = out->len;
+    sonde_json_key_open(out, "memory", '{');
+    if (sonde_report_short_memory(p, f, out)) sonde_json_close(out, '}');
+    else if (!out->error) out->len = before;
+}
+
+int sonde_report_short_functions(const struct sonde_profile *p,
+                                 const struct sonde_profile_filter *f, size_t limit,
+                                 struct sonde_buf *out)
+{
+    static const struct { const char *key; enum sonde_sample_kind kind; } parts[] = {
+        { "cpu", SONDE_SAMPLE_CPU }, { "off_cpu", SONDE_SAMPLE_OFFCPU },
+        { "runnable", SONDE_SAMPLE_RUNNABLE }, { "imported", SONDE_SAMPLE_OTHER },
+        { "wall", SONDE_SAMPLE_WALL },
+    };
+    int rc = 0;
+    for (size_t i = 0; !rc && i < SONDE_COUNT(parts); i++) {
+        rc = report_json_put_functions(out, parts[i].key, p, *f, parts[i].kind, limit);
+    }
+    return rc;
 }
 
 static void report_json_put_head(struct sonde_buf *out, const struct sonde_profile *p)
@@ -205,11 +230,7 @@ static int report_write(const struct sonde_profile *p, const struct sonde_profil
     const int facts = !p->samples_count && (p->heap || was_idle(p));
     if (!matching && !facts) return sonde_profile_match_none(p, f, err);
     report_json_put_head(out, p);
-    rc = report_json_put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
-    if (!rc) rc = report_json_put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);
-    if (!rc) rc = report_json_put_functions(out, "runnable", p, *f, SONDE_SAMPLE_RUNNABLE);
-    if (!rc) rc = report_json_put_functions(out, "imported", p, *f, SONDE_SAMPLE_OTHER);
-    if (!rc) rc = report_json_put_functions(out, "wall", p, *f, SONDE_SAMPLE_WALL);
+    rc = sonde_report_short_functions(p, f, TOP_MAX, out);
     if (!rc) report_json_put_memory(out, p, f);
     sonde_buf_puts(out, "}\n");
     if (!rc) rc = out->error;

@@ -11,6 +11,7 @@
 #include "agent/continuous.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
+#include "store/tracks.h"
 
 enum { LIMIT_DEFAULT = 500 };
 #define RECENT_S 120.0 /* flush_seconds is less than that */
@@ -121,10 +122,21 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
         sonde_continuous_flush(r->agent->continuous);
     }
     struct sonde_store *s = route_history_store_of(r, &ops);
-    const int rc = sonde_history_merge(ops, s, &q, &p, &err);
+    int rc = sonde_history_merge(ops, s, &q, &p, &err);
+    if (rc == SONDE_ENOENT && !q.heap && r->agent->store && sonde_http_wants_run(r)) {
+        struct sonde_err none;
+        const double now_s = sonde_clock_s(CLOCK_REALTIME);
+        if (!sonde_store_tracks_alone(r->agent->store_ops, r->agent->store, &q, now_s, &p,
+                                      &none)) {
+            rc = 0;
+        }
+    }
     if (rc) {
         sonde_response_failed(answer, rc, &err);
         return;
+    }
+    if (!q.heap && r->agent->store) {
+        sonde_store_tracks_of_history(r->agent->store_ops, r->agent->store, &q, p);
     }
     route_history_answer(r, p, answer);
     sonde_profile_destroy(p);
