@@ -19,7 +19,7 @@ double sonde_axis_place(const struct sonde_axis *a, double v)
     return a->begin + (at - a->from) / (a->to - a->from) * (a->end - a->begin);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 /* 1, 2 or 5 times a power of ten, the nearest by ratio. */
 static double axis_step_decimal(double raw)
@@ -92,7 +92,7 @@ static void axis_ticks(struct sonde_axis *a)
     }
 }
 
-/* ---- Range ------------------------------------------------------------------------------------ */
+/* ---- Range ----------------------------------------------------------------------------------- */
 
 /* A single value lies in the middle of a range that has something to do with it. */
 static double axis_span(const struct sonde_axis *a, double low, double high)
@@ -132,13 +132,13 @@ void sonde_axis_names(struct sonde_axis *a, size_t count)
     for (size_t i = 0; i < count; i++) axis_tick(a, (double)i);
 }
 
-/* ---- Labels ----------------------------------------------------------------------------------- */
+/* ---- Labels ---------------------------------------------------------------------------------- */
 
 static void axis_label_time(const struct sonde_axis *a, double tick, char *out)
 {
     const time_t t = (time_t)floor(tick + 1e-6);
     struct tm tm;
-    char text[SONDE_AXIS_LABEL_BYTES - 8];
+    char text[SONDE_AXIS_LABEL_BYTES - 16];
     out[0] = '\0';
     if (!localtime_r(&t, &tm)) return;
     const char *format = a->step >= 86400 ? "%d %b" : a->step >= 60 ? "%H:%M" : "%H:%M:%S";
@@ -185,7 +185,7 @@ const char *sonde_axis_label(const struct sonde_axis *a, double tick,
     double factor = sonde_unit_prefix(u->as, most, &prefix);
     int digits = a->log ? 0 : axis_digits(a->step / factor);
     const int small = digits && u->as == SONDE_UNIT_COUNT && most < 1e4;
-    if (digits > 2 || small) { /* not 0.5k, 1.0k; and steps of 20 s are not minutes */
+    if (digits > 1 || small) { /* not 0.5k, 1.0k; and steps of 20 s are not minutes */
         factor = sonde_unit_prefix(u->as, a->step, &prefix);
         digits = axis_digits(a->step / factor);
     }

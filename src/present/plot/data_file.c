@@ -1,5 +1,5 @@
-/* data_file.c - see data_file.h. Files come from others: nothing in them is believed. What JSON does
- * not have and Python writes (NaN, Infinity) is read as what it is. */
+/* data_file.c - see data_file.h. Files come from others: nothing in them is believed. What JSON
+ * does not have and Python writes (NaN, Infinity) is read as what it is. */
 #include "present/plot/data_file.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ int sonde_plot_file_is(const char *text, size_t len)
     return at < len && text[at] == '{' && memmem(text, len, word, sizeof(word) - 1) != NULL;
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct file_numbers { double *v; size_t count, cap; };
 
@@ -47,13 +47,14 @@ static int file_word(struct sonde_json_reader *r, const char *word)
     return 1;
 }
 
-/* A number, null, NaN or an infinity. */
+/* A number; null, which was not measured, is NaN, and what was measured and is no number is
+ * infinite: it is counted. */
 static int file_number(struct sonde_json_reader *r, double *out)
 {
     const char next = sonde_json_peek(r);
     *out = NAN;
-    if (file_word(r, "NaN") || file_word(r, "null")) return 1;
-    if (file_word(r, "Infinity") || file_word(r, "-Infinity")) {
+    if (file_word(r, "null")) return 1;
+    if (file_word(r, "NaN") || file_word(r, "Infinity") || file_word(r, "-Infinity")) {
         *out = INFINITY;
         return 1;
     }
@@ -258,8 +259,10 @@ int sonde_plot_file_read(const char *text, size_t len, const char *name, int rol
         return sonde_err_set(err, SONDE_EFORMAT, "%s:%zu: %s", name, sonde_json_line(&r), r.error);
     }
     if (version != 1) {
-        return sonde_err_set(err, SONDE_EVERSION, "%s: \"sonde_plot\" is not 1: this sonde knows no "
-                             "other data files (docs/plot.md)", name);
+        return sonde_err_set(err, SONDE_EVERSION,
+                             "%s: \"sonde_plot\" is not 1: this sonde knows no "
+                             "other data files (docs/plot.md)",
+                             name);
     }
     if (!series) {
         return sonde_err_set(err, SONDE_EFORMAT, "%s: a data file without \"series\" "
@@ -273,7 +276,7 @@ int sonde_plot_file_read(const char *text, size_t len, const char *name, int rol
     return 0;
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 enum { FILE_X, FILE_LOW, FILE_HIGH, FILE_WEIGHT, FILE_FAILED, FILE_Y };
 

@@ -18,7 +18,7 @@ static int memory_is_whole(const struct sonde_plot_series *s)
 }
 
 /* Something of what is stacked is known at this time. */
-static int memory_known(const struct sonde_plot_data *d, size_t i)
+static int memory_at_tick(const struct sonde_plot_data *d, size_t i)
 {
     const struct sonde_plot_series *s;
     for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_MEMORY, &at)) != NULL;) {
@@ -38,7 +38,7 @@ static int memory_stack(struct sonde_chart *c, const struct sonde_plot_data *d,
     to->mark = SONDE_MARK_AREA;
     for (size_t i = 0; i < s->count && !rc; i++) {
         const double y = s->values[i].y;
-        if (!memory_known(d, i)) continue;
+        if (!memory_at_tick(d, i)) continue;
         rc = sonde_chart_add(c, to, s->values[i].x, isfinite(y) ? y : 0, NAN, NAN, NULL);
     }
     return rc;
@@ -54,7 +54,8 @@ static int memory_same_times(const struct sonde_plot_series *a, const struct son
     return 1;
 }
 
-static int memory_over_time(const struct sonde_plot_data *d, int whole, struct sonde_plot_page *page)
+static int memory_over_time(const struct sonde_plot_data *d, int whole,
+                            struct sonde_plot_page *page)
 {
     const struct sonde_plot_series *s, *first = NULL;
     int rc = 0, stacked = !whole;
