@@ -145,7 +145,8 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
         .family = f->name, .program = s->process ? s->process->program : "",
         .pid = s->process ? s->process->pid : 0, .subject = final_model_label_of(s, f->subject),
         .detail = final_model_label_of(s, f->detail),
-        .extra = f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome"),
+        .extra = f->detail && !strcmp(f->detail, "outcome") ? ""
+                                                            : final_model_label_of(s, "outcome"),
     };
     int rc = 0;
     if (f->type == SONDE_HISTOGRAM) {
@@ -165,7 +166,8 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
 }
 
 /* A loss that is not a number must not be kept as 0: it is in the attributes of its epoch. */
-static int final_model_is_lost(const struct sonde_final_family *f, const struct sonde_model_series *s)
+static int final_model_is_lost(const struct sonde_final_family *f,
+                               const struct sonde_model_series *s)
 {
     return !strcmp(f->name, "sonde_ml_value") && !(fabs(s->gauge) <= VALUE_MAX);
 }
