@@ -3,7 +3,7 @@
 
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: build check test bench peers demo install format clean help
+.PHONY: build check test bench peers demo python install format clean help
 
 build: ## build the agent and the library into build/release (the default)
 	@tools/deps build
@@ -32,6 +32,11 @@ demo: ## the reference engine under the agent, and clients; DEMO_SECONDS=20 make
 	@tools/deps demo
 	@SONDE_BUILD_TARGET=product tools/build release
 	@tools/demo
+
+python: ## build the Python package into build/python, for PYTHONPATH; pip install ./python installs it
+	@tools/deps build
+	@SONDE_BUILD_TARGET=python tools/build release
+	@ln -sfn release/python build/python
 
 install: ## install the release build; honours PREFIX and DESTDIR
 	@tools/deps build

@@ -46,7 +46,9 @@ extern "C" {
  * sonde_ml_epoch{model}                  a gauge: the number of the epoch
  * sonde_ml_value{model,name}             a gauge: the newest value
  * Spans: ml.epoch with attributes model, epoch, num_samples, steps, step_seconds,
- * first_step_seconds and its values; in it ml.step, and a span for each phase: ml.forward … */
+ * first_step_seconds and its values; in it ml.step, and a span for each phase: ml.forward … Steps
+ * that begin within a millisecond of one that has spans have none, so that fast loops do not push
+ * out the spans of their epochs; series count all of them. */
 #define SONDE_ML_PHASES(X)                                                                     \
     X(DATA_WAIT, "data_wait")                                                                  \
     X(TRANSFER, "transfer")                                                                    \
@@ -74,7 +76,9 @@ struct sonde_ml_loop {  /* opaque */
     struct sonde_gauge epoch_number;
     struct sonde_span epoch_span, step_span, phase_span;
     uint64_t epoch_start, step_start, phase_start; /* ticks; 0 = not in one */
+    uint64_t step_spanned, gap_spanned;            /* ticks at which one with spans began */
     uint32_t phase;                                /* enum sonde_ml_phase_id */
+    uint32_t spanned;                              /* what is going on has spans */
     int64_t epoch;
     uint64_t epoch_samples, epoch_steps, epoch_step_ns, epoch_first_step_ns;
     struct { uint32_t name; double value; } values[SONDE_ML_VALUES_MAX];

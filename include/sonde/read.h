@@ -63,6 +63,65 @@ SONDE_API int sonde_gauge_find(const char *name, const char *const *values,
 SONDE_API int sonde_hist_find(const char *name, const char *const *values,
                               struct sonde_hist *out);
 
+/* ---- All of it ---------------------------------------------------------------------------- */
+
+struct sonde_read_text {         /* UTF-8 in the segment, not NUL-terminated; good until a fork */
+    const char *text;
+    size_t len;
+};
+
+struct sonde_read_series {
+    struct sonde_read_text name, help, unit, source;
+    uint32_t type;               /* enum sonde_type: which of the handles below is valid */
+    uint32_t kind;               /* enum sonde_kind */
+    uint32_t overflow;           /* 1: what did not fit its family; label values are not known */
+    uint32_t label_count;        /* labels and tags */
+    struct sonde_read_text label[SONDE_LABELS_MAX + SONDE_LABELS_MAX / 2];
+    struct sonde_read_text value[SONDE_LABELS_MAX + SONDE_LABELS_MAX / 2];
+    double scale;                /* what one recorded unit is worth */
+    struct sonde_counter counter;
+    struct sonde_gauge gauge;
+    struct sonde_hist hist;
+};
+
+/* The next series of this process, in the order in which they came: 1, and *out is filled; 0: there
+ * are no more yet. *cursor is the caller's, 0 before the first. */
+SONDE_API int sonde_read_next(uint32_t *cursor, struct sonde_read_series *out);
+
+/* Spans that ended, and their attributes, as far as the threads' rings still hold them: the last
+ * 4,096 records a thread. */
+struct sonde_read_cursor {       /* the caller's; all zero = from the oldest */
+    uint32_t lane, pad;
+    uint64_t index;              /* within the lane's ring */
+    uint64_t lost;               /* records that were written over before or while they were read */
+};
+
+enum sonde_read_what { SONDE_READ_SPAN = 1, SONDE_READ_ATTR = 2 };
+
+struct sonde_read_record {
+    uint32_t what;               /* enum sonde_read_what */
+    uint32_t type;               /* of an attribute: 1 = number, 2 = real, 3 = text */
+    uint64_t span;               /* whose: its id */
+    struct sonde_read_text name; /* of the span, or of the attribute */
+
+    /* A span's. */
+    uint64_t trace_hi, trace_lo, parent;
+    uint64_t start_ns;           /* CLOCK_REALTIME */
+    uint64_t duration_ns;
+    uint32_t outcome;            /* enum sonde_outcome */
+    uint32_t tid;
+
+    /* An attribute's. */
+    int64_t number;
+    double real;
+    char text[48];
+    size_t text_len;
+};
+
+/* The next record: 1, and *out is filled; 0: no more. Lane by lane, each in the order of time. An
+ * attribute comes before its span unless another thread ended that. */
+SONDE_API int sonde_read_record(struct sonde_read_cursor *cursor, struct sonde_read_record *out);
+
 #ifdef __cplusplus
 }
 #pragma GCC diagnostic pop

@@ -277,6 +277,7 @@ struct sonde_resource {  /* opaque */
 };
 SONDE_API void sonde_resource_begin(struct sonde_resource *r, const char *scope);
 SONDE_API void sonde_resource_end(struct sonde_resource *r);
+SONDE_API void sonde_resource_end_as(struct sonde_resource *r, enum sonde_outcome outcome);
 
 /* Items handled in a stretch of time, as sonde_throughput_{items_total,seconds_total,per_second}
  * {scope}. Count what was done with items before leaving:
@@ -291,6 +292,7 @@ struct sonde_throughput {  /* opaque */
 SONDE_API void sonde_throughput_begin(struct sonde_throughput *t, const char *scope,
                                       const uint64_t *items);
 SONDE_API void sonde_throughput_end(struct sonde_throughput *t);
+SONDE_API void sonde_throughput_end_as(struct sonde_throughput *t, enum sonde_outcome outcome);
 
 /* ---- For languages that cannot inline: the fast paths as functions ------------------------ */
 

@@ -57,6 +57,9 @@ static const struct sonde_final_family families[] = {
     { "sonde_ml_dataset_load_seconds", SONDE_HISTOGRAM, "dataset", "format" },
     { "sonde_ml_dataset_bytes_total", SONDE_COUNTER, "dataset", NULL },
     { "sonde_ml_dataset_items_total", SONDE_COUNTER, "dataset", NULL },
+    { "sonde_ml_dataset_wait_seconds", SONDE_HISTOGRAM, "dataset", NULL },
+    { "sonde_ml_dataset_use_seconds", SONDE_HISTOGRAM, "dataset", NULL },
+    { "sonde_ml_dataset_first_wait_seconds", SONDE_HISTOGRAM, "dataset", NULL },
     { "sonde_ml_preprocess_seconds", SONDE_HISTOGRAM, "operation", NULL },
     { "sonde_ml_communication_seconds", SONDE_HISTOGRAM, "operation", "worker" },
     { "sonde_ml_communication_bytes_total", SONDE_COUNTER, "operation", "worker" },
@@ -95,6 +98,13 @@ static const char *final_model_label_of(const struct sonde_model_series *s, cons
         if (!strcmp(s->labels[i].name, name)) return s->labels[i].value;
     }
     return "";
+}
+
+/* A third label: the outcome, of families that have it besides. */
+static const char *final_model_extra_of(const struct sonde_model_series *s,
+                                        const struct sonde_final_family *f)
+{
+    return f->detail && !strcmp(f->detail, "outcome") ? "" : final_model_label_of(s, "outcome");
 }
 
 static int final_model_hist_read(const struct sonde_hist_value *h, struct sonde_final_series *out)
@@ -145,8 +155,7 @@ static int final_model_series_read(const struct sonde_model *m, const struct son
         .family = f->name, .program = s->process ? s->process->program : "",
         .pid = s->process ? s->process->pid : 0, .subject = final_model_label_of(s, f->subject),
         .detail = final_model_label_of(s, f->detail),
-        .extra = f->detail && !strcmp(f->detail, "outcome") ? ""
-                                                            : final_model_label_of(s, "outcome"),
+        .extra = final_model_extra_of(s, f),
     };
     int rc = 0;
     if (f->type == SONDE_HISTOGRAM) {

@@ -72,7 +72,8 @@ static struct sonde_ml_dataset *ml_dataset_of(struct sonde_ml *ml, const char *p
 {
     ROW_OF(ml->datasets, ml->dataset_count, ml->dataset_cap, dataset, program, dataset,
            .program = program, .dataset = dataset, .format = "", .load = EMPTY_TIME,
-           .bytes_per_s = NAN, .items_per_s = NAN);
+           .bytes_per_s = NAN, .items_per_s = NAN, .wait = EMPTY_TIME, .use = EMPTY_TIME,
+           .first_wait = EMPTY_TIME, .wait_share = NAN);
 }
 
 static struct sonde_ml_preprocess *ml_preprocess_of(struct sonde_ml *ml, const char *program,
@@ -274,6 +275,9 @@ static const struct {
     { "sonde_ml_dataset_load_seconds", ml_on_dataset, 1 },
     { "sonde_ml_dataset_bytes_total", ml_on_dataset, 0 },
     { "sonde_ml_dataset_items_total", ml_on_dataset, 0 },
+    { "sonde_ml_dataset_wait_seconds", ml_on_dataset, 1 },
+    { "sonde_ml_dataset_use_seconds", ml_on_dataset, 1 },
+    { "sonde_ml_dataset_first_wait_seconds", ml_on_dataset, 1 },
     { "sonde_ml_preprocess_seconds", ml_on_preprocess, 1 },
     { "sonde_ml_task_seconds", ml_on_task, 1 },
     { "sonde_ml_communication_seconds", ml_on_communication, 1 },
@@ -374,6 +378,19 @@ static const char *ml_format_of(const struct ml_times *x, const struct sonde_ml_
     return best;
 }
 
+static void ml_times_of_dataset(const struct ml_times *x, struct sonde_ml_dataset *d)
+{
+    d->load = ml_time_of(x, "sonde_ml_dataset_load_seconds", d->program, d->dataset, NULL);
+    d->wait = ml_time_of(x, "sonde_ml_dataset_wait_seconds", d->program, d->dataset, NULL);
+    d->use = ml_time_of(x, "sonde_ml_dataset_use_seconds", d->program, d->dataset, NULL);
+    d->first_wait =
+        ml_time_of(x, "sonde_ml_dataset_first_wait_seconds", d->program, d->dataset, NULL);
+    d->wait_share = ml_rate(d->wait.sum_s, d->wait.sum_s + d->use.sum_s);
+    d->format = ml_format_of(x, d);
+    if (d->bytes > 0) d->bytes_per_s = ml_rate(d->bytes, d->load.sum_s);
+    if (d->items) d->items_per_s = ml_rate((double)d->items, d->load.sum_s);
+}
+
 static void ml_times_fill(const struct ml_times *x, struct sonde_ml *ml)
 {
     for (uint32_t i = 0; i < ml->model_count; i++) {
@@ -385,13 +402,7 @@ static void ml_times_fill(const struct ml_times *x, struct sonde_ml *ml)
         ml_times_of_inference(x, &ml->inferences[i]);
     }
     for (uint32_t i = 0; i < ml->training_count; i++) ml_times_of_training(x, &ml->trainings[i]);
-    for (uint32_t i = 0; i < ml->dataset_count; i++) {
-        struct sonde_ml_dataset *d = &ml->datasets[i];
-        d->load = ml_time_of(x, "sonde_ml_dataset_load_seconds", d->program, d->dataset, NULL);
-        d->format = ml_format_of(x, d);
-        if (d->bytes > 0) d->bytes_per_s = ml_rate(d->bytes, d->load.sum_s);
-        if (d->items) d->items_per_s = ml_rate((double)d->items, d->load.sum_s);
-    }
+    for (uint32_t i = 0; i < ml->dataset_count; i++) ml_times_of_dataset(x, &ml->datasets[i]);
     for (uint32_t i = 0; i < ml->preprocess_count; i++) {
         struct sonde_ml_preprocess *p = &ml->preprocesses[i];
         p->time = ml_time_of(x, "sonde_ml_preprocess_seconds", p->program, p->operation, NULL);

@@ -1,7 +1,8 @@
 /* ml.h - what programs recorded of machine learning (sonde/ml.h, and sonde.ml in Python): models
  * loaded, inference by batch size, training by epoch, step and phase, datasets, preprocessing,
  * tasks of workers and what they said to each other. One way for a live agent (the series and
- * recent spans of its model) and for a recording (series at its end, spans with attributes, tracks).
+ * recent spans of its model) and for a recording (series at its end, spans with attributes,
+ * tracks).
  *
  * Totals and percentiles are of series, since each program began, and exact; epochs are the spans
  * `ml.epoch` that are still known, which in a recording are all of its time and in an agent the
@@ -115,6 +116,10 @@ struct sonde_ml_dataset {
     double bytes;
     uint64_t items;
     double bytes_per_s, items_per_s; /* while it was loaded; NaN if nothing was */
+    /* Of loops over it: waiting for an item, working on it, and the first wait of each pass, which
+     * is one of the waits. wait_share: of both. */
+    struct sonde_ml_time wait, use, first_wait;
+    double wait_share;
 };
 
 struct sonde_ml_preprocess {

@@ -5,6 +5,10 @@
  * is written when it is over: one that was open meanwhile would become the parent of whatever the
  * program does there, and would stay the thread's current one after the last step.
  *
+ * A ring of spans holds some thousand until the agent comes by, ten times a second. Steps of
+ * microseconds would fill it with themselves, and the epochs, of which curves are drawn, would be
+ * what is lost. So one step in a millisecond has spans, and one phase between steps.
+ *
  * Attributes of an epoch are written at its end: the agent keeps only so many that wait for their
  * span, and those of a long epoch would be pushed out by those of its steps. */
 #include "sonde/ml.h"
@@ -13,6 +17,8 @@
 
 #include "record/ready.h"
 #include "record/state.h"
+
+enum { SPAN_NS = 1000000 }; /* at least between beginnings of what has spans */
 
 #define SECONDS(name, help, ...)                                                               \
     READY(SONDE_HISTOGRAM, name, help, "seconds", SONDE_KIND_TIME, 1e-9, LABELS(__VA_ARGS__))
@@ -84,14 +90,23 @@ static struct sonde_hist ml_phase_hist(struct sonde_ml_loop *l, uint32_t phase)
     return *h;
 }
 
-/* The phase that is going on is over at `now`. */
-static void ml_phase_close(struct sonde_ml_loop *l, uint64_t now)
+/* Whether what begins now has spans; *last is when the last one did. */
+static int ml_span_due(uint64_t *last, uint64_t now)
+{
+    if (*last && sonde_ticks_ns(now - *last) < SPAN_NS) return 0;
+    *last = now;
+    return 1;
+}
+
+/* The phase that is going on is over at `now`. wait: a wait between steps gets its span: see
+ * above. */
+static void ml_phase_close(struct sonde_ml_loop *l, uint64_t now, int wait)
 {
     if (!l->phase_start) return;
     sonde_hist_record(ml_phase_hist(l, l->phase), sonde_ticks_ns(now - l->phase_start));
     if (l->phase_span.flags) {
         sonde_span_end(&l->phase_span, SONDE_OK);
-    } else { /* a wait between steps: see above */
+    } else if (wait) {
         struct sonde_span s;
         sonde_span_begin(&s, sonde_name(phase_spans[l->phase]));
         if (s.flags) s.start = l->phase_start;
@@ -104,6 +119,8 @@ static void ml_phase_open(struct sonde_ml_loop *l, uint32_t phase, uint64_t now)
 {
     l->phase = phase;
     l->phase_start = now;
+    l->phase_span.flags = 0;
+    if (!l->spanned) return;
     sonde_span_begin(&l->phase_span, sonde_name(phase_spans[phase]));
     if (l->phase_span.flags) l->phase_span.start = now;
 }
@@ -120,7 +137,8 @@ void sonde_ml_phase(struct sonde_ml_loop *l, enum sonde_ml_phase_id phase)
 {
     if (SONDE__GATE() == SONDE__GATE_OFF || !(l->step_start || l->epoch_start)) return;
     const uint64_t now = sonde_ticks();
-    ml_phase_close(l, now);
+    if (!l->step_start) l->spanned = (uint32_t)ml_span_due(&l->gap_spanned, now);
+    ml_phase_close(l, now, !l->step_start && l->spanned);
     ml_phase_open(l, ml_phase_known(phase), now);
 }
 
@@ -131,8 +149,10 @@ void sonde_ml_step_begin(struct sonde_ml_loop *l, enum sonde_ml_phase_id phase)
     if (SONDE__GATE() == SONDE__GATE_OFF) return;
     if (l->step_start) sonde_ml_step_end(l, 0, SONDE_CANCELLED);
     const uint64_t now = sonde_ticks();
-    ml_phase_close(l, now);
-    sonde_span_begin(&l->step_span, sonde_name("ml.step"));
+    l->spanned = (uint32_t)ml_span_due(&l->step_spanned, now);
+    ml_phase_close(l, now, (int)l->spanned);
+    l->step_span.flags = 0;
+    if (l->spanned) sonde_span_begin(&l->step_span, sonde_name("ml.step"));
     if (l->step_span.flags) l->step_span.start = now;
     l->step_start = now;
     ml_phase_open(l, ml_phase_known(phase), now);
@@ -142,11 +162,13 @@ void sonde_ml_step_end(struct sonde_ml_loop *l, uint64_t samples, enum sonde_out
 {
     if (!l->step_start) return;
     const uint64_t now = sonde_ticks(), ns = sonde_ticks_ns(now - l->step_start);
-    ml_phase_close(l, now);
+    ml_phase_close(l, now, 0);
     sonde_hist_record_traced(l->step_seconds, ns);
     sonde_counter_add(l->steps, 1);
     if (samples) sonde_counter_add(l->samples, samples);
-    if (samples) sonde_span_attr_int(&l->step_span, sonde_name("num_samples"), (int64_t)samples);
+    if (samples && l->step_span.flags) {
+        sonde_span_attr_int(&l->step_span, sonde_name("num_samples"), (int64_t)samples);
+    }
     sonde_span_end(&l->step_span, outcome);
     l->step_start = 0;
     if (l->epoch_start) {
@@ -201,7 +223,7 @@ void sonde_ml_epoch_end(struct sonde_ml_loop *l, enum sonde_outcome outcome)
     if (l->step_start) sonde_ml_step_end(l, 0, SONDE_CANCELLED);
     const uint64_t now = sonde_ticks();
     if (l->phase_start && l->phase == SONDE_ML_DATA_WAIT) l->phase = SONDE_ML_OTHER;
-    ml_phase_close(l, now);
+    ml_phase_close(l, now, 0);
     sonde_hist_record_traced(l->epoch_seconds, sonde_ticks_ns(now - l->epoch_start));
     if (sonde__ensure_open() == 0) ml_epoch_attrs(l);
     sonde_span_end(&l->epoch_span, outcome);

@@ -148,7 +148,9 @@ void sonde_resource_begin(struct sonde_resource *r, const char *scope)
     sonde_span_begin(&r->span, sonde_name(scope));
 }
 
-void sonde_resource_end(struct sonde_resource *r)
+void sonde_resource_end(struct sonde_resource *r) { sonde_resource_end_as(r, SONDE_OK); }
+
+void sonde_resource_end_as(struct sonde_resource *r, enum sonde_outcome outcome)
 {
     struct sonde_span *s = &r->span;
     struct rusage u;
@@ -156,7 +158,7 @@ void sonde_resource_end(struct sonde_resource *r)
     const uint64_t ns = sonde_ticks_ns(sonde_ticks() - s->start);
     const uint64_t cpu_ns = thread_cpu_ns() - r->cpu_ns;
     const uint32_t name = s->name;
-    sonde_span_end(s, SONDE_OK);
+    sonde_span_end(s, outcome);
     if (sonde__ensure_open()) return;
 
     const char *scope = sonde__family_name(name);
@@ -185,13 +187,15 @@ void sonde_throughput_begin(struct sonde_throughput *t, const char *scope, const
     sonde_span_begin(&t->span, sonde_name(scope));
 }
 
-void sonde_throughput_end(struct sonde_throughput *t)
+void sonde_throughput_end(struct sonde_throughput *t) { sonde_throughput_end_as(t, SONDE_OK); }
+
+void sonde_throughput_end_as(struct sonde_throughput *t, enum sonde_outcome outcome)
 {
     struct sonde_span *s = &t->span;
     if (!s->flags) return;
     const uint64_t ns = sonde_ticks_ns(sonde_ticks() - s->start);
     const uint32_t name = s->name;
-    sonde_span_end(s, SONDE_OK);
+    sonde_span_end(s, outcome);
     if (sonde__ensure_open()) return;
     const char *scope = sonde__family_name(name);
     const uint64_t items = t->items ? *t->items : 0;

@@ -82,6 +82,12 @@ static void ml_csv_data(const struct sonde_ml *ml, struct sonde_buf *out)
         report_csv_u64(&c, "items", d->items, "");
         report_csv_num(&c, "bytes_rate", d->bytes_per_s, "bytes per second");
         report_csv_num(&c, "items_rate", d->items_per_s, "per second");
+        if (d->wait.count) {
+            ml_csv_time(&c, "wait_", &d->wait);
+            ml_csv_time(&c, "first_wait_", &d->first_wait);
+            ml_csv_time(&c, "use_", &d->use);
+            report_csv_num(&c, "wait_share", d->wait_share, "ratio");
+        }
     }
     for (uint32_t i = 0; i < ml->preprocess_count; i++) {
         const struct sonde_ml_preprocess *x = &ml->preprocesses[i];

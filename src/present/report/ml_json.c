@@ -122,6 +122,10 @@ static void ml_json_dataset(struct sonde_buf *out, const struct sonde_ml_dataset
     sonde_json_u64(out, "items", d->items);
     sonde_json_num(out, "bytes_per_s", d->bytes_per_s);
     sonde_json_num(out, "items_per_s", d->items_per_s);
+    ml_json_time(out, "wait", &d->wait);
+    ml_json_time(out, "first_wait", &d->first_wait);
+    ml_json_time(out, "use", &d->use);
+    sonde_json_num(out, "wait_share", d->wait_share);
     sonde_json_close(out, '}');
 }
 

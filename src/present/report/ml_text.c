@@ -237,6 +237,31 @@ static void ml_datasets(const struct ml_text *x)
     ml_table_put(x, "Datasets", x->ml->dataset_count, &t);
 }
 
+/* Loops over datasets: what they waited, and what they did with what they got. */
+static void ml_waits(const struct ml_text *x)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "DATASET", .min = 8 }, ML_TIME_COLUMNS,
+        { .title = "FIRST", .align = SONDE_RIGHT }, { .title = "WORK", .align = SONDE_RIGHT },
+        { .title = "WAITED", .align = SONDE_RIGHT },
+    };
+    struct sonde_table t;
+    uint32_t count = 0;
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
+    for (uint32_t i = 0; i < x->ml->dataset_count; i++) {
+        const struct sonde_ml_dataset *d = &x->ml->datasets[i];
+        if (!d->wait.count || count++ >= x->limit) continue;
+        sonde_table_row(&t);
+        ml_name_cell(x, &t, d->dataset, d->program);
+        ml_time_cells(x, &t, 1, &d->wait);
+        ml_cell(x, &t, 7, d->first_wait.mean_s, SONDE_UNIT_SECONDS);
+        ml_cell(x, &t, 8, d->use.sum_s, SONDE_UNIT_SECONDS);
+        ml_cell(x, &t, 9, d->wait_share, SONDE_UNIT_RATIO);
+    }
+    if (count) ml_table_put(x, "Waiting for data", count, &t);
+    else sonde_table_release(&t);
+}
+
 static void ml_preprocesses(const struct ml_text *x)
 {
     static const struct sonde_column columns[] = { { .title = "OPERATION", .min = 8 },
@@ -330,6 +355,7 @@ void sonde_ml_report(const struct sonde_ml *ml, const struct sonde_report_option
     if (ml->model_count) ml_models(&x);
     if (ml->inference_count) ml_inferences(&x);
     if (ml->dataset_count) ml_datasets(&x);
+    if (ml->dataset_count) ml_waits(&x);
     if (ml->preprocess_count) ml_preprocesses(&x);
     if (ml->worker_count) ml_workers(&x);
     if (ml->task_count) ml_tasks(&x);

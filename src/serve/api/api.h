@@ -103,4 +103,8 @@ void sonde_api_infer(const struct sonde_model *m, const struct sonde_infer_track
  * (sonde/engine.h); figures are since programs began. 0 or SONDE_ENOMEM. */
 int sonde_api_engine(const struct sonde_model *m, struct sonde_buf *out);
 
+/* {"time":s,"ml":{"models","inference","training","datasets",…}}, as in a report; ml is null where
+ * no program tells of any (sonde/ml.h). 0 or SONDE_ENOMEM. */
+int sonde_api_ml(const struct sonde_model *m, struct sonde_buf *out);
+
 #endif

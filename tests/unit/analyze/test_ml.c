@@ -182,8 +182,9 @@ static void training(void **state)
         assert_int_equal(e->epoch, i);
         assert_int_equal(e->samples, 96);
         assert_int_equal(e->steps, 3);
-        assert_true(e->start_s == (double)(1000 + 10 * i) && fabs(e->duration_s - 2) < 1e-9);
-        assert_true(e->samples_per_s == 48 && e->first_step_s == 0.5);
+        assert_true(fabs(e->start_s - (double)(1000 + 10 * i)) < 1e-6);
+        assert_true(fabs(e->duration_s - 2) < 1e-9 && fabs(e->samples_per_s - 48) < 1e-6);
+        assert_true(e->first_step_s == 0.5);
         assert_true(fabs(e->later_step_mean_s - 0.1) < 1e-9);
         assert_true(sonde_ml_epoch_value(e, "zeal") == 3);
         assert_true(isnan(sonde_ml_epoch_value(e, "unheard")));
@@ -243,6 +244,9 @@ static void data_and_workers(void **state)
     engine_built_times(&b, "sonde_ml_dataset_load_seconds", "digits", "parquet", 7, 100 * MS, 0);
     engine_built_value(&b, "sonde_ml_dataset_bytes_total", "digits", "", 5000);
     engine_built_value(&b, "sonde_ml_dataset_items_total", "digits", "", 200);
+    engine_built_times(&b, "sonde_ml_dataset_wait_seconds", "digits", "", 10, MS, 0);
+    engine_built_times(&b, "sonde_ml_dataset_use_seconds", "digits", "", 10, 3 * MS, 0);
+    engine_built_times(&b, "sonde_ml_dataset_first_wait_seconds", "digits", "", 2, 4 * MS, 0);
     engine_built_times(&b, "sonde_ml_preprocess_seconds", "scale", "", 4, MS, 0);
     engine_built_times(&b, "sonde_ml_preprocess_seconds", "crop", "", 4, 2 * MS, 0);
     engine_built_times(&b, "sonde_ml_task_seconds", "shard", "w10", 9, 10 * MS, 0);
@@ -265,6 +269,9 @@ static void data_and_workers(void **state)
     assert_int_equal(ml->datasets[0].load.count, 10);
     assert_true(fabs(ml->datasets[0].bytes_per_s - 5000) < 1e-6);
     assert_true(fabs(ml->datasets[0].items_per_s - 200) < 1e-6);
+    assert_int_equal(ml->datasets[0].wait.count, 10);
+    assert_int_equal(ml->datasets[0].first_wait.count, 2);
+    assert_true(fabs(ml->datasets[0].wait_share - 0.25) < 1e-9);
     assert_string_equal(ml->preprocesses[0].operation, "crop");
     assert_int_equal(ml->task_count, 2);
     assert_string_equal(ml->tasks[0].worker, "w10");
@@ -371,6 +378,38 @@ static void of_a_model(void **state)
     sonde_model_destroy(m);
 }
 
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    training_series();
+    engine_built_times(&b, "sonde_ml_inference_seconds", "net", "8", 3, MS, 0);
+    engine_built_times(&b, "sonde_ml_task_seconds", "shard", "w0", 3, MS, 0);
+    engine_built_times(&b, "sonde_ml_communication_seconds", "send", "w0", 3, MS, 0);
+    engine_built_value(&b, "sonde_ml_dataset_items_total", "digits", "", 5);
+    struct sonde_profile *p = with_series();
+    epoch_add(p, "net", 0, 1);
+    struct sonde_model *m = live();
+    int rc = SONDE_ENOMEM;
+    uint64_t n = 0;
+    while (rc && ++n < 1000) {
+        struct sonde_ml *ml = NULL;
+        sonde__alloc_fail_nth(n);
+        rc = sonde_ml_of_profile(p, &ml);
+        if (!rc) {
+            sonde_ml_destroy(ml);
+            rc = sonde_ml_of_model(m, &ml);
+        }
+        sonde__alloc_fail_nth(0);
+        assert_int_equal(ml != NULL, rc == 0);
+        assert_true(rc == 0 || rc == SONDE_ENOMEM);
+        if (!rc) sonde_ml_destroy(ml);
+    }
+    assert_int_equal(rc, 0);
+    assert_true(n > 10);
+    sonde_model_destroy(m);
+    sonde_profile_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +421,7 @@ int main(void)
         cmocka_unit_test(data_and_workers),
         cmocka_unit_test(histories),
         cmocka_unit_test(of_a_model),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,13 @@ static struct sonde_profile *make(void)
     const struct sonde_profile_span span = { .name = sonde_profile_cstring(p, "/v1/chat"),
         .thread = thread, .start_ns = 1, .end_ns = 2 };
     assert_int_equal(sonde_profile_add_span(p, &span), 0);
+    const char *const said[][2] = { { "file", "/home/secret/rows" }, { "user", "secret" },
+                                    { "route", "/v1/train" } };
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        const struct sonde_profile_attr attr = { .key = sonde_profile_cstring(p, said[i][0]),
+            .type = SONDE_PROFILE_ATTR_TEXT, .text = sonde_profile_cstring(p, said[i][1]) };
+        assert_int_equal(sonde_profile_add_attr(p, &attr), 0);
+    }
     p->program = sonde_profile_cstring(p, "app");
     p->command = sonde_profile_cstring(p, "/home/secret/bin/app --password secret");
     p->host = sonde_profile_cstring(p, "secret-host, Linux 6.1 x86_64, 2 CPUs");
@@ -64,6 +71,10 @@ static void check(const struct sonde_profile *p)
     assert_string_equal(sonde_profile_str(p, f->file), "f.c");
     assert_string_equal(sonde_profile_str(p, p->threads[1].name), "worker");
     assert_string_equal(sonde_profile_str(p, p->spans[0].name), "/v1/chat");
+    assert_string_equal(sonde_profile_str(p, p->attrs[0].text), "rows");
+    assert_string_equal(sonde_profile_str(p, p->attrs[1].text), "");
+    assert_string_equal(sonde_profile_str(p, p->attrs[1].key), "user");
+    assert_string_equal(sonde_profile_str(p, p->attrs[2].text), "/v1/train");
     assert_string_equal(sonde_profile_str(p, p->program), "app");
     assert_string_equal(sonde_profile_str(p, p->command), "");
     assert_string_equal(sonde_profile_str(p, p->host), "Linux 6.1 x86_64, 2 CPUs");

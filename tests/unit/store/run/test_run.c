@@ -106,7 +106,7 @@ static struct sonde_profile *recording(uint32_t samples, uint32_t stacks)
         { .type = SONDE_PROFILE_ATTR_TEXT, .text = sonde_profile_cstring(p, "tiny") },
         { .type = SONDE_PROFILE_ATTR_TEXT },
     };
-    for (size_t i = 0; i < SONDE_COUNT(attrs); i++) {
+    for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
         struct sonde_profile_attr attr = attrs[i];
         attr.key = sonde_profile_cstring(p, "key");
         assert_int_equal(sonde_profile_add_attr(p, &attr), 0);
@@ -149,7 +149,13 @@ static void same_profile(const struct sonde_profile *a, const struct sonde_profi
     assert_int_equal(a->samples_count, b->samples_count);
     assert_memory_equal(a->parts, b->parts, a->parts_count * sizeof(*a->parts));
     assert_int_equal(a->attrs_count, b->attrs_count);
-    assert_memory_equal(a->attrs, b->attrs, a->attrs_count * sizeof(*a->attrs));
+    for (uint32_t i = 0; i < a->attrs_count; i++) {
+        assert_int_equal(a->attrs[i].span, b->attrs[i].span);
+        assert_int_equal(a->attrs[i].type, b->attrs[i].type);
+        assert_memory_equal(&a->attrs[i].value, &b->attrs[i].value, sizeof(a->attrs[i].value));
+        same_str(a, a->attrs[i].key, b, b->attrs[i].key);
+        same_str(a, a->attrs[i].text, b, b->attrs[i].text);
+    }
     assert_memory_equal(a->stacks, b->stacks, a->stacks_count * sizeof(*a->stacks));
     assert_memory_equal(a->samples, b->samples, a->samples_count * sizeof(*a->samples));
     assert_memory_equal(a->lines, b->lines, a->lines_count * sizeof(*a->lines));
