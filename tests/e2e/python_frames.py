@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Programs in Python whose shares are known: each function adds up the CPU time that it used itself, by
-the thread's clock. Run under the profiler; prints "oracle NAME NANOSECONDS" for each.
+the thread's clock. Run under the profiler; prints "oracle NAME NANOSECONDS" for each. They take turns of
+some periods each, so that how often one is met differs from what it used by less than chance would have it.
 
 usage: python_frames.py KIND SECONDS     SECONDS of CPU time (of each thread)
 """
@@ -11,14 +12,14 @@ import threading
 import time
 
 spent = {}
-SHAPES = {"sixty": 6, "thirty": 3, "ten": 1}
 
 
 def counted(function):
     def count(*args):
         begin = time.thread_time_ns()
         result = function(*args)
-        spent[function.__qualname__] = spent.get(function.__qualname__, 0) + time.thread_time_ns() - begin
+        name = "python_frames." + function.__qualname__
+        spent[name] = spent.get(name, 0) + time.thread_time_ns() - begin
         return result
     return count
 
@@ -35,17 +36,17 @@ def spin(n):
 class Work:
     @counted
     def sixty(self):
-        return spin(61000)
+        return spin(900_000)
 
 
 @counted
 def thirty():
-    return spin(30500)
+    return spin(450_000)
 
 
 @counted
 def ten():
-    return (lambda n: sum(i * i % 7 for i in range(n)))(8000)
+    return (lambda n: sum(i * i % 7 for i in range(n)))(120_000)
 
 
 # ---- C called from Python -----------------------------------------------------------------------
@@ -56,19 +57,19 @@ NUMBERS = list(range(3000, 0, -1))
 
 @counted
 def hashes():
-    for _ in range(6):
+    for _ in range(60):
         hashlib.sha256(DATA).digest()
 
 
 @counted
 def sorts():
-    for _ in range(4):
+    for _ in range(40):
         sorted(NUMBERS, key=negative)
 
 
 @counted
 def copies():
-    for _ in range(6):
+    for _ in range(60):
         bytearray(DATA).translate(bytes(range(256)))
 
 
@@ -103,7 +104,7 @@ def until(seconds, *functions):
 async def tasks(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end:
-        await asyncio.gather(task(Work().sixty, 2), task(thirty, 2), task(ten, 2))
+        await asyncio.gather(task(Work().sixty, 1), task(thirty, 1), task(ten, 1))
 
 
 def main(kind, seconds):

@@ -32,15 +32,16 @@ shares asyncio 6
 shares shapes 5
 
 # Frames in their order, native ones between; a generator's function in its lambda.
-grep -q ';<module>;main;until;counted.<locals>.count;Work.sixty;spin' pure.folded ||
+f=python_frames
+grep -q ";$f.<module>;$f.main;$f.until;$f.counted.<locals>.count;[^;]*;.*;$f.Work.sixty;$f.spin" pure.folded ||
     complain "functions of Python are not in the order they call"
-grep -q ';sorts;.*;negative' c.folded || complain "a function called from C is not there"
-grep -q ';ten;.*<lambda>.*;.*<genexpr>' pure.folded || complain "no lambda, or no generator in it"
-grep -q ';<lambda>;.*;generator;counted' shapes.folded || complain "no generator"
-grep -q ';task;counted' asyncio.folded || complain "no coroutine"
-grep -q ';Thread._bootstrap;Thread._bootstrap_inner;.*;until;' threads.folded || complain "no thread"
+grep -q ";$f.sorts;.*;$f.negative" c.folded || complain "a function called from C is not there"
+grep -q ";$f.ten;.*<lambda>;.*<genexpr>" pure.folded || complain "no lambda, or no generator in it"
+grep -q "<lambda>;.*;$f.generator;$f.counted" shapes.folded || complain "no generator"
+grep -q ";$f.task;$f.counted" asyncio.folded || complain "no coroutine"
+grep -q ";threading.Thread._bootstrap;threading.Thread._bootstrap_inner;.*;$f.until;" threads.folded || complain "no thread"
 # 900 deep: the outermost and the innermost are kept.
-grep ';deep;deep;' shapes.folded | grep -q '^_start;.*;\[frames left out\];deep;.*;Work.sixty;spin' ||
+grep ";$f.deep;$f.deep;" shapes.folded | grep -q "^_start;.*;\[frames left out\];$f.deep;.*;$f.Work.sixty;$f.spin" ||
     complain "of a deep stack the ends are not there"
 
 # Names, files and lines, as the source has them.
@@ -51,7 +52,7 @@ source = open(sys.argv[1]).read().splitlines()
 frames = [f for f in json.load(open(sys.argv[2]))["shared"]["frames"] if f.get("file", "").endswith("python_frames.py")]
 at = {f["name"]: f.get("line") for f in frames}
 for name, text in (("spin", "def spin"), ("Work.sixty", "@counted"), ("thirty", "@counted"), ("main", "def main")):
-    line = at.get(name)
+    line = at.get("python_frames." + name)
     if not line or text not in source[line - 1]:
         sys.exit(f"{name}: line {line}")
 END
@@ -71,11 +72,11 @@ END
 "$sonde" record -q --no-cpu --heap=full -o heap.run -- $python heap.py
 "$sonde" export -f folded --type alloc heap.run | $python -c '
 import sys
-bytes = {"Store.fill": 0, "other": 0}
+bytes = {"heap.Store.fill": 0, "heap.other": 0}
 for line in sys.stdin:
     frames, weight = line.rsplit(" ", 1)
     for name in bytes.keys() & set(frames.split(";")): bytes[name] += int(weight)
-wanted = {"Store.fill": 20 << 20, "other": 5 << 20}
+wanted = {"heap.Store.fill": 20 << 20, "heap.other": 5 << 20}
 sys.exit(any(not wanted[n] <= bytes[n] < 1.01 * wanted[n] + 4096 for n in bytes) and str(bytes))
 ' || complain "allocations are not where they were made"
 
@@ -104,17 +105,17 @@ if "$sonde" doctor 2>/dev/null | grep -q 'off-CPU time are permitted'; then
     "$sonde" export -f folded --type off-cpu -o waits.folded waits.run
     $python - waits.folded <<'END' || complain "waits are not where they were"
 import sys
-seconds = dict.fromkeys(("naps", "holds", "waits", "fights"), 0)
+seconds = dict.fromkeys(("waits.naps", "waits.holds", "waits.waits", "waits.fights"), 0)
 for line in open(sys.argv[1]):
     frames, ns = line.rsplit(" ", 1)
     for name in seconds.keys() & set(frames.split(";")): seconds[name] += int(ns) / 1e9
 # Each waits for so long at least; what is shorter than a look from outside has native frames only.
-wanted = {"naps": 0.59, "holds": 0.49, "waits": 0.45, "fights": 0.1}
+wanted = {"waits.naps": 0.4, "waits.holds": 0.4, "waits.waits": 0.3, "waits.fights": 0.05}
 sys.exit(any(seconds[n] < wanted[n] for n in wanted) and str(seconds))
 END
-    grep -q 'fights;.*pthread_cond' waits.folded || complain "nobody waits for the GIL"
+    grep -q 'waits.fights;.*pthread_cond' waits.folded || complain "nobody waits for the GIL"
     "$sonde" export -f folded -o waits.cpu waits.run
-    grep -q ';fights' waits.cpu || complain "CPU samples lack functions of Python beside waits"
+    grep -q ';waits.fights' waits.cpu || complain "CPU samples lack functions of Python beside waits"
     # One that runs already: where its threads are blocked is seen from outside.
     $python -c 'import time
 def slumber(): time.sleep(20)
@@ -123,7 +124,7 @@ slumber()' &
     until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null || true
     "$sonde" record --off-cpu -d 1 -o attached.run -p $pid 2>attached.said || complain "cannot attach"
     kill $pid && wait $pid 2>/dev/null || true
-    "$sonde" export -f folded --type off-cpu attached.run | grep -q ';slumber' ||
+    "$sonde" export -f folded --type off-cpu attached.run | grep -q ';<string>.slumber' ||
         complain "a process that ran already: where it is blocked is not seen"
 fi
 
