@@ -1,4 +1,8 @@
-/* python.h - functions of Python in a profile: locations without an address, of one module. */
+/* python.h - functions of Python in a profile: locations without an address, of one module.
+ *
+ * A function is called by its module and its qualified name, train.Work.step: profiles put frames
+ * together by their names, and every file of Python has a <module>, and many a main. What the
+ * module is, the file says: its name, that of its folder for an __init__.py, or what is frozen. */
 #ifndef SONDE_PROFILE_PYTHON_H
 #define SONDE_PROFILE_PYTHON_H
 
@@ -7,7 +11,8 @@
 #define SONDE_PYTHON_MODULE "[python]"
 #define SONDE_PYTHON_UNNAMED "[python function]" /* whose name is not known */
 
-/* The location of a line in a function; "" and 0 = not known. 0 = no memory. */
+/* The location of a line in a function; name: as co_qualname has it; "" and 0 = not known. 0 = no
+ * memory. */
 uint32_t sonde_profile_python(struct sonde_profile *p, const char *name, const char *file,
                               uint32_t first_line, uint32_t line);
 

@@ -14,7 +14,8 @@
 #include "segment/python.h"
 
 struct sonde__python_layout {
-    uint16_t thread_top;        /* in a thread's state: its cframe (up to 3.12), or its frame */
+    uint16_t thread_bytes;      /* of a thread's state, in all */
+    uint16_t thread_top;        /* in it: its cframe (up to 3.12), or its frame */
     uint16_t chained;           /* 1: by cframes, which are the anchors; 0: runs end in an entry
                                    frame, which is */
     uint16_t anchor_frame, anchor_previous; /* chained: in a cframe */
@@ -40,8 +41,8 @@ struct sonde__python_layout {
 #define SONDE__PYTHON_STATE_BYTES 16384u
 
 static const struct sonde__python_layout sonde__python_3_11 = {
-    .thread_top = 56, .chained = 1, .anchor_frame = 8, .anchor_previous = 16,
-    .frame_code = 32, .frame_previous = 48, .frame_instruction = 56,
+    .thread_bytes = 360, .thread_top = 56, .chained = 1, .anchor_frame = 8,
+    .anchor_previous = 16, .frame_code = 32, .frame_previous = 48, .frame_instruction = 56,
     .frame_flag = 68, .frame_last = 1, .last_is_real = 1,
     .code_file = 112, .code_name = 128, .code_first_line = 72, .code_lines = 136,
     .code_start = 184, .object_type = 8, .bytes_size = 16, .bytes_text = 32,
@@ -50,8 +51,8 @@ static const struct sonde__python_layout sonde__python_3_11 = {
 };
 
 static const struct sonde__python_layout sonde__python_3_12 = {
-    .thread_top = 56, .chained = 1, .anchor_frame = 0, .anchor_previous = 8,
-    .frame_code = 0, .frame_previous = 8, .frame_instruction = 56,
+    .thread_bytes = 288, .thread_top = 56, .chained = 1, .anchor_frame = 0,
+    .anchor_previous = 8, .frame_code = 0, .frame_previous = 8, .frame_instruction = 56,
     .frame_flag = 70, .frame_last = 3, .last_is_real = 0,
     .code_file = 112, .code_name = 128, .code_first_line = 68, .code_lines = 136,
     .code_start = 192, .object_type = 8, .bytes_size = 16, .bytes_text = 32,
@@ -65,6 +66,7 @@ static const struct sonde__python_layout sonde__python_3_12 = {
 #define SONDE__PYTHON_SAYS(X)                                                                  \
     X(5, runtime_interpreter, SONDE__PYTHON_STATE_BYTES)                                       \
     X(9, interpreter_thread, SONDE__PYTHON_STATE_BYTES)                                        \
+    X(19, thread_bytes, SONDE__PYTHON_STATE_BYTES)                                             \
     X(21, thread_next, SONDE__PYTHON_STATE_BYTES)                                              \
     X(23, thread_top, SONDE__PYTHON_STATE_BYTES)                                               \
     X(25, thread_id, SONDE__PYTHON_STATE_BYTES)                                                \

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "collect/cpu/account.h"
 #include "collect/cpu/engine.h"
 #include "collect/perf/limits.h"
@@ -292,6 +294,17 @@ static void cpu_perf_put_known(const struct sonde_perf_tasks *t, struct sonde_cp
     }
 }
 
+/* Samples went to Python's interpreter. */
+static int samples_python(const struct sonde_cpu_engine *e)
+{
+    const struct sonde_profile *p = e->reader.p;
+    for (uint32_t i = 1; i < p->modules_count && !e->set.options.no_clock; i++) {
+        const char *base = sonde_path_base(sonde_profile_str(p, p->modules[i].path));
+        if (!strncmp(base, "python3", 7) || !strncmp(base, "libpython3", 10)) return 1;
+    }
+    return 0;
+}
+
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     uint64_t count;
@@ -305,6 +318,11 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
     /* A ring that makes no sense is a loss of at least the record that did not. */
     out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);
+    if (samples_python(e)) {
+        out->note = "functions of Python are not in CPU samples, which are taken from outside: "
+                    "native frames are. Start it under sonde (sonde run, sonde record -- python3 "
+                    "…, without --engine perf) to see them";
+    }
     if (e->set.options.callchain && e->set.plan.exclude_kernel) {
         out->note = "there are no frames of the kernel, which does not permit them: run as root, "
                     "with CAP_PERFMON, or with kernel.perf_event_paranoid <= 1";

@@ -39,7 +39,7 @@ void sonde_perf_python_keep(struct sonde_perf_thread *t, uint64_t sp, const uint
     n->kernel_count = perf_python_fit(kernel_count);
     memcpy(n->ips, ips, n->count * sizeof(*ips));
     memcpy(n->cfas, cfas, n->count * sizeof(*cfas));
-    memcpy(n->kernel, kernel, n->kernel_count * sizeof(*kernel));
+    if (n->kernel_count) memcpy(n->kernel, kernel, n->kernel_count * sizeof(*kernel));
 }
 
 struct perf_python_mix {

@@ -488,10 +488,12 @@ static void perf_reader_sample_sleeper(struct sonde_perf_reader *r, struct sonde
     if (sonde_perf_blocked_read(p->pid, t->tid, &r->asleep)) return;
     const struct sonde_aspace_outer *outer =
         sonde_perf_outer_begin(r->outer, p->as, p->pid, t->tid, t->looked_ns, 1, &t->words);
-    const size_t n = sonde_aspace_unwind_outer(p->as, &r->asleep.regs, r->asleep.stack,
-                                               r->asleep.regs.sp, r->asleep.stack_len,
-                                               r->asleep.stack_len, outer, r->ips,
-                                               SONDE_CPU_FRAMES_MAX, &w);
+    const size_t n = sonde_aspace_unwind_frames(p->as, &r->asleep.regs, r->asleep.stack,
+                                                r->asleep.regs.sp, r->asleep.stack_len,
+                                                r->asleep.stack_len, outer, r->ips, r->cfas,
+                                                SONDE_CPU_FRAMES_MAX, &w);
+    sonde_perf_python_keep(t, r->asleep.regs.sp, r->ips, r->cfas, n, NULL, 0);
+    t->python_stack = t->python_looked = 0;
     r->counts.unwound_frames += n;
     t->out_stack = sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
     t->out_flags = walk_flags(r, &w);

@@ -200,6 +200,7 @@ static void heap_walk_python(struct heap_walk_state *k, uint32_t i)
  * still be another stack: nothing of it is remembered. */
 static void heap_walk_python_begin(struct heap_walk_state *k)
 {
+    sonde__python_end(&k->python); /* of a walk that did not get on */
     sonde__python_begin(&k->python, 1);
     if (k->python.anchor) k->remember = 0;
 }
@@ -448,6 +449,7 @@ static uint32_t heap_walk_from(struct sonde__heap_thread *t, const struct sonde_
         heap_walk_python(k, k->n); /* known also where native frames are not */
     }
     if (!known && sonde__python_found()) k->remember = 0; /* it was met on this very walk */
+    sonde__python_end(&k->python);
     if (k->w.begun) sonde__walk_end();
     t->memory = k->w.memory;
     t->unmaps = unmaps;

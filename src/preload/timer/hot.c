@@ -86,6 +86,7 @@ static uint32_t timer_handler_walk(struct sonde__thread *t, const void *context,
     while (out->flags && python.anchor && n < FRAMES_MAX) {
         timer_handler_put_python(t, &n, &python, 0);
     }
+    sonde__python_end(&python);
     out->jumps = w.jumps;
     return n;
 }

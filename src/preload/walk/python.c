@@ -9,6 +9,7 @@
 
 #include "preload/walk/walk.h"
 #include "record/call.h"
+#include "segment/never.h"
 
 #define PAGE 4096u
 
@@ -32,13 +33,26 @@ static int python_copy_asked(uint64_t addr, void *to, size_t n)
     return 0;
 }
 
+uint32_t sonde__python_copy_all(const uint64_t *addrs, uint32_t count, char *to, size_t n)
+{
+    struct iovec there[SONDE__PYTHON_BATCH];
+    const struct iovec here = { to, n * count };
+    uint32_t done = 0;
+    SONDE_MUST(count <= SONDE__PYTHON_BATCH);
+    if (!__atomic_load_n(&python_filter, __ATOMIC_RELAXED)) {
+        for (uint32_t i = 0; i < count; i++) {
+            there[i] = (struct iovec){ (void *)(uintptr_t)addrs[i], n };
+        }
+        const long rc = process_vm_readv(python_pid, &here, 1, there, count, 0);
+        if (rc >= 0) return (uint32_t)((size_t)rc / n);
+        if (errno == EFAULT) return 0;
+        sonde__python_filtered(); /* a kernel without it, or a module of it that forbids it */
+    }
+    while (done < count && !python_copy_asked(addrs[done], to + done * n, n)) done++;
+    return done;
+}
+
 int sonde__python_copy(uint64_t addr, void *to, size_t n)
 {
-    if (__atomic_load_n(&python_filter, __ATOMIC_RELAXED)) return python_copy_asked(addr, to, n);
-    const struct iovec here = { to, n }, there = { (void *)(uintptr_t)addr, n };
-    const long rc = process_vm_readv(python_pid, &here, 1, &there, 1, 0);
-    if (rc == (long)n) return 0;
-    /* The kernel may be built without it, or a module of it may forbid it. */
-    if (rc < 0 && errno != EFAULT) sonde__python_filtered();
-    return -1;
+    return sonde__python_copy_all(&addr, 1, to, n) == 1 ? 0 : -1;
 }

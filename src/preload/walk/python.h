@@ -59,17 +59,34 @@ uint32_t sonde__python_met(uint32_t *version);
 
 /* ---- python_hot.c ---------------------------------------------------------------------------- */
 
+/* A call that copies takes longer than all that it copies: so frames are read by the page that they
+ * are in, and code objects several at a time. That needs room, which a signal's stack may not have:
+ * there are some, for as many threads at once; who finds none copies one by one. */
+#define SONDE__PYTHON_BATCH 16u
+struct sonde__python_room {
+    uint32_t taken;
+    uint32_t count, at;         /* frames read ahead, and which is next */
+    uint32_t over;              /* the run ends with them */
+    uint64_t low, high;         /* what page is a copy of */
+    struct { uint64_t code, instruction; } frame[SONDE__PYTHON_BATCH];
+    char code[SONDE__PYTHON_BATCH][SONDE__PYTHON_CODE_BYTES];
+    char page[4096 + SONDE__PYTHON_FRAME_BYTES];
+};
+
 struct sonde__python_walk {
+    struct sonde__python_room *room; /* NULL = none */
     const struct sonde__python_found *found;
     uint64_t anchor;            /* of the run that is next; 0 = there is none */
     uint64_t frame;             /* that is next in it; 0 = it is over */
     uint64_t outer;             /* anchor, or frame, of the run further out */
+    uint64_t state;             /* of the thread, which has the GIL; 0 = it has not */
     uint32_t left;              /* frames that may still be told: lists may be in a circle */
     int direct;                 /* memory is read as it is */
 };
 
-/* inside_malloc: not from a handler. Nothing of Python: anchor is 0. */
+/* inside_malloc: not from a handler. Nothing of Python: anchor is 0. sonde__python_end is due. */
 void sonde__python_begin(struct sonde__python_walk *w, int inside_malloc);
+void sonde__python_end(struct sonde__python_walk *w);
 
 /* The next frame of the run at w->anchor, as a number of segment/python.h. 0: it is over, and
  * w->anchor is that of the next one. */
@@ -87,6 +104,9 @@ void sonde__python_forked(void);    /* in a child: its segment is another */
 
 /* n bytes at addr, which may not be there: 0 or -1. Changes errno. */
 int sonde__python_copy(uint64_t addr, void *to, size_t n);
+/* The same of count places (up to SONDE__PYTHON_BATCH), n bytes each: how many of them are there,
+ * from the first on. */
+uint32_t sonde__python_copy_all(const uint64_t *addrs, uint32_t count, char *to, size_t n);
 /* A filter for system calls is, or is going to be, in force. */
 void sonde__python_filtered(void);
 void sonde__python_start(void);     /* in this process, also in a child */

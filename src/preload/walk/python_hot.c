@@ -63,13 +63,6 @@ static struct sonde__python *python_area_now(void)
     return area;
 }
 
-void sonde__python_forked(void)
-{
-    if (python_area) memset(python_codes, 0, sizeof(python_codes));
-    python_area = NULL;
-    python_area_tried = 0;
-}
-
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
 struct python_text {
@@ -210,6 +203,41 @@ static uint64_t python_code_block(const struct sonde__python_found *f, uint64_t 
     }
 }
 
+/* ---- Room ------------------------------------------------------------------------------------ */
+
+#define ROOMS 16u
+#define PAGE 4096u
+
+static struct sonde__python_room python_rooms[ROOMS];
+
+static struct sonde__python_room *python_room_take(void)
+{
+    for (uint32_t i = 0; i < ROOMS; i++) {
+        struct sonde__python_room *r = &python_rooms[i];
+        if (__atomic_exchange_n(&r->taken, 1, __ATOMIC_ACQUIRE)) continue;
+        r->count = r->at = r->over = 0;
+        r->low = r->high = 0;
+        return r;
+    }
+    return NULL;
+}
+
+/* With what lies before it in its page: frames further out do. */
+static int python_frame_ahead(struct sonde__python_room *r, uint64_t addr, char *frame)
+{
+    const uint64_t end = addr + SONDE__PYTHON_FRAME_BYTES;
+    if (addr < r->low || end > r->high) {
+        r->low = addr & ~(uint64_t)(PAGE - 1);
+        r->high = end;
+        if (sonde__python_copy(r->low, r->page, (size_t)(r->high - r->low))) {
+            r->low = r->high = 0;
+            return -1;
+        }
+    }
+    memcpy(frame, r->page + (addr - r->low), SONDE__PYTHON_FRAME_BYTES);
+    return 0;
+}
+
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
 /* In units of two bytes. A frame that has just begun stands before its first instruction. */
@@ -220,26 +248,23 @@ static uint64_t python_instruction(const struct sonde__python_layout *l, uint64_
     return instruction >= start ? (instruction - start) / 2 : 0;
 }
 
-/* The frame as a number; 0 = it is not one of a function. */
-static uint64_t python_frame_number(struct sonde__python_walk *w, const char *frame)
+/* A frame as a number, by its code object, of which code is a copy; 0 = it is not one. */
+static uint64_t python_number(struct sonde__python_walk *w, uint64_t addr, uint64_t instruction,
+                              const char *code)
 {
     const struct sonde__python_layout *l = &w->found->layout;
-    const uint64_t addr = python_word(frame, l->frame_code);
-    char code[SONDE__PYTHON_CODE_BYTES];
-    if (python_read(w, addr, code, sizeof(code)) ||
-        python_word(code, l->object_type) != w->found->type_code) {
-        return 0;
-    }
+    if (python_word(code, l->object_type) != w->found->type_code) return 0;
     const uint64_t block = python_code_block(w->found, addr, code);
     if (!block && python_area_now()) python_count(&python_area_now()->full);
-    return sonde__python_frame_of(
-        block, python_instruction(l, addr, python_word(frame, l->frame_instruction)));
+    return sonde__python_frame_of(block, python_instruction(l, addr, instruction));
 }
 
-static int python_frame_read(struct sonde__python_walk *w, uint64_t addr, char frame[SONDE__PYTHON_FRAME_BYTES])
+static int python_frame_read(struct sonde__python_walk *w, uint64_t addr,
+                             char frame[SONDE__PYTHON_FRAME_BYTES])
 {
-    if (!w->left) return -1;
+    if (!w->left || !python_is_object(addr)) return -1;
     w->left--;
+    if (w->room) return python_frame_ahead(w->room, addr, frame);
     return python_read(w, addr, frame, SONDE__PYTHON_FRAME_BYTES);
 }
 
@@ -273,12 +298,28 @@ static void python_run_by_entry(struct sonde__python_walk *w, uint64_t first)
     if (first) python_break(w);
 }
 
+/* The thread's state is there while the thread has the GIL, and its stack, above where it is now,
+ * always. */
+static int python_read_own(const struct sonde__python_walk *w, uint64_t addr, void *to, size_t n)
+{
+    const uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    const int on_stack = sonde__on_stack(here) && addr > here && addr < sonde__stack.high - n;
+    const int in_state = w->state && addr >= w->state &&
+                         addr + n <= w->state + w->found->layout.thread_bytes;
+    if (!on_stack && !in_state) return python_read(w, addr, to, n);
+    memcpy(to, (const void *)(uintptr_t)addr, n);
+    return 0;
+}
+
 static void python_run_by_anchor(struct sonde__python_walk *w, uint64_t anchor)
 {
     const struct sonde__python_layout *l = &w->found->layout;
     char cframe[SONDE__PYTHON_ANCHOR_BYTES];
     w->anchor = w->frame = w->outer = 0;
-    if (!anchor || python_read(w, anchor, cframe, sizeof(cframe))) return;
+    if (!python_is_object(anchor) ||
+        python_read_own(w, anchor, cframe, l->anchor_previous + sizeof(uint64_t))) {
+        return;
+    }
     w->frame = python_word(cframe, l->anchor_frame);
     if (!w->frame) return; /* the outermost, which is part of the thread's state */
     w->anchor = anchor;
@@ -287,6 +328,7 @@ static void python_run_by_anchor(struct sonde__python_walk *w, uint64_t anchor)
 
 static void python_run(struct sonde__python_walk *w, uint64_t at)
 {
+    if (w->room) w->room->count = w->room->at = w->room->over = 0;
     if (w->found->layout.chained) python_run_by_anchor(w, at);
     else python_run_by_entry(w, at);
 }
@@ -303,29 +345,89 @@ void sonde__python_begin(struct sonde__python_walk *w, int inside_malloc)
     }
     const uint64_t state = (uint64_t)(uintptr_t)w->found->thread_state();
     if (!state) return;
-    w->left = FRAMES_MAX;
-    w->direct = inside_malloc && w->found->thread_holds &&
-                (uint64_t)(uintptr_t)w->found->thread_holds() == state;
-    if (!python_read(w, state + w->found->layout.thread_top, &top, sizeof(top))) python_run(w, top);
+    w->left = 2 * FRAMES_MAX; /* runs without cframes are gone through twice */
+    const int holds = w->found->thread_holds &&
+                      (uint64_t)(uintptr_t)w->found->thread_holds() == state;
+    w->direct = inside_malloc && holds;
+    w->state = holds ? state : 0;
+    if (!w->direct) w->room = python_room_take();
+    if (!python_read_own(w, state + w->found->layout.thread_top, &top, sizeof(top))) {
+        python_run(w, top);
+    }
+}
+
+void sonde__python_end(struct sonde__python_walk *w)
+{
+    if (w->room) __atomic_store_n(&w->room->taken, 0, __ATOMIC_RELEASE);
+    w->room = NULL;
+}
+
+/* One frame of the run: 1, 0 if it is over, -1 if it is not as it should be. */
+static int python_step(struct sonde__python_walk *w, uint64_t *code, uint64_t *instruction)
+{
+    const struct sonde__python_layout *l = &w->found->layout;
+    char frame[SONDE__PYTHON_FRAME_BYTES];
+    if (!w->frame) return 0;
+    if (python_frame_read(w, w->frame, frame)) return -1;
+    const int last = python_is_last(l, frame);
+    if (last && !l->last_is_real) return 0;
+    *code = python_word(frame, l->frame_code);
+    *instruction = python_word(frame, l->frame_instruction);
+    w->frame = last ? 0 : python_word(frame, l->frame_previous);
+    return python_is_object(*code) && (last || w->frame) ? 1 : -1;
+}
+
+/* Some of the run's frames, with their code objects. */
+static int python_ahead(struct sonde__python_walk *w)
+{
+    struct sonde__python_room *r = w->room;
+    uint64_t addrs[SONDE__PYTHON_BATCH];
+    int step = 1;
+    r->count = r->at = 0;
+    while (!r->over && r->count < SONDE__PYTHON_BATCH && step > 0) {
+        step = python_step(w, &addrs[r->count], &r->frame[r->count].instruction);
+        if (step <= 0) break;
+        r->frame[r->count].code = addrs[r->count];
+        r->count++;
+    }
+    r->over = step == 0;
+    if (step < 0) return -1;
+    return sonde__python_copy_all(addrs, r->count, r->code[0], sizeof(r->code[0])) == r->count
+               ? 0 : -1;
+}
+
+static uint64_t python_frame_from_room(struct sonde__python_walk *w)
+{
+    struct sonde__python_room *r = w->room;
+    if (r->at == r->count && !r->over && python_ahead(w)) return python_break(w);
+    if (r->at == r->count) {
+        python_run(w, w->outer);
+        return 0;
+    }
+    const uint32_t i = r->at++;
+    const uint64_t number = python_number(w, r->frame[i].code, r->frame[i].instruction, r->code[i]);
+    return number ? number : python_break(w);
 }
 
 uint64_t sonde__python_frame(struct sonde__python_walk *w)
 {
-    const struct sonde__python_layout *l = &w->found->layout;
-    char frame[SONDE__PYTHON_FRAME_BYTES];
-    if (!w->frame) {
+    char code[SONDE__PYTHON_CODE_BYTES];
+    uint64_t addr, instruction;
+    if (w->room) return python_frame_from_room(w);
+    const int step = python_step(w, &addr, &instruction);
+    if (!step) {
         python_run(w, w->outer);
         return 0;
     }
-    if (python_frame_read(w, w->frame, frame)) return python_break(w);
-    const int last = python_is_last(l, frame);
-    if (last && !l->last_is_real) {
-        python_run(w, w->outer);
-        return 0;
-    }
-    const uint64_t number = python_frame_number(w, frame);
-    if (!number) return python_break(w);
-    w->frame = last ? 0 : python_word(frame, l->frame_previous);
-    if (!last && !w->frame) return python_break(w), number;
-    return number;
+    const uint64_t number = step > 0 && !python_read(w, addr, code, sizeof(code))
+                                ? python_number(w, addr, instruction, code) : 0;
+    return number ? number : python_break(w);
+}
+
+void sonde__python_forked(void)
+{
+    if (python_area) memset(python_codes, 0, sizeof(python_codes));
+    python_area = NULL;
+    python_area_tried = 0;
+    for (uint32_t i = 0; i < ROOMS; i++) python_rooms[i].taken = 0; /* those who had them are gone */
 }

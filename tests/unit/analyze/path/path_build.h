@@ -28,16 +28,19 @@ static inline uint32_t build_thread(struct sonde_profile *p, uint32_t pid, uint3
     return sonde_profile_thread(p, pid, tid, tid ? "t" : "requests");
 }
 
-/* "main;handle;pthread_mutex_lock": the last is innermost. Names that begin with @ are of libc. */
+/* "main;handle;pthread_mutex_lock": the last is innermost. Names that begin with @ are of libc, with %
+ * of Python's interpreter. */
 static inline uint32_t build_stack(struct sonde_profile *p, const char *names)
 {
     char text[256];
     uint32_t stack = 0;
     snprintf(text, sizeof(text), "%s", names);
     for (char *at = text, *save = NULL; (at = strtok_r(at, ";", &save)); at = NULL) {
-        const int libc = *at == '@';
-        const struct sonde_profile_module m = {
-            .path = sonde_profile_cstring(p, libc ? "/lib/libc.so.6" : "/usr/bin/prog") };
+        const char *const path = *at == '@'   ? "/lib/libc.so.6"
+                                 : *at == '%' ? "/usr/bin/python3.11"
+                                              : "/usr/bin/prog";
+        const int libc = *at == '@' || *at == '%';
+        const struct sonde_profile_module m = { .path = sonde_profile_cstring(p, path) };
         const uint32_t module = sonde_profile_module(p, &m);
         const struct sonde_profile_function f = { .name = sonde_profile_cstring(p, at + libc),
                                                   .file = sonde_profile_cstring(p, "prog.c"),

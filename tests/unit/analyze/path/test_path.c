@@ -337,6 +337,16 @@ static void test_wait_kinds(void **state)
         { "main;state_next", SONDE_WAIT_PAGE_FAULT, "state_next" },
         { "main;work;__pthread_mutex_lock;__lll_lock_wait", SONDE_WAIT_LOCK, "work" }, /* static */
         { "[stack not sampled]", SONDE_WAIT_OTHER, "" },
+        /* Python: % is its interpreter, plain names are functions of Python. */
+        { "%Py_Main;work;%take_gil;@pthread_cond_timedwait;@futex", SONDE_WAIT_GIL, "work" },
+        { "%Py_Main;work;%PyEval_RestoreThread;%;@pthread_cond_timedwait", SONDE_WAIT_GIL, "work" },
+        { "%Py_Main;work;%PyEval_RestoreThread;%;@pthread_mutex_lock;@futex", SONDE_WAIT_GIL,
+          "work" },
+        { "%Py_Main;%_PyEval_EvalFrameDefault;%;@pthread_cond_clockwait", SONDE_WAIT_GIL,
+          "_PyEval_EvalFrameDefault" },
+        { "%Py_Main;work;%PyThread_acquire_lock_timed;@sem_clockwait", SONDE_WAIT_LOCK, "work" },
+        { "%Py_Main;work;%time_sleep;@clock_nanosleep", SONDE_WAIT_SLEEP, "work" },
+        { "%Py_Main;work;%PyObject_Call;library;@pthread_cond_wait", SONDE_WAIT_THREAD, "library" },
     };
     struct sonde_profile *p = build_profile();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Functions of Python in profiles of Debian's interpreter: shares of CPU time as the program counts them
+# itself, names, files and lines; where memory is allocated; where threads wait, and for the GIL; and what
+# is said where they cannot be seen.
+. "$(dirname "$0")/common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+python=/usr/bin/python3
+sonde=$SONDE_BUILD/sonde
+work=$(mktemp -d)
+trap 'rm -rf "$SONDE_DIR" "$work"' EXIT
+cd "$work"
+export PYTHONDONTWRITEBYTECODE=1
+
+case $($python -c 'import sys; print(sys.version_info[:2])') in
+"(3, 11)" | "(3, 12)" | "(3, 13)") ;;
+*) echo "no interpreter here that sonde can read"; exit 0 ;;
+esac
+
+# ---- CPU: KIND SECONDS ------------------------------------------------------------------------
+shares() {
+    "$sonde" record -F 250 -o "$1.run" -- $python "$here/python_frames.py" "$1" "$2" >"$1.oracle" 2>"$1.said" ||
+        complain "$1: recording failed:" "$(cat "$1.said")"
+    grep -q 'engine timer' "$1.said" || complain "$1: not sampled inside the process:" "$(cat "$1.said")"
+    "$sonde" export -f folded -o "$1.folded" "$1.run"
+    $python "$here/python_shares.py" "$1.folded" "$1.oracle" >"$1.shares" ||
+        complain "$1: shares are not what the program counted:" "$(cat "$1.shares")"
+}
+shares pure 6
+shares c 6
+shares threads 6
+shares asyncio 6
+shares shapes 5
+
+# Frames in their order, native ones between; a generator's function in its lambda.
+f=python_frames
+grep -q ";$f.<module>;$f.main;$f.until;$f.counted.<locals>.count;[^;]*;.*;$f.Work.sixty;$f.spin" pure.folded ||
+    complain "functions of Python are not in the order they call"
+grep -q ";$f.sorts;.*;$f.negative" c.folded || complain "a function called from C is not there"
+grep -q ";$f.ten;.*<lambda>;.*<genexpr>" pure.folded || complain "no lambda, or no generator in it"
+grep -q "<lambda>;.*;$f.generator;$f.counted" shapes.folded || complain "no generator"
+grep -q ";$f.task;$f.counted" asyncio.folded || complain "no coroutine"
+grep -q ";threading.Thread._bootstrap;threading.Thread._bootstrap_inner;.*;$f.until;" threads.folded || complain "no thread"
+# 900 deep: the outermost and the innermost are kept.
+grep ";$f.deep;$f.deep;" shapes.folded | grep -q "^_start;.*;\[frames left out\];$f.deep;.*;$f.Work.sixty;$f.spin" ||
+    complain "of a deep stack the ends are not there"
+
+# Names, files and lines, as the source has them.
+"$sonde" export -f speedscope -o pure.json pure.run
+$python - "$here/python_frames.py" pure.json <<'END' || complain "files or lines are wrong"
+import json, sys
+source = open(sys.argv[1]).read().splitlines()
+frames = [f for f in json.load(open(sys.argv[2]))["shared"]["frames"] if f.get("file", "").endswith("python_frames.py")]
+at = {f["name"]: f.get("line") for f in frames}
+for name, text in (("spin", "def spin"), ("Work.sixty", "@counted"), ("thirty", "@counted"), ("main", "def main")):
+    line = at.get("python_frames." + name)
+    if not line or text not in source[line - 1]:
+        sys.exit(f"{name}: line {line}")
+END
+
+# ---- The heap -----------------------------------------------------------------------------------
+cat >heap.py <<'END'
+keep = []
+class Store:
+    def fill(self):
+        for _ in range(20):
+            keep.append(bytearray(1 << 20))
+def other():
+    keep.append(bytearray(5 << 20))
+Store().fill()
+other()
+END
+"$sonde" record -q --no-cpu --heap=full -o heap.run -- $python heap.py
+"$sonde" export -f folded --type alloc heap.run | $python -c '
+import sys
+bytes = {"heap.Store.fill": 0, "heap.other": 0}
+for line in sys.stdin:
+    frames, weight = line.rsplit(" ", 1)
+    for name in bytes.keys() & set(frames.split(";")): bytes[name] += int(weight)
+wanted = {"heap.Store.fill": 20 << 20, "heap.other": 5 << 20}
+sys.exit(any(not wanted[n] <= bytes[n] < 1.01 * wanted[n] + 4096 for n in bytes) and str(bytes))
+' || complain "allocations are not where they were made"
+
+# ---- Waiting ------------------------------------------------------------------------------------
+cat >waits.py <<'END'
+import threading, time
+lock = threading.Lock()
+def naps():
+    for _ in range(6): time.sleep(0.1)
+def holds():
+    with lock: time.sleep(0.5)
+def waits():
+    time.sleep(0.1)
+    with lock: pass
+def fights(s):
+    n = 0
+    while time.thread_time() < s: n += 1
+for fs in ([(naps, ()), (holds, ()), (waits, ())], [(fights, (0.5,))] * 2):
+    ts = [threading.Thread(target=f, args=a) for f, a in fs]
+    for t in ts: t.start()
+    for t in ts: t.join()
+END
+if "$sonde" doctor 2>/dev/null | grep -q 'off-CPU time are permitted'; then
+    "$sonde" record --off-cpu -F 250 -o waits.run -- $python waits.py 2>waits.said || complain "waits: recording failed"
+    grep -q 'engine mixed' waits.said || complain "waits: not by both engines:" "$(cat waits.said)"
+    "$sonde" export -f folded --type off-cpu -o waits.folded waits.run
+    $python - waits.folded <<'END' || complain "waits are not where they were"
+import sys
+seconds = dict.fromkeys(("waits.naps", "waits.holds", "waits.waits", "waits.fights"), 0)
+for line in open(sys.argv[1]):
+    frames, ns = line.rsplit(" ", 1)
+    for name in seconds.keys() & set(frames.split(";")): seconds[name] += int(ns) / 1e9
+# Each waits for so long at least; what is shorter than a look from outside has native frames only.
+wanted = {"waits.naps": 0.4, "waits.holds": 0.4, "waits.waits": 0.3, "waits.fights": 0.05}
+sys.exit(any(seconds[n] < wanted[n] for n in wanted) and str(seconds))
+END
+    grep -q 'waits.fights;.*pthread_cond' waits.folded || complain "nobody waits for the GIL"
+    "$sonde" export -f folded -o waits.cpu waits.run
+    grep -q ';waits.fights' waits.cpu || complain "CPU samples lack functions of Python beside waits"
+    # One that runs already: where its threads are blocked is seen from outside.
+    $python -c 'import time
+def slumber(): time.sleep(20)
+slumber()' &
+    pid=$!
+    until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null || true
+    "$sonde" record --off-cpu -d 1 -o attached.run -p $pid 2>attached.said || complain "cannot attach"
+    kill $pid && wait $pid 2>/dev/null || true
+    "$sonde" export -f folded --type off-cpu attached.run | grep -q ';<string>.slumber' ||
+        complain "a process that ran already: where it is blocked is not seen"
+fi
+
+# ---- What cannot be seen is said -----------------------------------------------------------------
+"$sonde" record --engine perf -o perf.run -- $python "$here/python_frames.py" pure 0.5 >perf.oracle 2>perf.said || true
+if grep -q 'engine perf' perf.said; then
+    grep -q 'functions of Python are not in CPU samples' perf.said || complain "perf: no word on Python:" "$(cat perf.said)"
+fi
+finish
