@@ -4,22 +4,21 @@
  * what is started from it meanwhile, whatever else runs on the thread. libsonde's idea of it
  * (sonde__tls) is loaded from there before each begin and end, so it never has to be put back.
  *
- * Setting a context variable and putting it back takes three times as long as all else about a span.
- * It is needed only in contexts that were entered by Context.run(), as every task's is: there a span
- * may be left alone in the middle, and copies be taken that must keep what was current then. A thread
- * that is in its own first context just calls and returns. There the variable is set once, to a
- * *cell* of the thread, and the cell is changed in place. Tasks that are run from there, and contexts
- * copied from there, find the cell and in it what the thread is in at the time they look.
+ * Setting a context variable and putting it back takes longer than all else about a span. It is needed only in contexts that were entered by Context.run(), as every task's is: there
+ * a span may be left alone in the middle, and copies be taken that must keep what was current then.
+ * A thread that is in its own first context just calls and returns. There the variable is set once,
+ * to a *cell* of the thread, and the cell is changed in place. Tasks that are run from there, and
+ * contexts copied from there, find the cell and in it what the thread is in at the time they look.
  *
- * Which of the two it is depends on the thread state's context, which no function returns. Its place
- * is found at import, by entering two contexts and looking which word changes; if that is not clear
- * the variable is set always. */
+ * Which of the two it is depends on the thread state's context, which no function returns. Its
+ * place is found at import, by entering two contexts and looking which word changes; if that is not
+ * clear the variable is set always. */
 #include "native.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_BYTES 256u /* no thread state of CPython >= 3.8 is smaller, and the context lies before */
+#define PROBE_BYTES 256u /* no thread state of CPython >= 3.8 is smaller; the context is in there */
 
 static PyTypeObject *cell_type;
 static PyObject *current;            /* the ContextVar; its values are struct traced */
@@ -257,9 +256,11 @@ static PyObject *context_always(PyObject *module, PyObject *on)
 
 PyMethodDef native_context_methods[] = {
     { "_context_always", context_always, METH_O,
-      "_context_always(on): set the context variable for every span. Whether that can be avoided." },
+      "_context_always(on): set the context variable for every span. Whether that can be "
+      "avoided." },
     { "traceparent", context_traceparent, METH_NOARGS,
-      "traceparent() -> str\n\nThe current trace as W3C text, for a request's header or TRACEPARENT "
+      "traceparent() -> str\n\nThe current trace as W3C text, for a request's header or "
+      "TRACEPARENT "
       "in a child's environment. Begins a trace if there is none." },
     { "set_traceparent", context_set_traceparent, METH_O,
       "set_traceparent(text)\n\nContinue the trace of a request in this thread or task; None: have "
