@@ -4,10 +4,11 @@
  * what is started from it meanwhile, whatever else runs on the thread. libsonde's idea of it
  * (sonde__tls) is loaded from there before each begin and end, so it never has to be put back.
  *
- * Setting a context variable and putting it back takes longer than all else about a span. It is needed only in contexts that were entered by Context.run(), as every task's is: there
- * a span may be left alone in the middle, and copies be taken that must keep what was current then.
- * A thread that is in its own first context just calls and returns. There the variable is set once,
- * to a *cell* of the thread, and the cell is changed in place. Tasks that are run from there, and
+ * Setting a context variable and putting it back takes longer than all else about a span. It is
+ * needed only in contexts that were entered by Context.run(), as every task's is: there a span may
+ * be left alone in the middle, and copies be taken that must keep what was current then. A thread
+ * that is in its own first context just calls and returns. There the variable is set once, to a
+ * *cell* of the thread, and the cell is changed in place. Tasks that are run from there, and
  * contexts copied from there, find the cell and in it what the thread is in at the time they look.
  *
  * Which of the two it is depends on the thread state's context, which no function returns. Its
