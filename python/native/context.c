@@ -31,6 +31,8 @@ static __thread struct {
     uint64_t state_id;      /* of the thread state that the others are of; 0 = none */
     PyObject *context;      /* its first context; only compared */
     struct traced *cell;    /* borrowed of that context */
+    PyObject *entered;      /* before that is known: a context that is not it; only compared */
+    uint64_t entered_id;    /* and the thread state that this was found in */
 } first __attribute__((tls_model("initial-exec")));
 
 /* ---- The place of the context --------------------------------------------------------------- */
@@ -120,8 +122,14 @@ static struct traced *cell_find(PyThreadState *state, uint64_t id, PyObject *con
     PyObject *type, *value, *trace;
     struct traced *cell = NULL;
     if (!context_at || first.state_id == id) return NULL; /* its first context is another one */
+    if (context && first.entered == context && first.entered_id == id) return NULL;
     PyErr_Fetch(&type, &value, &trace);
-    if (!context || !context_was_entered(context)) cell = cell_install(state, id);
+    if (!context || !context_was_entered(context)) {
+        cell = cell_install(state, id);
+    } else {
+        first.entered = context;
+        first.entered_id = id;
+    }
     PyErr_Restore(type, value, trace);
     return cell;
 }
