@@ -56,7 +56,8 @@ def measure_record(args, scratch):
     command = [PYTHON, str(ROOT / "perf/python_record.py"), "--rounds", str(rounds)]
     if not args.peers:
         command.append("--no-peers")
-    done = subprocess.run(command, env=environment(args), stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+    done = subprocess.run(command, env=environment(args), stdout=subprocess.PIPE, text=True, check=True,
+                          timeout=300)
     found = json.loads(done.stdout)
     rows = [row("python_loop", "python_record", "Python: a loop of nothing", "ns", None,
                 named("bare", stats_of(found["nothing"]["bare"])))]

@@ -98,7 +98,8 @@ async def serve_one(app: App, reader: asyncio.StreamReader, writer: asyncio.Stre
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         method, path, _ = head[0].decode("latin-1").split(" ", 2)
-        headers = [(name.strip().lower(), value.strip()) for name, _, value in (line.partition(b":") for line in head[1:] if line)]
+        fields = (line.partition(b":") for line in head[1:] if line)
+        headers = [(name.strip().lower(), value.strip()) for name, _, value in fields]
         body = await reader.readexactly(int(dict(headers).get(b"content-length", b"0")))
         scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
         begun = False

@@ -1,9 +1,9 @@
 /* names.c - the names of spans and attributes, and the switches by pattern.
  *
  * A name in a program is a constant: the same object each time. So a small table by address finds
- * it in two loads; a dict by text knows all. Entries live as long as the process and hold their str,
- * so an address that is found in one means that text for ever, and reading takes no lock. A program
- * that makes up names runs out of libsonde's table too; past NAMES_MAX all share one entry. */
+ * it in two loads; a dict by text knows all. Entries live as long as the process and hold their
+ * str, so an address that is found in one means that text for ever, and reading takes no lock. A
+ * program that makes up names fills libsonde's table too: past NAMES_MAX they share an entry. */
 #include "native.h"
 
 #include <fnmatch.h>

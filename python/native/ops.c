@@ -27,7 +27,7 @@ static PyObject *ops_bandwidth(PyObject *module, PyObject *args, PyObject *keywo
     if (n == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
     if (!strcmp(direction, "in")) sonde_bandwidth_in(source, n);
     else if (!strcmp(direction, "out")) sonde_bandwidth_out(source, n);
-    else return PyErr_Format(PyExc_ValueError, "direction '%s' is neither 'in' nor 'out'", direction);
+    else return PyErr_Format(PyExc_ValueError, "direction '%s' is not 'in' or 'out'", direction);
     Py_RETURN_NONE;
 }
 

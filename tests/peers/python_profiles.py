@@ -1,16 +1,11 @@
 #!/usr/bin/env python3
-"""python: sonde's Python package and its profiles of Python, beside what people use today.
+"""python_profiles: profiles of Python programs beside those of what people use today.
 
-    python.py BUILD PACKAGE PEERS
+    python_profiles.py BUILD PEERS
 
-BUILD is a build of sonde, PACKAGE the folder with its Python package, PEERS the virtual environment in which
-tools/peers installed the others. Two parts:
-
-- what a record costs in Python: sonde, prometheus_client and OpenTelemetry's SDK in one process, in turns, the
-  loop itself taken off;
-- a program of which it is known where its time goes, under `sonde record`, py-spy and scalene: shares against the
-  program's own count, and how much slower the program became; and one that allocates, under
-  `sonde record --heap` and memray.
+BUILD is a build of sonde, PEERS the virtual environment in which tools/peers installed the others. A program of
+which it is known where its time goes is run under `sonde record`, py-spy and scalene: shares against the program's
+own count, and how much slower the program became; and one that allocates, under `sonde record --heap` and memray.
 
 Checked is that sonde is within 2 points of the truth and not dearer than any of the others; the tables are for reading.
 """
@@ -23,60 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-RATE_HZ, SECONDS, ROUNDS = 99, 8, 5
-
-COSTS = r"""
-import json, sys, time
-import sonde
-import prometheus_client as prom
-from opentelemetry import metrics, trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-
-metrics.set_meter_provider(MeterProvider(metric_readers=[InMemoryMetricReader()]))
-trace.set_tracer_provider(TracerProvider())
-meter, tracer = metrics.get_meter("peers"), trace.get_tracer("peers")
-N = 100000
-sc, sh = sonde.counter("peers_total", "x"), sonde.histogram("peers_seconds", "x")
-pc, ph = prom.Counter("peers", "x"), prom.Histogram("peers_seconds", "x")
-oc, oh = meter.create_counter("peers"), meter.create_histogram("peers_seconds")
-
-def bare():
-    for i in range(N): pass
-def sonde_counter():
-    for i in range(N): sc.add(1)
-def prometheus_counter():
-    for i in range(N): pc.inc(1)
-def opentelemetry_counter():
-    for i in range(N): oc.add(1)
-def sonde_histogram():
-    for i in range(N): sh.record(0.25)
-def prometheus_histogram():
-    for i in range(N): ph.observe(0.25)
-def opentelemetry_histogram():
-    for i in range(N): oh.record(0.25)
-def sonde_span():
-    span = sonde.span
-    for i in range(N):
-        with span("peers"): pass
-def prometheus_span():
-    for i in range(N):
-        with ph.time(): pass
-def opentelemetry_span():
-    for i in range(N):
-        with tracer.start_as_current_span("peers"): pass
-
-best = {}
-for turn in range(int(sys.argv[1])):
-    for f in (bare, sonde_counter, prometheus_counter, opentelemetry_counter, sonde_histogram,
-              prometheus_histogram, opentelemetry_histogram, sonde_span, prometheus_span, opentelemetry_span):
-        begin = time.perf_counter_ns()
-        f()
-        took = (time.perf_counter_ns() - begin) / N
-        best[f.__name__] = min(best.get(f.__name__, took), took)
-print(json.dumps({name: best[name] - best["bare"] for name in best if name != "bare"}))
-"""
+RATE_HZ, SECONDS = 99, 8
 
 SPIN = r"""
 import json, sys, threading, time
@@ -129,7 +71,7 @@ def run(command, **more):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, check=False,
                           **more)
     if done.returncode:
-        raise SystemExit(f"python: {' '.join(map(str, command))[:200]} failed: {done.stderr[-2000:]}")
+        raise SystemExit(f"python_profiles: {' '.join(map(str, command))[:200]} failed: {done.stderr[-2000:]}")
     return done.stdout
 
 
@@ -206,23 +148,16 @@ def heaps(o, program):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 3:
         raise SystemExit(__doc__)
     class o:
-        build, package = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-        peers = pathlib.Path(sys.argv[3]).resolve() / "bin"
+        build = pathlib.Path(sys.argv[1]).resolve()
+        peers = pathlib.Path(sys.argv[2]).resolve() / "bin"
         python = peers / "python3"
     failures = []
     with tempfile.TemporaryDirectory(prefix="sonde-peers-python-") as work:
         o.work = pathlib.Path(work)
-        os.environ.update(PYTHONPATH=str(o.package), SONDE_DIR=str(o.work / "segments"), PYTHONDONTWRITEBYTECODE="1")
-        costs = json.loads(run([o.python, "-c", COSTS, ROUNDS]).splitlines()[-1])
-        print(f"{'ns per record':16}{'sonde':>10}{'prometheus':>12}{'opentelemetry':>15}")
-        for kind in ("counter", "histogram", "span"):
-            row = [costs[f"{who}_{kind}"] for who in ("sonde", "prometheus", "opentelemetry")]
-            print(f"{kind:16}{row[0]:10.0f}{row[1]:12.0f}{row[2]:15.0f}")
-            if row[0] > min(row[1:]):
-                failures.append(f"a {kind} costs more than a peer's")
+        os.environ.update(SONDE_DIR=str(o.work / "segments"), PYTHONDONTWRITEBYTECODE="1")
         program = o.work / "spin.py"
         program.write_text(SPIN)
         for threads in (1, 2):
@@ -245,7 +180,7 @@ def main():
         if dict(rows)["sonde"] > dict(rows)["memray"]:
             failures.append("a heap profile costs more than memray's")
     for line in failures:
-        print(f"python: {line}", file=sys.stderr)
+        print(f"python_profiles: {line}", file=sys.stderr)
     return 1 if failures else 0
 
 
