@@ -52,10 +52,10 @@ from .decorate import measure_throughput, time_block, time_function, track_resou
 from .kind import Kind
 from .switch import disabled
 
-__all__ = [
+__all__ = [  # without open: `from sonde import *` must not take a program's own
     "Counter", "Gauge", "Histogram", "Kind", "Pool", "Span", "TimedFunction", "__version__", "bandwidth",
     "cache_access", "counter", "disabled", "enable", "enabled", "gauge", "histogram",
-    "measure_throughput", "open", "operation", "pool", "scope", "set_traceparent", "snapshot", "span",
+    "measure_throughput", "operation", "pool", "scope", "set_traceparent", "snapshot", "span",
     "spans", "throughput", "time_block", "time_function", "trace_id", "traceparent",
     "track_resource_usage",
 ]
