@@ -28,11 +28,13 @@ import dashboard
 import engine
 import heap
 import llama
+import python
 import store
 
 PROGRAMS = ["process", "record", "shared", "render", "front", "probe"]
 GROUPS = {**agent.GROUPS, **cpu.GROUPS, **heap.GROUPS, **llama.GROUPS, **engine.GROUPS, **store.GROUPS,
-          **dashboard.GROUPS, **bench_cmd.GROUPS, **bench_http.GROUPS, **compress.GROUPS}
+          **dashboard.GROUPS, **bench_cmd.GROUPS, **bench_http.GROUPS, **compress.GROUPS,
+          **python.GROUPS}
 SCRATCH_BYTES = 400e6
 FAILURES = (RuntimeError, OSError, subprocess.SubprocessError)  # of a group; others go on
 

@@ -4,22 +4,22 @@
  * what is started from it meanwhile, whatever else runs on the thread. libsonde's idea of it
  * (sonde__tls) is loaded from there before each begin and end, so it never has to be put back.
  *
- * Setting a context variable and putting it back takes three times as long as all else about a span.
- * It is needed only in contexts that were entered by Context.run(), as every task's is: there a span
- * may be left alone in the middle, and copies be taken that must keep what was current then. A thread
+ * Setting a context variable and putting it back takes longer than all else about a span. It is
+ * needed only in contexts that were entered by Context.run(), as every task's is: there a span may
+ * be left alone in the middle, and copies be taken that must keep what was current then. A thread
  * that is in its own first context just calls and returns. There the variable is set once, to a
- * *cell* of the thread, and the cell is changed in place. Tasks that are run from there, and contexts
- * copied from there, find the cell and in it what the thread is in at the time they look.
+ * *cell* of the thread, and the cell is changed in place. Tasks that are run from there, and
+ * contexts copied from there, find the cell and in it what the thread is in at the time they look.
  *
- * Which of the two it is depends on the thread state's context, which no function returns. Its place
- * is found at import, by entering two contexts and looking which word changes; if that is not clear
- * the variable is set always. */
+ * Which of the two it is depends on the thread state's context, which no function returns. Its
+ * place is found at import, by entering two contexts and looking which word changes; if that is not
+ * clear the variable is set always. */
 #include "native.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_BYTES 256u /* no thread state of CPython >= 3.8 is smaller, and the context lies before */
+#define PROBE_BYTES 256u /* no thread state of CPython >= 3.8 is smaller; the context is in there */
 
 static PyTypeObject *cell_type;
 static PyObject *current;            /* the ContextVar; its values are struct traced */
@@ -31,6 +31,8 @@ static __thread struct {
     uint64_t state_id;      /* of the thread state that the others are of; 0 = none */
     PyObject *context;      /* its first context; only compared */
     struct traced *cell;    /* borrowed of that context */
+    PyObject *entered;      /* before that is known: a context that is not it; only compared */
+    uint64_t entered_id;    /* and the thread state that this was found in */
 } first __attribute__((tls_model("initial-exec")));
 
 /* ---- The place of the context --------------------------------------------------------------- */
@@ -120,8 +122,14 @@ static struct traced *cell_find(PyThreadState *state, uint64_t id, PyObject *con
     PyObject *type, *value, *trace;
     struct traced *cell = NULL;
     if (!context_at || first.state_id == id) return NULL; /* its first context is another one */
+    if (context && first.entered == context && first.entered_id == id) return NULL;
     PyErr_Fetch(&type, &value, &trace);
-    if (!context || !context_was_entered(context)) cell = cell_install(state, id);
+    if (!context || !context_was_entered(context)) {
+        cell = cell_install(state, id);
+    } else {
+        first.entered = context;
+        first.entered_id = id;
+    }
     PyErr_Restore(type, value, trace);
     return cell;
 }
@@ -257,9 +265,11 @@ static PyObject *context_always(PyObject *module, PyObject *on)
 
 PyMethodDef native_context_methods[] = {
     { "_context_always", context_always, METH_O,
-      "_context_always(on): set the context variable for every span. Whether that can be avoided." },
+      "_context_always(on): set the context variable for every span. Whether that can be "
+      "avoided." },
     { "traceparent", context_traceparent, METH_NOARGS,
-      "traceparent() -> str\n\nThe current trace as W3C text, for a request's header or TRACEPARENT "
+      "traceparent() -> str\n\nThe current trace as W3C text, for a request's header or "
+      "TRACEPARENT "
       "in a child's environment. Begins a trace if there is none." },
     { "set_traceparent", context_set_traceparent, METH_O,
       "set_traceparent(text)\n\nContinue the trace of a request in this thread or task; None: have "

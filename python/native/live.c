@@ -1,5 +1,5 @@
-/* live.c - one span from its begin to its end: what it is made current by, how it ended, and what is
- * counted then. */
+/* live.c - one span from its begin to its end: what it is made current by, how it ended, and what
+ * is counted then. */
 #include "native.h"
 
 #include <string.h>

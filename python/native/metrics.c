@@ -24,7 +24,7 @@ struct metric {
     PyObject *labels;       /* tuple of str, owned */
     PyObject *tags;         /* tuple of str: name, value, …; owned */
     PyObject *values;       /* tuple of str; NULL = a family whose labels have no values yet */
-    PyObject *children;     /* dict of values: metric; NULL = none yet */
+    PyObject *children;     /* of such a family: dict of values: metric */
 };
 
 static PyTypeObject *types[4]; /* by enum sonde_type */
@@ -242,10 +242,10 @@ static PyObject *metric_make(enum sonde_type type, PyObject *args, PyObject *key
     m->source = metric_str(source, "source");
     m->labels = metric_tuple(labels == Py_None ? NULL : labels, "labels");
     m->tags = metric_tags(constant);
-    if (m->labels && !PyTuple_Size(m->labels)) m->values = PyTuple_New(0);
+    if (m->labels && PyTuple_Size(m->labels)) m->children = PyDict_New();
+    else m->values = PyTuple_New(0);
     if (!m->help || !m->unit || !m->source || !m->labels || !m->tags ||
-        (!PyTuple_Size(m->labels) && !m->values) || metric_numbers(m, kind, scale) ||
-        metric_define(m)) {
+        (!m->children && !m->values) || metric_numbers(m, kind, scale) || metric_define(m)) {
         Py_DECREF(m);
         return NULL;
     }
@@ -337,8 +337,7 @@ static PyObject *metric_labels(PyObject *self, PyObject *const *args, Py_ssize_t
     }
     PyObject *values = metric_values(m, args, nargs, names);
     if (!values) return NULL;
-    if (!m->children) m->children = PyDict_New();
-    PyObject *child = m->children ? PyDict_GetItemWithError(m->children, values) : NULL;
+    PyObject *child = PyDict_GetItemWithError(m->children, values);
     Py_XINCREF(child);
     if (!child && !PyErr_Occurred()) {
         child = metric_child(m, values);
@@ -613,7 +612,7 @@ static PyType_Spec timer_spec = {
 
 #define COMMON_METHODS                                                                             \
     { "labels", FAST(metric_labels), METH_FASTCALL | METH_KEYWORDS,                                \
-      "labels(*values, **values)\n\nThe metric with these label values, in order or by name. Keep "  \
+      "labels(*values, **values)\n\nThe metric with these label values, in order or by name. Keep "\
       "it where you can: finding it takes longer than recording." },                               \
     { "__reduce__", metric_reduce, METH_NOARGS, NULL }, { NULL, NULL, 0, NULL }
 
@@ -629,12 +628,14 @@ static PyMethodDef gauge_methods[] = {
 };
 static PyMethodDef histogram_methods[] = {
     { "record", histogram_record, METH_O,
-      "record(value)\n\nIn the histogram's unit. A negative value, or one that is not finite, is not "
+      "record(value)\n\nIn the histogram's unit. A negative value, or one that is not finite, "
+      "is not "
       "recorded but counted in sonde_python_values_dropped_total{metric}." },
     { "time", histogram_time, METH_NOARGS,
       "time()\n\nA context manager that records the seconds of its block." },
     { "stats", histogram_stats, METH_NOARGS,
-      "stats() -> dict\n\ncount, sum, mean (exact), min, max, p50, p90, p95, p99 (to 0.54 %) of what "
+      "stats() -> dict\n\ncount, sum, mean (exact), min, max, p50, p90, p95, p99 (to 0.54 %) of "
+      "what "
       "this process recorded; NaN of nothing." },
     { "quantile", histogram_quantile, METH_O, "quantile(q) -> float\n\nq from 0 to 1." },
     COMMON_METHODS,
@@ -671,10 +672,10 @@ METRIC_TYPE(gauge, "Gauge", "A value that goes up and down: sonde.gauge().");
 METRIC_TYPE(histogram, "Histogram", "How values are distributed: sonde.histogram().");
 
 #define METRIC_ARGS                                                                                \
-    "(name, help='', labels=(), unit='', *, source='', kind=None, scale=None, constant=None, "       \
+    "(name, help='', labels=(), unit='', *, source='', kind=None, scale=None, constant=None, "     \
     "series_max=0)"
 #define METRIC_DOC                                                                                 \
-    "\n\nDefine, or find again by name. ValueError: a bad name, or it is taken by another type or "  \
+    "\n\nDefine, or find again by name. ValueError: a bad name, or it is taken by another type or "\
     "other labels. constant: labels that have the same value in all of its series."
 
 PyMethodDef native_metrics_methods[] = {

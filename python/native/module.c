@@ -1,8 +1,8 @@
 /* module.c - the module, and recording as a whole switched on and off.
  *
  * Types and caches are static and made once: libsonde's state is the process's, so a second
- * interpreter in it would share them without being able to share objects. It gets an ImportError. So
- * does an interpreter that is started after the first was finalized. The module may be imported
+ * interpreter in it would share them without being able to share objects. It gets an ImportError.
+ * So does an interpreter that is started after the first was finalized. The module may be imported
  * again by the same interpreter: it finds the types that there are. */
 #include "native.h"
 
@@ -60,12 +60,16 @@ static PyObject *module_open(PyObject *module, PyObject *args, PyObject *keyword
 
 static PyMethodDef module_methods[] = {
     { "enable", FAST(module_enable), METH_FASTCALL,
-      "enable(on=True)\n\nSwitch recording off and on. SONDE_ENABLED=0 in the environment starts it "
+      "enable(on=True)\n\nSwitch recording off and on. SONDE_ENABLED=0 in the environment "
+      "starts it "
       "off." },
-    { "enabled", module_enabled, METH_NOARGS, "enabled() -> bool\n\nWhether records are kept now." },
+    { "enabled", module_enabled, METH_NOARGS,
+      "enabled() -> bool\n\nWhether records are kept now." },
     { "open", FAST(module_open), METH_VARARGS | METH_KEYWORDS,
-      "open(name=None, dir=None, *, bytes_max=0, series_max=0, lanes_max=0) -> str | None\n\nOptional, "
-      "before the first record: name the process, set limits. Returns why recording is off, or None." },
+      "open(name=None, dir=None, *, bytes_max=0, series_max=0, lanes_max=0) -> str | "
+      "None\n\nOptional, "
+      "before the first record: name the process, set limits. Returns why recording is off, or "
+      "None." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -74,8 +78,9 @@ static PyMethodDef module_methods[] = {
 static int module_make(PyObject *module)
 {
     made = PyDict_New();
-    if (!made || native_context_init(module) || native_span_init(module) ||
-        native_decorate_init(module) || native_metrics_init(module) || native_ops_init(module)) {
+    if (!made || native_names_init(module) || native_context_init(module) ||
+        native_span_init(module) || native_decorate_init(module) || native_metrics_init(module) ||
+        native_ops_init(module)) {
         Py_CLEAR(made);
         return -1;
     }
@@ -89,13 +94,13 @@ static int module_exec(PyObject *module)
                                        native_decorate_methods, native_metrics_methods,
                                        native_ops_methods,     native_read_methods };
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-        PyErr_SetString(PyExc_ImportError, "sonde cannot be imported in a subinterpreter: import it "
-                                           "in the main one");
+        PyErr_SetString(PyExc_ImportError, "sonde cannot be imported in a subinterpreter: import "
+                                           "it in the main one");
         return -1;
     }
     if (finalized) {
-        PyErr_SetString(PyExc_ImportError, "sonde cannot be imported again after Py_Finalize: start "
-                                           "another process");
+        PyErr_SetString(PyExc_ImportError, "sonde cannot be imported again after Py_Finalize: "
+                                           "start another process");
         return -1;
     }
     if (!made && module_make(module)) return -1;
@@ -115,8 +120,13 @@ static void module_free(void *module)
     if (!Py_IsInitialized()) finalized = 1;
 }
 
+/* Slots that came after 3.11, which refuses numbers that it does not know: by their values. */
+#define SLOT_INTERPRETERS 3 /* Py_mod_multiple_interpreters, 3.12 */
+#define SLOT_GIL 4          /* Py_mod_gil, 3.13 */
 static PyModuleDef_Slot module_slots[] = {
     { Py_mod_exec, module_exec },
+    { 0, NULL }, /* filled in by PyInit__native … */
+    { 0, NULL }, /* … as the interpreter's version allows */
     { 0, NULL },
 };
 
@@ -129,4 +139,13 @@ static struct PyModuleDef module_def = {
 };
 
 PyMODINIT_FUNC PyInit__native(void);
-PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&module_def); }
+PyMODINIT_FUNC PyInit__native(void)
+{
+    if (Py_Version >= 0x030c0000) {
+        module_slots[1] = (PyModuleDef_Slot){ SLOT_INTERPRETERS, NULL }; /* not supported */
+    }
+    if (Py_Version >= 0x030d0000) {
+        module_slots[2] = (PyModuleDef_Slot){ SLOT_GIL, (void *)1 }; /* not needed */
+    }
+    return PyModuleDef_Init(&module_def);
+}

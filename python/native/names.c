@@ -1,9 +1,9 @@
 /* names.c - the names of spans and attributes, and the switches by pattern.
  *
  * A name in a program is a constant: the same object each time. So a small table by address finds
- * it in two loads; a dict by text knows all. Entries live as long as the process and hold their str,
- * so an address that is found in one means that text for ever, and reading takes no lock. A program
- * that makes up names runs out of libsonde's table too; past NAMES_MAX all share one entry. */
+ * it in two loads; a dict by text knows all. Entries live as long as the process and hold their
+ * str, so an address that is found in one means that text for ever, and reading takes no lock. A
+ * program that makes up names fills libsonde's table too: past NAMES_MAX they share an entry. */
 #include "native.h"
 
 #include <fnmatch.h>
@@ -97,10 +97,6 @@ static struct name *name_find(PyObject *text)
         PyErr_Format(PyExc_TypeError, "a name is a str, not %R", text);
         return NULL;
     }
-    if (!by_text) {
-        by_text = PyDict_New();
-        if (!by_text) return NULL;
-    }
     PyObject *capsule = PyDict_GetItemWithError(by_text, text);
     if (!capsule && PyErr_Occurred()) return NULL;
     struct name *n = capsule ? PyCapsule_GetPointer(capsule, "sonde.name") : name_add(text);
@@ -164,6 +160,13 @@ static void names_in_child(void) { names_unlock(); }
 __attribute__((constructor)) static void names_load(void)
 {
     pthread_atfork(NULL, NULL, names_in_child);
+}
+
+int native_names_init(PyObject *module)
+{
+    (void)module;
+    by_text = PyDict_New();
+    return by_text ? 0 : -1;
 }
 
 PyMethodDef native_names_methods[] = {

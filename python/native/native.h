@@ -7,11 +7,11 @@
  *   read.c      what was recorded, read back
  *
  * Rules. The stable ABI of CPython 3.11 and what every CPython since 3.8 exports beside it
- * (vectorcall, contextvars), declared below. Objects are immutable after they are made, or belong to
- * one thread, or change by atomics: nothing relies on the GIL, but for the labels of a metric and
- * the cache of names, which are dicts. There is one interpreter (module.c refuses others), so types
- * and caches are static. libsonde is compiled in and hidden; other copies in the process find the
- * same segment.
+ * (vectorcall, contextvars), declared below. Objects are immutable after they are made, or belong
+ * to one thread, or change by atomics: nothing relies on the GIL, but for the labels of a metric
+ * and the cache of names, which are dicts. There is one interpreter (module.c refuses others), so
+ * types and caches are static. libsonde is compiled in and hidden; other copies in the process find
+ * the same segment.
  */
 #ifndef SONDE_PYTHON_NATIVE_H
 #define SONDE_PYTHON_NATIVE_H
@@ -55,6 +55,7 @@ extern int PyContext_Exit(PyObject *context);
 PyTypeObject *native_type(PyObject *module, PyType_Spec *spec);
 
 /* Each file's part of the module: -1 with an exception. Called once a process. */
+int native_names_init(PyObject *module);
 int native_context_init(PyObject *module);
 int native_span_init(PyObject *module);
 int native_decorate_init(PyObject *module);
@@ -164,8 +165,8 @@ struct live {
     int suspended;              /* 1 = now; its consumer runs */
 };
 
-/* holder: the object that holds l, if it is one; else NULL. Never fails: u.span.flags is 0 if nothing
- * is recorded. */
+/* holder: the object that holds l, if it is one; else NULL. Never fails: u.span.flags is 0 if
+ * nothing is recorded. */
 void native_live_begin(struct live *l, struct name *name, enum live_kind kind,
                        struct traced *holder, const uint64_t *items);
 

@@ -27,7 +27,7 @@ static PyObject *ops_bandwidth(PyObject *module, PyObject *args, PyObject *keywo
     if (n == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
     if (!strcmp(direction, "in")) sonde_bandwidth_in(source, n);
     else if (!strcmp(direction, "out")) sonde_bandwidth_out(source, n);
-    else return PyErr_Format(PyExc_ValueError, "direction '%s' is neither 'in' nor 'out'", direction);
+    else return PyErr_Format(PyExc_ValueError, "direction '%s' is not 'in' or 'out'", direction);
     Py_RETURN_NONE;
 }
 
@@ -64,9 +64,9 @@ static void pool_dealloc(PyObject *self)
 
 static void pool_bind(struct pool *p)
 {
-    if (p->pool.off || native_off()) return;
+    if (__atomic_load_n(&p->pool.off, __ATOMIC_RELAXED) || native_off()) return;
     const char *name = PyUnicode_AsUTF8AndSize(p->name, NULL);
-    if (name) p->pool = sonde_pool(name);
+    if (name) __atomic_store_n(&p->pool.off, sonde_pool(name).off, __ATOMIC_RELAXED);
     else PyErr_Clear();
 }
 

@@ -218,10 +218,12 @@ static PyObject *read_spans(PyObject *module, PyObject *args, PyObject *keywords
 
 PyMethodDef native_read_methods[] = {
     { "snapshot", read_snapshot, METH_NOARGS,
-      "snapshot() -> list of dict\n\nAll series of this process: name, help, type, kind, unit, source, "
+      "snapshot() -> list of dict\n\nAll series of this process: name, help, type, kind, unit, "
+      "source, "
       "labels, and value, or count, sum, mean, min, max, p50, p90, p95 and p99." },
     { "spans", FAST(read_spans), METH_VARARGS | METH_KEYWORDS,
-      "spans(limit=None) -> list of dict\n\nSpans of this process that ended, oldest first, as far as "
+      "spans(limit=None) -> list of dict\n\nSpans of this process that ended, oldest first, as "
+      "far as "
       "they are still held (4,096 records a thread): name, trace_id, span_id, parent_id, start, "
       "duration, outcome, thread, attributes." },
     { NULL, NULL, 0, NULL },

@@ -282,7 +282,7 @@ static PyType_Slot span_slots[] = {
     { Py_tp_getset, span_getset },
     { Py_tp_call, PyVectorcall_Call },
     { Py_mp_ass_subscript, span_set_item },
-    { Py_tp_doc, "A stretch of time with a name: `with sonde.span(\"load\") as s: s[\"rows\"] = n`." },
+    { Py_tp_doc, "A stretch of time: `with sonde.span(\"load\") as s: s[\"rows\"] = n`." },
     { 0, NULL },
 };
 static PyType_Spec span_spec = {
@@ -294,7 +294,8 @@ static PyType_Spec span_spec = {
 
 PyMethodDef native_span_methods[] = {
     { "span", FAST(span_span), METH_FASTCALL | METH_KEYWORDS,
-      "span(name, /, **attributes) -> Span\n\nA context manager: the block is a span of the current "
+      "span(name, /, **attributes) -> Span\n\nA context manager: the block is a span of the "
+      "current "
       "trace. An exception makes its outcome an error and is counted by type." },
     { "operation", FAST(span_operation), METH_FASTCALL | METH_KEYWORDS,
       "operation(name, /, **attributes) -> Span\n\nA span that is also counted in "

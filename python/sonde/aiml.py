@@ -31,6 +31,7 @@ from typing import Any, Callable
 import sonde
 
 from . import ml
+from .escape import encodable
 from .observe import check_seconds
 from .performance import PerformanceMetrics
 from .window import Window
@@ -117,26 +118,31 @@ class AIMLMetricsCollector(PerformanceMetrics):
     # ---- Recording -------------------------------------------------------------------------------
 
     def track_training_epoch(self, model_id: str, epoch: int, num_samples: int = 0) -> Scope:
+        model_id = encodable(model_id)
         return Scope(self, f"{model_id}/epoch", ml.track_training_epoch(model_id, epoch, num_samples),
                      {"model": model_id, "epoch": int(epoch), "num_samples": int(num_samples)},
                      self._epoch_done)
 
     def track_inference(self, model_id: str, batch_size: int = 1) -> Scope:
+        model_id = encodable(model_id)
         return Scope(self, f"{model_id}/inference", ml.track_inference(model_id, batch_size),
                      {"model": model_id, "batch_size": int(batch_size)}, self._inference_done)
 
     def track_model_load(self, model_id: str, bytes: int = 0) -> Scope:
         """bytes: the memory that the model takes."""
+        model_id = encodable(model_id)
         return Scope(self, f"{model_id}/load", ml.track_model_load(model_id, bytes),
                      {"model": model_id}, lambda scope: None)
 
     def track_model_init(self, model_id: str) -> Scope:
+        model_id = encodable(model_id)
         return Scope(self, f"{model_id}/init", ml.track_model_init(model_id), {"model": model_id},
                      lambda scope: None)
 
     def track_dataset_load(self, dataset_id: str, format: str = "", items: int = 0,
                            bytes: int = 0) -> _DatasetScope:
         """scope.add(items=…, bytes=…): what was loaded, if that is known only then."""
+        dataset_id = encodable(dataset_id)
         scope = _DatasetScope(self, f"{dataset_id}/load", ml.dataset_load(dataset_id, format),
                               {"dataset": dataset_id, "format": format}, self._dataset_done)
         scope.add(items, bytes)
@@ -145,7 +151,7 @@ class AIMLMetricsCollector(PerformanceMetrics):
     def record_metric(self, path: str, value: float) -> None:
         """A value, by its path; see the head of this file. Values that are not finite are kept as
         they are: a loss that diverged is a finding, not a mistake."""
-        value = float(value)
+        value, path = float(value), encodable(path)
         if not sonde.enabled():
             return
         if found := _EPOCH.match(path):
@@ -162,7 +168,7 @@ class AIMLMetricsCollector(PerformanceMetrics):
 
     def record_inference_time(self, model_id: str, batch_size: int, seconds: float) -> None:
         """Inference that was timed elsewhere: by the device, or by a server."""
-        seconds = check_seconds(f"inference of {model_id!r}", seconds)
+        seconds, model_id = check_seconds(f"inference of {model_id!r}", seconds), encodable(model_id)
         if sonde.enabled():
             ml.series("sonde_ml_inference_seconds", model_id, batch_size).record(seconds)
             ml.series("sonde_ml_inference_items_total", model_id).add(int(batch_size))

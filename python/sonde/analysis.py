@@ -36,6 +36,8 @@ def _summary(metrics: "PerformanceMetrics", operations: dict[str, Any], cache: d
         "total_errors": errors["count"], "error_rate": errors["rate"],
         **metrics.get_current_throughput(),
     }
+    if metrics.names_dropped:
+        summary["names_dropped"] = metrics.names_dropped
     timed = [s for s in operations.values() if s["count"]]
     if timed:
         slowest = max(timed, key=lambda s: s["avg"])

@@ -31,13 +31,13 @@ import sonde
 
 from . import metrics_export
 from .afterfork import renew_after_fork
+from .escape import encodable
 from .families import Families, Recorder, type_name
 from .recorded import recorded_stats
-from .window import Window, window_size as checked_size
+from .window import NAMES_KEPT, Window, Windows, window_size as checked_size, within
 
 METRICS_KEPT = 10_000   # single values, of all names together
 VALUES_KEPT = 1_000     # of each name, for statistics
-NAMES_KEPT = 2_000      # as many as sonde keeps series of a family
 
 
 @dataclass(slots=True)
@@ -100,29 +100,28 @@ class MetricsAggregator:
 
     def _begin_anew(self) -> None:
         self._lock = threading.RLock()
-        self._windows: dict[str, Window] = {}
+        self._windows = Windows(self.window_size)
 
     def add_metric(self, name: str, value: float) -> None:
         value = float(value)
         with self._lock:
-            window = self._windows.get(name)
-            if window is None:
-                window = self._windows[name] = Window(self.window_size)
-            window.add(value)
+            self._windows.add(name, value)
 
     def get_stats(self, name: str) -> dict[str, float]:
         """Figures of window.describe(); {"count": 0} of an unknown name."""
         with self._lock:
-            window = self._windows.get(name)
-            return window.describe() if window else {"count": 0}
+            window = self._windows.by_name.get(name)
+            window = window and window.copy()
+        return window.describe() if window else {"count": 0}
 
     def get_all_stats(self) -> dict[str, dict[str, float]]:
         with self._lock:
-            return {name: window.describe() for name, window in self._windows.items()}
+            names = list(self._windows.by_name)
+        return {name: self.get_stats(name) for name in names}
 
     def clear(self) -> None:
         with self._lock:
-            self._windows.clear()
+            self._windows = Windows(self.window_size)
 
 
 class _Series:
@@ -177,7 +176,8 @@ class CentralizedMetricsCollector:
         """Record a value. ValueError: a type that does not exist, a counter that would fall;
         TypeError: what is not a number. Values that are not finite are kept and counted, but are no
         part of statistics."""
-        metric = Metric(str(name), float(value), metric_type, str(source))  # type: ignore[arg-type]
+        metric = Metric(encodable(str(name)), float(value), metric_type,  # type: ignore[arg-type]
+                        encodable(str(source)))
         if metric.type == "counter" and metric.value < 0:
             raise ValueError(f"counter {name!r}: {value!r} would make it fall; "
                              "a value that may fall is of another type")
@@ -200,14 +200,15 @@ class CentralizedMetricsCollector:
                 self._names_dropped += 1
                 return
             series = self._series[key] = _Series(metric.type, self.window_size, metric.timestamp)
-        recorder = series.recorders.get(metric.source)
+        source = within(series.recorders, metric.source)
+        recorder = series.recorders.get(source)
         if recorder is None:
-            recorder = Recorder(self._families, metric.name, metric.type, metric.source)
-            series.recorders[metric.source] = recorder
-            series.by_source[metric.source] = [0, 0.0, 0.0]
+            recorder = Recorder(self._families, metric.name, metric.type, source)
+            series.recorders[source] = recorder
+            series.by_source[source] = [0, 0.0, 0.0]
         recorder.record(metric.value)
         series.window.add(metric.value)
-        of_source = series.by_source[metric.source]
+        of_source = series.by_source[source]
         if math.isfinite(metric.value):
             of_source[0] += 1
             of_source[1] += metric.value
@@ -236,19 +237,22 @@ class CentralizedMetricsCollector:
         kind = None if metric_type is None else type_name(metric_type)
         with self._lock:
             found = [s for (n, k), s in self._series.items() if n == name and kind in (None, k)]
-            if found:
-                return self._describe(name, max(found, key=lambda s: s.last))
+        if found:
+            return self._describe(name, max(found, key=lambda s: s.last))
         return recorded_stats(name)
 
     def _describe(self, name: str, series: _Series) -> dict[str, Any]:
+        with self._lock:
+            window = series.window.copy()
         return {"name": name, "type": series.kind, "exact": True,
                 "sources": sorted(series.by_source), "first_time": series.first,
-                "last_time": series.last, **series.window.describe()}
+                "last_time": series.last, **window.describe()}
 
     def get_all_stats(self) -> list[dict[str, Any]]:
         """Of every name and type, in the order in which they were first recorded."""
         with self._lock:
-            return [self._describe(name, s) for (name, _), s in self._series.items()]
+            series = list(self._series.items())
+        return [self._describe(name, s) for (name, _), s in series]
 
     def get_summary(self) -> dict[str, Any]:
         """What a report begins with."""
@@ -286,10 +290,11 @@ class CentralizedMetricsCollector:
         """Of every series: its family, name, type and source, count, sum and latest value of the
         source, statistics of the name. For metrics_export."""
         with self._lock:
-            return [(self._families.of(name, kind), name, kind, source, list(figures),
-                     series.window.describe())
+            kept = [(name, kind, source, list(figures), series.window.copy())
                     for (name, kind), series in self._series.items()
                     for source, figures in series.by_source.items()]
+        return [(self._families.of(name, kind), name, kind, source, figures, window.describe())
+                for name, kind, source, figures, window in kept]
 
 
 def get_metrics_collector() -> CentralizedMetricsCollector:

@@ -13,6 +13,16 @@ _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_{}[]()#+!|~$"} |
                           {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
+def encodable(text: str) -> str:
+    """A name without what libsonde's texts do not have: what UTF-8 cannot say (file names of bytes come
+    as lone surrogates), and NUL, where they would end."""
+    if not isinstance(text, str):
+        raise TypeError(f"a name is a str, not {text!r}")
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return text.replace("\0", "?") if "\0" in text else text
+
+
 def plain(value: object) -> str:
     """One line for a terminal: control characters and what turns text around are written out."""
     text = str(value)
@@ -44,7 +54,7 @@ def csv_cell(value: object) -> str:
 
 def label_value(value: object) -> str:
     """A label's value in Prometheus' text format, without its quotes."""
-    text = str(value).encode("utf-8", "replace").decode("utf-8")
+    text = encodable(str(value))
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
@@ -63,7 +73,7 @@ def json_safe(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return encodable(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

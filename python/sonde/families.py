@@ -30,7 +30,7 @@ _HELP = "Recorded as {} by the program."
 def type_name(value: object) -> str:
     """A metric's type, as text or as a member of sonde.Kind, checked."""
     if value in _KNOWN:
-        return value  # type: ignore[return-value]
+        return str(value)
     text = str(getattr(value, "name", value)).lower()
     if text not in TYPES:
         raise ValueError(f"metric type {value!r}: it is one of {', '.join(TYPES)}")

@@ -26,14 +26,14 @@ import sonde
 
 from . import analysis, analysis_report
 from .afterfork import renew_after_fork
+from .escape import encodable
 from .metrics_log import MetricsLog
 from .observe import check_seconds, operation_time
 from .rate import Rate
 from .system import SystemUtilization
 from .traces import in_trace
-from .window import Window, window_size
+from .window import OTHERS, Windows, window_size, within
 
-OPERATIONS_KEPT = 2_000   # names; as many as sonde keeps series of a family
 ERRORS_KEPT = 100         # single ones, for get_error_stats()["recent"]
 _DIRECTIONS: dict[str, Literal["in", "out"]] = {
     "inbound": "in", "in": "in", "outbound": "out", "out": "out"}
@@ -56,7 +56,7 @@ class TrackedOperation(dict):  # type: ignore[type-arg]
                  fields: dict[str, Any]) -> None:
         super().__init__(fields)
         self._metrics = metrics
-        self._operation = operation
+        self._operation = encodable(operation)
         self._correlation_id = correlation_id
 
     def __enter__(self) -> "TrackedOperation":
@@ -113,7 +113,7 @@ class PerformanceMetrics:
     def _clear(self) -> None:
         now = time.monotonic()
         self._began = now
-        self._windows: dict[str, Window] = {}
+        self._windows = Windows(self.max_history)
         self._operations: deque[dict[str, Any]] = deque(maxlen=self.max_history)
         self._operation_rate, self._byte_rate = Rate(now), Rate(now)
         self._errors_of: Counter[str] = Counter()       # by operation
@@ -121,7 +121,6 @@ class PerformanceMetrics:
         self._errors: deque[dict[str, Any]] = deque(maxlen=ERRORS_KEPT)
         self._bandwidth: Counter[tuple[str, str]] = Counter()
         self._cache: dict[str, list[int]] = {}          # tier: hits, misses
-        self._names_dropped = 0
 
     # ---- Recording -------------------------------------------------------------------------------
 
@@ -135,6 +134,7 @@ class PerformanceMetrics:
                               **fields: Any) -> None:
         """An operation that was timed elsewhere and has just ended; failed, with an error_type."""
         seconds = check_seconds(f"operation {operation!r}", seconds)
+        operation = encodable(operation)
         operation_time(operation, seconds, error_type)
         self._keep(operation, seconds, error_type, "", correlation_id or self.get_correlation_id(),
                    time.time() - seconds, fields)
@@ -148,9 +148,11 @@ class PerformanceMetrics:
             raise ValueError(f"{size_bytes!r} bytes: they cannot be less than none")
         if not sonde.enabled():
             return
-        sonde.bandwidth(_DIRECTIONS[direction], size, source or "")
+        source = encodable(source or "")
+        sonde.bandwidth(_DIRECTIONS[direction], size, source)
         with self._lock:
-            self._bandwidth[_DIRECTIONS[direction], source or ""] += size
+            key = (_DIRECTIONS[direction], source)
+            self._bandwidth[within(self._bandwidth, key, (key[0], OTHERS))] += size
             self._byte_rate.add(time.monotonic(), size)
 
     def record_cache_access(self, result: str | bool, tier: str | None = None) -> None:
@@ -160,10 +162,11 @@ class PerformanceMetrics:
         hit = result in ("hit", True)
         if not sonde.enabled():
             return
-        tier = tier or "default"
+        tier = encodable(tier or "default")
         sonde.cache_access(hit, tier)
         with self._lock:
-            self._cache.setdefault(tier, [0, 0])[0 if hit else 1] += 1
+            counts = self._cache.setdefault(within(self._cache, tier), [0, 0])
+            counts[0 if hit else 1] += 1
 
     def _finish(self, operation: str, seconds: float, error: BaseException | None,
                 correlation_id: str | None, start_time: float, fields: dict[str, Any]) -> None:
@@ -182,18 +185,13 @@ class PerformanceMetrics:
                   "error_type": error_type, "error": error, "thread": threading.get_ident(),
                   "fields": fields}
         with self._lock:
-            window = self._windows.get(operation)
-            if window is None:
-                if len(self._windows) >= OPERATIONS_KEPT:
-                    self._names_dropped += 1
-                    return
-                window = self._windows[operation] = Window(self.max_history)
-            window.add(seconds)
+            if not self._windows.add(operation, seconds):
+                return
             self._operations.append(record)
             self._operation_rate.add(time.monotonic())
             if error_type is not None:
                 self._errors_of[operation] += 1
-                self._errors_by[error_type] += 1
+                self._errors_by[within(self._errors_by, error_type)] += 1
                 self._errors.append(record)
         if self.log:
             self.log.put({"record": "operation", **record})
@@ -243,16 +241,18 @@ class PerformanceMetrics:
         """Exact figures of the last max_history (window.describe()), in seconds, and of all time:
         total_count, total_sum, errors, error_rate. {"operation": …, "count": 0} of one that was not
         seen. Without a name: those of all, by name."""
-        with self._lock:
-            if operation is None:
-                return {name: self._stats(name) for name in self._windows}
+        if operation is not None:
             return self._stats(operation)
+        with self._lock:
+            names = list(self._windows.by_name)
+        return {name: self._stats(name) for name in names}
 
     def _stats(self, operation: str) -> dict[str, Any]:
-        window = self._windows.get(operation)
-        if window is None:
-            return {"operation": operation, "count": 0}
-        errors = self._errors_of[operation]
+        with self._lock:
+            window = self._windows.by_name.get(operation)
+            if window is None:
+                return {"operation": operation, "count": 0}
+            window, errors = window.copy(), self._errors_of[operation]
         return {"operation": operation, **window.describe(), "errors": errors,
                 "error_rate": errors / window.total_count}
 
@@ -271,7 +271,7 @@ class PerformanceMetrics:
 
     def get_error_stats(self) -> dict[str, Any]:
         with self._lock:
-            total = sum(w.total_count for w in self._windows.values())
+            total = sum(w.total_count for w in self._windows.by_name.values())
             count = sum(self._errors_by.values())
             return {"count": count, "rate": count / total if total else 0.0,
                     "by_type": dict(self._errors_by), "by_operation": dict(+self._errors_of),
@@ -306,6 +306,11 @@ class PerformanceMetrics:
     def generate_report(self, output_format: str = "text") -> str:
         """text, markdown, json or html."""
         return analysis_report.render(self.analyze_metrics(), output_format)
+
+    @property
+    def names_dropped(self) -> int:
+        """Operations that were not kept here, because there were too many names already."""
+        return self._windows.names_dropped
 
     def elapsed(self) -> float:
         """Seconds since the first that is counted here."""

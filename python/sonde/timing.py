@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .afterfork import renew_after_fork
 from .observe import check_seconds, operation_time
-from .window import Window, describe, window_size
+from .window import Windows, describe, window_size
 
 
 class Timer:
@@ -74,16 +74,13 @@ class PerformanceMonitor:
 
     def _begin_anew(self) -> None:
         self._lock = threading.RLock()
-        self._windows: dict[str, Window] = {}
+        self._windows = Windows(self.max_history)
         self._running: dict[tuple[int, str], list[float]] = {}
 
     def record(self, name: str, seconds: float) -> None:
         seconds = check_seconds(f"operation {name!r}", seconds)
         with self._lock:
-            window = self._windows.get(name)
-            if window is None:
-                window = self._windows[name] = Window(self.max_history)
-            window.add(seconds)
+            self._windows.add(name, seconds)
         if self.collect_metrics:
             operation_time(name, seconds)
 
@@ -118,16 +115,18 @@ class PerformanceMonitor:
 
     def get_stats(self, name: str) -> dict[str, float]:
         with self._lock:
-            window = self._windows.get(name)
-            return window.describe() if window else {"count": 0}
+            window = self._windows.by_name.get(name)
+            window = window and window.copy()
+        return window.describe() if window else {"count": 0}
 
     def get_all_stats(self) -> dict[str, dict[str, float]]:
         with self._lock:
-            return {name: window.describe() for name, window in self._windows.items()}
+            names = list(self._windows.by_name)
+        return {name: self.get_stats(name) for name in names}
 
     def reset(self) -> None:
         with self._lock:
-            self._windows.clear()
+            self._windows = Windows(self.max_history)
 
 
 def benchmark_function(function: Callable[..., Any], *, iterations: int = 100, warmup: int = 10,

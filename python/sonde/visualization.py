@@ -10,6 +10,7 @@ notebook a picture shows itself.
 from __future__ import annotations
 
 import base64
+import importlib
 import os
 import shutil
 import subprocess
@@ -71,7 +72,7 @@ class Picture:
         """In a notebook: below the cell. On a desktop: in the browser. Otherwise its path is said."""
         ipython = sys.modules.get("IPython")
         if ipython is not None and ipython.get_ipython() is not None:
-            ipython.display.display(self)
+            importlib.import_module("IPython.display").display(self)
             return
         if self.path is None:
             fd, self.path = tempfile.mkstemp(prefix="sonde-plot-", suffix="." + self.format)

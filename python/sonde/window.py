@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Iterable, Sequence
+from typing import Any, Iterable, Sequence
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -81,6 +81,14 @@ class Window:
         self.total_count += 1
         self.total_sum += value
 
+    def copy(self) -> "Window":
+        """As it is now: figures are computed from a copy, so that nobody waits for that to record."""
+        same = Window(1)
+        same.values = self.values.copy()
+        same.total_count, same.total_sum = self.total_count, self.total_sum
+        same.not_finite, same.latest = self.not_finite, self.latest
+        return same
+
     def describe(self) -> dict[str, float]:
         """Figures of the window, and total_count, total_sum of all there ever was."""
         figures = describe(self.values)
@@ -98,3 +106,34 @@ def window_size(name: str, size: object) -> int:
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 10_000_000:
         raise ValueError(f"{name} is {size!r}: it is a number of values, 1 to 10000000")
     return size
+
+
+NAMES_KEPT = 2_000          # of anything that the program names: as many as sonde keeps series of a family
+OTHERS = "(other)"          # and what all beyond that are called
+
+
+def within(known: dict[Any, Any], name: Any, others: Any = OTHERS) -> Any:
+    """name, or others if it is new and there are too many already."""
+    return name if name in known or len(known) < NAMES_KEPT else others
+
+
+class Windows:
+    """A window for each name, of the first NAMES_KEPT. Not locked: its owner does that."""
+
+    __slots__ = ("by_name", "names_dropped", "_size")
+
+    def __init__(self, size: int) -> None:
+        self.by_name: dict[str, Window] = {}
+        self.names_dropped = 0      # values of names beyond those
+        self._size = size
+
+    def add(self, name: str, value: float) -> bool:
+        """False: it is of a name too many, and was counted only as that."""
+        window = self.by_name.get(name)
+        if window is None:
+            if len(self.by_name) >= NAMES_KEPT:
+                self.names_dropped += 1
+                return False
+            window = self.by_name[name] = Window(self._size)
+        window.add(value)
+        return True

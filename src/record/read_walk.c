@@ -35,7 +35,7 @@ static struct sonde_read_text part_next(const char **packed)
     return part;
 }
 
-static void series_labels(struct sonde_read_series *out, const struct sonde__family *f,
+static void read_walk_labels(struct sonde_read_series *out, const struct sonde__family *f,
                           const struct sonde__series *s)
 {
     const char *names = sonde__str_at(f->labels), *values = sonde__str_at(s->values);
@@ -69,7 +69,7 @@ int sonde_read_next(uint32_t *cursor, struct sonde_read_series *out)
     out->kind = f->kind;
     out->scale = f->scale;
     out->overflow = s->flags & SONDE__SERIES_OVERFLOW;
-    series_labels(out, f, s);
+    read_walk_labels(out, f, s);
     if (f->type == SONDE_COUNTER) out->counter.off = 8ull * id;
     else if (f->type == SONDE_GAUGE) out->gauge.off = 8ull * id;
     else out->hist = (struct sonde_hist){ 8ull * id + 8, f->scale };

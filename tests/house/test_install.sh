@@ -12,6 +12,14 @@ for file in "$prefix/bin/sonde" "$prefix/include/sonde/sonde.h" "$library/libson
     [ -e "$file" ] || complain "cmake --install left no ${file#"$prefix/"}"
 done
 
+# The Python package, where Debian's Python looks below /usr/local.
+package=$(find "$prefix/lib" -path '*/dist-packages/sonde')
+said=$(PYTHONPATH=$(dirname "$package") SONDE_DIR=$scratch/segments /usr/bin/python3 -B -c '
+import sonde
+sonde.counter("consumer_total").add(2)
+print(sonde.__file__, sonde.counter("consumer_total").value)' 2>&1) || complain "the installed Python package: $said"
+[ "$said" = "$package/__init__.py 2" ] || complain "the installed Python package says '$said'"
+
 cat >"$scratch/main.c" <<'END'
 #include <sonde/sonde.h>
 #include <stdio.h>

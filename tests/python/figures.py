@@ -1,6 +1,10 @@
 """Oracles: figures computed another way than sonde does."""
 
+import json
+import os
 import statistics
+
+import jsonschema
 
 import sonde
 
@@ -28,3 +32,12 @@ def recorded(name, /, **labels):
     if len(found) != 1:
         raise AssertionError(f"{len(found)} series {name} {labels}")
     return found[0]
+
+
+def assert_conforms(found, schema):
+    """found is what docs/SCHEMA describes."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs", schema)
+    with open(path, encoding="utf-8") as source:
+        checker = jsonschema.Draft202012Validator(json.load(source))
+    checker.check_schema(checker.schema)
+    checker.validate(found)

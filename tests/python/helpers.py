@@ -55,12 +55,13 @@ def build(folder, *, python=sys.executable, cflags="", ldflags=""):
         raise AssertionError(done.stdout + done.stderr)
 
 
-def exported(name, suffix=""):
+def exported(name, suffix="", folder=None):
     """What the agent reads from the segments: the values of every series of that name, summed over
     processes, by its labels other than process and pid; and from how many processes. suffix: _count or
     _sum of a histogram."""
     done = subprocess.run([BUILD / "sonde", "export", "--name", name], capture_output=True, text=True,
-                          check=True, timeout=120)
+                          check=True, timeout=120,
+                          env={**os.environ, "SONDE_DIR": folder or os.environ["SONDE_DIR"]})
     totals, pids = {}, set()
     for line in done.stdout.splitlines():
         match = re.fullmatch(re.escape(name + suffix) + r"\{(.*)\} (\S+)", line)

@@ -6,8 +6,10 @@ import json
 import math
 import os
 import subprocess
+import sys
 import tempfile
 import threading
+import types
 import unittest
 from html.parser import HTMLParser
 from unittest import mock
@@ -253,6 +255,19 @@ class Pictures(Timed):
             picture = self.viz.plot_worker_utilization(show_plot=True)
         self.addCleanup(os.unlink, picture.path)
         said.assert_called_once_with(f"plot: {picture.path}")
+
+    def test_show_in_a_notebook(self):
+        shown = []
+        display = types.ModuleType("IPython.display")
+        display.display = shown.append
+        ipython = types.ModuleType("IPython")
+        ipython.get_ipython = lambda: object()
+        with mock.patch.dict(sys.modules, {"IPython": ipython, "IPython.display": display}):
+            picture = self.viz.plot_worker_utilization(show_plot=True)
+        self.assertEqual(shown, [picture])
+        self.assertEqual(list(picture._repr_mimebundle_()), ["image/svg+xml"])
+        picture.format = "html"
+        self.assertIn("&quot;worker&quot;", picture._repr_mimebundle_()["text/html"])
 
     def test_what_is_wrong_is_named(self):
         for call, error, words in (

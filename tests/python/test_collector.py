@@ -10,13 +10,14 @@ import random
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import sonde
 import sonde.collector as collector
 from sonde.timing import PerformanceMonitor, Timer, benchmark_function
 from sonde.window import percentile
 
-from figures import assert_figures, recorded, truth
+from figures import assert_conforms, assert_figures, recorded, truth
 
 HOSTILE = ['=cmd|"/c calc"!A1', "a,b", 'quo"te', "new\nline", "@SUM(A1)", "-1+1", "+1", "\ttab",
            "<script>alert(1)</script>", "a|b", "\x1b[31mred", "back\\slash", "{}", "\u202eturned",
@@ -166,6 +167,20 @@ class Recording(Fresh):
         assert_figures(self, stats, list(range(
             collector.METRICS_KEPT + 10 - collector.VALUES_KEPT, collector.METRICS_KEPT + 10)))
 
+    def test_names_and_sources_beyond_bounds(self):
+        with mock.patch("sonde.window.NAMES_KEPT", 3), mock.patch("sonde.collector.NAMES_KEPT", 3):
+            for number in range(5):
+                collector.record_counter("rec_sources", 1, f"source {number}")
+                collector.record_metric(f"rec_name_{number}", number)
+            aggregator = collector.MetricsAggregator()
+            for number in range(5):
+                aggregator.add_metric(f"m{number}", number)
+        self.assertEqual(collector.get_metric_stats("rec_sources")["sources"],
+                         ["(other)", "source 0", "source 1", "source 2"])
+        self.assertEqual(recorded("rec_sources_total", source="(other)")["value"], 2)
+        self.assertEqual(self.collector.get_summary()["names_dropped"], 3)
+        self.assertEqual(list(aggregator.get_all_stats()), ["m0", "m1", "m2"])
+
     def test_threads_lose_nothing(self):
         def work():
             for _ in range(500):
@@ -216,6 +231,7 @@ class Exports(Fresh):
         self.collector.export_to_json(self.path("m.json"))
         with open(self.path("m.json"), encoding="utf-8") as source:
             found = json.load(source, parse_constant=self.fail)
+        assert_conforms(found, "python-metrics.schema.json")
         self.assertEqual([m["name"] for m in found["metrics"][:-1:3]], HOSTILE)
         self.assertIsNone(found["metrics"][-1]["value"])
         self.assertEqual(found["summary"]["total_metrics"], 3 * len(HOSTILE) + 1)
@@ -263,6 +279,19 @@ class Exports(Fresh):
         of = truth(values)
         for key, quantile in (("p50", "0.5"), ("p90", "0.9"), ("p95", "0.95"), ("p99", "0.99")):
             self.assertAlmostEqual(quantiles[quantile], of[key], places=12)
+
+    def test_prometheus_of_two_sources(self):
+        from prometheus_client.parser import text_string_to_metric_families
+        for source, value in (("one", 0.1), ("two", 0.2), ("two", 0.3)):
+            collector.record_timing("exp_two", value, source)
+        self.collector.export_to_prometheus(self.path("m.prom"))
+        with open(self.path("m.prom"), encoding="utf-8") as source:
+            family, = (f for f in text_string_to_metric_families(source.read())
+                       if f.name == "exp_two_seconds")
+        # The window is of the name: no quantile is of one of its sources.
+        self.assertEqual({(s.name, s.labels["source"]): s.value for s in family.samples},
+                         {("exp_two_seconds_sum", "one"): 0.1, ("exp_two_seconds_count", "one"): 1,
+                          ("exp_two_seconds_sum", "two"): 0.5, ("exp_two_seconds_count", "two"): 2})
 
     def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(self):
         with self.assertRaisesRegex(OSError, "missing"):

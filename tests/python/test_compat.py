@@ -27,6 +27,7 @@ from ipfs_kit_py import (ai_ml_metrics, ai_ml_visualization, benchmark, ipfs_kit
                          performance_metrics)
 from sonde import _lazy  # noqa: E402
 from sonde.access_patterns import access_order  # noqa: E402
+from sonde.fs_kit import FileSystemKit  # noqa: E402
 from sonde.kit_benchmark import FILE_BYTES, bytes_of, cid_of  # noqa: E402
 from sonde.kubo import Kubo, KuboError  # noqa: E402
 
@@ -369,6 +370,19 @@ class OverHttp(unittest.TestCase):
         self.assertEqual(list(saved["benchmarks"]["parallel_operations"]["parallel_cat"]), ["1", "2"])
         self.assertEqual((saved["role"], saved["iterations"]), ("worker", 2))
 
+    def test_a_file_system(self):
+        store = os.path.join(self.folder, "store")
+        done = self.run_program("--filesystem", f"file:{store}", "--iterations", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(done.stdout.rsplit("results: ", 1)[1].strip(), encoding="utf-8") as source:
+            saved = json.load(source)["benchmarks"]
+        self.assertEqual(saved["core_operations"]["skipped"],
+                         ["ipfs_pin_add", "ipfs_pin_ls", "ipfs_pin_rm"])
+        for part in (saved["core_operations"]["cat"], saved["fsspec_operations"]["open"]):
+            self.assertEqual({n: (f["count"], f["errors"]) for n, f in part.items()},
+                             dict.fromkeys(FILE_BYTES, (2, 0)))
+        self.assertEqual(os.listdir(store), [])
+
     def test_one_benchmark(self):
         done = self.run_program("--daemon-port", str(self.port), "--benchmark", "caching",
                                 "--iterations", "1")
@@ -382,6 +396,10 @@ class OverHttp(unittest.TestCase):
         for options, words in ((("--daemon-port", port), "no IPFS daemon answers"),
                                (("--iterations", "0"), "'0' is not a number"),
                                (("--role", "boss"), "boss"), (("--kit", "nowhere:make"), "nowhere"),
+                               (("--kit", "json"), "'json'"),
+                               (("--filesystem", "file"), "PROTOCOL:FOLDER"),
+                               (("--filesystem", "nowhere:/x"), "nowhere"),
+                               (("--filesystem", "file:/proc/nowhere/x"), "/proc/nowhere"),
                                (("--benchmark", "all of it"), "all of it")):
             done = self.run_program(*options)
             self.assertEqual(done.returncode, 2, done.stdout)
@@ -393,6 +411,32 @@ class OverHttp(unittest.TestCase):
                        "--warmup", "--benchmark"):
             self.assertIn(option, text)
         self.assertIn("{all,core,caching,fsspec,parallel}", text)
+
+
+class FileSystems(unittest.TestCase):
+    def test_cached(self):
+        """A cache of fsspec's before a slower file system: what is read twice is a hit."""
+        import fsspec
+        with tempfile.TemporaryDirectory() as folder:
+            target = fsspec.filesystem("memory")
+            kit = FileSystemKit(target, "/compat-bench")
+            names = []
+            for number in range(5):
+                path = os.path.join(folder, "file")
+                with open(path, "wb") as out:
+                    out.write(bytes([number]) * 1000)
+                names.append(kit.ipfs_add_file(path)["cid"])
+            fs = sonde.wrap_fs(fsspec.filesystem("filecache", fs=target,
+                                                 cache_storage=os.path.join(folder, "cache")))
+            found = fsspec_benchmark.run_access_pattern_benchmark(fs, names, "sequential", 3)
+            self.assertEqual((found["count"], found["bytes"]), (15, 15000))
+            self.assertEqual((found["cache"]["misses"], found["cache"]["disk_hits"]), (5, 10))
+            kit.remove()
+            self.assertEqual(target.ls("/compat-bench"), [])
+
+    def test_what_is_none(self):
+        with self.assertRaisesRegex(TypeError, "object cannot be measured: it has no pipe"):
+            FileSystemKit(object(), "/x")
 
 
 class Factory(unittest.TestCase):

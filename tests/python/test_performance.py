@@ -6,7 +6,12 @@ import html.parser
 import json
 import os
 import re
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import threading
 import time
 import unittest
@@ -15,14 +20,14 @@ from datetime import timedelta
 from unittest import mock
 
 import sonde
-from sonde import analysis, metrics_log
+from sonde import analysis, collector, escape, metrics_log
 from sonde.metrics_log import MetricsLog
 from sonde.performance import PerformanceMetrics
 from sonde.profiling import ProfilingContext, profile
 from sonde.rate import Rate
 from sonde.system import SystemUtilization, cpu_ticks, disk_figures, memory_figures, network_bytes
 
-from figures import assert_figures, recorded
+from figures import assert_conforms, assert_figures, recorded
 from stand_ins import Clock
 
 HOSTILE = "<script>alert('x')</script> a|b `c` \x1b[1m [l](javascript:x) \n\"q\""
@@ -67,6 +72,18 @@ class Operations(Timed):
         assert_figures(self, stats, list(range(70, 120)))
         self.assertEqual((stats["total_count"], stats["total_sum"]), (120, sum(range(120))))
         self.assertEqual(len(self.metrics.get_operations()), 50)
+
+    def test_names_beyond_bounds(self):
+        with mock.patch("sonde.window.NAMES_KEPT", 2):
+            for number in range(4):
+                self.metrics.record_operation_time(f"perf_{number}", 1, error_type=f"E{number % 3}")
+                self.metrics.record_cache_access("hit", tier=f"tier {number}")
+                self.metrics.record_bandwidth_usage("inbound", 1, source=f"source {number}")
+        self.assertEqual(list(self.metrics.get_operation_stats()), ["perf_0", "perf_1"])
+        self.assertEqual(self.metrics.get_cache_stats()["tiers"]["(other)"]["hits"], 2)
+        self.assertEqual(self.metrics.get_bandwidth_stats()["sources"]["(other)"]["in"], 2)
+        self.assertEqual(self.metrics.get_error_stats()["count"], 2)
+        self.assertEqual(self.metrics.analyze_metrics()["summary"]["names_dropped"], 2)
 
     def test_unknown_operation(self):
         self.assertEqual(self.metrics.get_operation_stats("perf_none"),
@@ -123,9 +140,9 @@ class Operations(Timed):
     def test_rate_forgets_after_a_minute(self):
         rate = Rate(100.0)
         for second in range(100, 200):
-            rate.add(second + 0.5)
-        # 141 … 200 are covered, and the last of them has just begun: 59 in 59 seconds.
-        self.assertEqual(rate.per_second(200.0), 1.0)
+            rate.add(second + 0.5, second)
+        # 141 … 200 are covered, and the last of them has just begun.
+        self.assertEqual(rate.per_second(200.0), sum(range(141, 200)) / 59)
         self.assertEqual(rate.per_second(1000.0), 0.0)
         self.assertEqual(Rate(5.0).per_second(5.0), 0.0)
 
@@ -142,6 +159,19 @@ class Operations(Timed):
                                   result="hit")["value"], 3)
         with self.assertRaisesRegex(ValueError, "memory_hit"):
             self.metrics.record_cache_access("memory_hit")
+
+    def test_names_that_utf8_does_not_have(self):
+        name = "perf_\udc80\0x"
+        self.take(name, 1, file=name)
+        self.metrics.record_operation_time(name, 1, error_type="E")
+        self.metrics.record_bandwidth_usage("inbound", 1, source=name)
+        self.metrics.record_cache_access("hit", tier=name)
+        self.assertEqual(list(self.metrics.get_operation_stats()), ["perf_??x"])
+        self.assertEqual(recorded("sonde_cache_accesses_total", tier="perf_??x")["value"], 1)
+        for output_format in ("text", "markdown", "json", "html"):
+            self.metrics.generate_report(output_format).encode()
+        with self.assertRaisesRegex(TypeError, "a name is a str, not None"):
+            self.metrics.track_operation(None)
 
     def test_switched_off(self):
         sonde.enable(False)
@@ -186,6 +216,96 @@ class Operations(Timed):
             os._exit(wrong)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
         self.assertEqual(list(self.metrics.get_operation_stats()), ["perf_parent"])
+
+
+class Forks(unittest.TestCase):
+    def test_while_others_record(self):
+        metrics, over = PerformanceMetrics(), threading.Event()
+        collector.get_metrics_collector()
+
+        def work():
+            while not over.is_set():
+                with metrics.track_operation("perf_storm"):
+                    collector.record_metric("perf_storm", 1.0)
+                    metrics.get_operation_stats()
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(25):
+                pid = os.fork()
+                if not pid:
+                    signal.alarm(60)  # a lock that nobody holds any more ends it
+                    with metrics.track_operation("perf_child"):
+                        collector.record_metric("perf_child", 1.0)
+                    wrong = list(metrics.get_operation_stats()) != ["perf_child"]
+                    wrong |= collector.get_metrics_collector().get_metric_names() != ["perf_child"]
+                    os._exit(wrong)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+    def test_a_signal_handler_may_record(self):
+        metrics, came = PerformanceMetrics(), []
+
+        def handler(*_):
+            metrics.record_operation_time("perf_signal", 1)
+            collector.record_metric("perf_signal", 1.0)
+            came.append(1)
+
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            while len(came) < 20:
+                metrics.record_operation_time("perf_main", 1)
+                collector.record_metric("perf_main", 1.0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.assertEqual(metrics.get_operation_stats("perf_signal")["total_count"], len(came))
+
+
+class Recorded(unittest.TestCase):
+    """What the program sonde makes of it."""
+
+    program = os.path.join(os.environ.get("SONDE_BUILD", "/nowhere"), "sonde")
+    code = textwrap.dedent("""\
+        import sonde
+        metrics = sonde.PerformanceMetrics()
+        for number in range(10):
+            try:
+                with metrics.track_operation("whole", size=number):
+                    if number < 3:
+                        raise KeyError(number)
+            except KeyError:
+                pass
+            metrics.record_operation_time("told", 0.5)
+            metrics.record_cache_access("hit" if number else "miss", tier="t")
+            metrics.record_bandwidth_usage("inbound", 100, source="s")
+        """)
+
+    def test_report(self):
+        if not os.path.exists(self.program):
+            self.skipTest("no sonde: set SONDE_BUILD")
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            subprocess.run([self.program, "record", "-o", run, "--", sys.executable, "-c", self.code],
+                           check=True, capture_output=True)
+            said = subprocess.run([self.program, "report", "--json", run], check=True,
+                                  capture_output=True)
+        report = json.loads(said.stdout)
+        operations = {o["operation"]: o for o in report["operations"]}
+        self.assertEqual((operations["whole"]["count"], operations["whole"]["errors"]), (10, 3))
+        self.assertEqual(operations["told"]["count"], 10)
+        self.assertEqual([(e["operation"], e["type"], e["count"])
+                          for e in report["operation_errors"]], [("whole", "KeyError", 3)])
+        cache, = report["caches"]
+        self.assertEqual((cache["tier"], cache["hits"], cache["misses"]), ("t", 9, 1))
+        moved, = report["bandwidth"]
+        self.assertEqual((moved["source"], moved["in_bytes"]), ("s", 1000))
 
 
 class Correlation(Timed):
@@ -495,21 +615,15 @@ class Reports(Timed):
         self.assertEqual(row.split(), ["perf_plain", "1", "1", *["250", "ms"] * 5])
         self.assertIn("2.0 KiB", text)
 
-    def conforms(self, found):
-        import jsonschema
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                            "../../docs/python-analysis.schema.json")
-        with open(path, encoding="utf-8") as source:
-            jsonschema.Draft202012Validator(json.load(source)).validate(found)
-
     def test_json_of_nothing(self):
         empty = PerformanceMetrics(track_system_resources=False)
-        self.conforms(json.loads(empty.generate_report(output_format="json")))
+        assert_conforms(json.loads(empty.generate_report(output_format="json")),
+                        "python-analysis.schema.json")
 
     def test_json(self):
         found = json.loads(self.metrics.generate_report(output_format="json"),
                            parse_constant=self.fail)
-        self.conforms(found)
+        assert_conforms(found, "python-analysis.schema.json")
         self.assertEqual(found["operations"][HOSTILE]["avg"], 0.25)
         self.assertEqual(found["summary"]["total_errors"], 2)
         self.assertEqual(found["cache"]["tiers"][HOSTILE]["hits"], 1)
@@ -524,6 +638,20 @@ class Reports(Timed):
         self.assertNotIn("<script", text)
         self.assertNotRegex(text, r"(?<!\\)\[l")
         self.assertNotRegex(text, r"(?<!\\)`")
+
+    def test_markdown_as_github_reads_it(self):
+        program = shutil.which("cmark-gfm")
+        if not program:
+            self.skipTest("no cmark-gfm")
+        text = self.metrics.generate_report(output_format="markdown")
+        done = subprocess.run([program, "--unsafe", "-e", "table", "-e", "strikethrough", "-e",
+                               "autolink"], input=text, check=True, capture_output=True, text=True)
+        page = Page(done.stdout)
+        self.assertLessEqual(set(page.tags), {"h1", "h2", "p", "table", "thead", "tbody", "tr", "th",
+                                              "td"})
+        for name in ("perf_plain", escape.plain(HOSTILE)):
+            self.assertIn(name, page.cells)
+        self.assertIn("250 ms", page.cells)
 
     def test_html(self):
         text = self.metrics.generate_report(output_format="html")

@@ -9,7 +9,7 @@ import unittest
 from helpers import build
 
 HERE = pathlib.Path(__file__).resolve().parent
-FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -g"
+FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -g -O1"
 
 
 def library(name):

@@ -1,5 +1,6 @@
 /* read.h, "All of it": every series with its labels and figures, every span with its attributes,
- * against what was recorded; rings that were written over; while others write; in a forked child. */
+ * against what was recorded; rings that were written over; while others write; in a forked child.
+ * */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,17 +3,14 @@ a span is recorded."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import sonde
 from sonde import time_block, time_function
 from sonde.timing import PerformanceMonitor, Timer, benchmark_function
 
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-
-def track_resource_usage(operation_name: str | None = None,
-                         collect_metrics: bool = True) -> _Decorator:
+def track_resource_usage(operation_name: str | None = None, collect_metrics: bool = True) -> Any:
     """CPU time, page faults, change of memory and wall time of every call."""
     if collect_metrics:
         return sonde.track_resource_usage(name=operation_name)
@@ -21,7 +18,7 @@ def track_resource_usage(operation_name: str | None = None,
 
 
 def measure_throughput(operation_name: str | None = None, collect_metrics: bool = True,
-                       items: Any = None) -> _Decorator:
+                       items: Any = None) -> Any:
     """Items per second; of a call that returns something with a length, so many, else one."""
     if collect_metrics:
         return sonde.measure_throughput(name=operation_name, items=items)

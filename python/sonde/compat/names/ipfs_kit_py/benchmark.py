@@ -11,6 +11,7 @@ import logging
 import sys
 from typing import Any
 
+from sonde.fs_kit import open_kit
 from sonde.kit_benchmark import ROLES, KitBenchmark
 from sonde.profiling import ProfilingContext
 
@@ -41,9 +42,9 @@ def _count(least: int) -> Any:
 
 def _kit(text: str) -> Any:
     """MODULE:FACTORY, called without arguments."""
-    module, colon, factory = text.partition(":")
+    module, _, factory = text.partition(":")
     try:
-        return getattr(importlib.import_module(module), factory)() if colon else None
+        return getattr(importlib.import_module(module), factory)()
     except (ImportError, AttributeError, ValueError) as failed:
         raise argparse.ArgumentTypeError(f"{text!r}: {failed}") from failed
 
@@ -64,8 +65,11 @@ def arguments() -> argparse.ArgumentParser:
         help="number of warmup iterations before timing (%(default)s)")
     add("--benchmark", choices=["all", *CHOICES], default="all",
         help="which benchmark to run (%(default)s)")
-    add("--kit", type=_kit, metavar="MODULE:FACTORY",
-        help="measure what this function makes, not the daemon")
+    of = parser.add_mutually_exclusive_group()
+    of.add_argument("--kit", type=_kit, metavar="MODULE:FACTORY",
+                    help="measure what this function makes, not the daemon")
+    of.add_argument("--filesystem", metavar="PROTOCOL:FOLDER",
+                    help="measure a file system of fsspec's: file:/tmp/bench")
     add("--verbose", action="store_true", help="log what is measured")
     return parser
 
@@ -74,14 +78,19 @@ def main(argv: list[str] | None = None) -> int:
     given = arguments().parse_args(argv)
     logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, stream=sys.stderr)
     try:
+        kit = open_kit(given.filesystem) if given.filesystem else given.kit
         benchmark = IPFSKitBenchmark(given.metrics_dir, given.role, given.parallelism,
-                                     given.iterations, given.warmup, given.daemon_port, given.kit)
-        if given.kit is None:
+                                     given.iterations, given.warmup, given.daemon_port, kit)
+        if kit is None:
             benchmark.kit.ipfs_version()  # a daemon that is not there is an error now, not later
-        if given.benchmark == "all":
-            benchmark.run_all_benchmarks()
-        else:
-            benchmark.benchmarks()[CHOICES[given.benchmark]]()
+        try:
+            if given.benchmark == "all":
+                benchmark.run_all_benchmarks()
+            else:
+                benchmark.benchmarks()[CHOICES[given.benchmark]]()
+        finally:
+            if given.filesystem:
+                kit.remove()
         path = benchmark.save_results()
     except (OSError, ValueError) as failed:
         print(f"benchmark: {failed}", file=sys.stderr)
