@@ -71,8 +71,9 @@ static void plot_data_copy(char out[SONDE_PLOT_NAME_MAX], const char *text)
     out[sonde__utf8_copy(out, SONDE_PLOT_NAME_MAX - 1, text, strlen(text), &changed)] = '\0';
 }
 
-struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d, enum sonde_plot_role role,
-                                                const char *group, const char *name)
+struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d,
+                                                enum sonde_plot_role role, const char *group,
+                                                const char *name)
 {
     if (d->count == SONDE_PLOT_SERIES_MAX) return NULL;
     struct sonde_plot_series *s = SONDE_ARRAY_ADD(d->series, d->count, d->cap);
@@ -108,7 +109,7 @@ int sonde_plot_xy_add(struct sonde_plot_data *d, struct sonde_plot_series *s, do
 
 static int plot_data_counts(const struct sonde_plot_value *v)
 {
-    return isfinite(v->y) && isfinite(v->weight) && v->weight > 0;
+    return fabs(v->y) < SONDE_PLOT_VALUE_MAX && isfinite(v->weight) && v->weight > 0;
 }
 
 static int plot_data_by_y(const void *a, const void *b)
@@ -160,6 +161,13 @@ double sonde_plot_sum(const struct sonde_plot_series *s)
         if (plot_data_counts(&s->values[i])) sum += s->values[i].y * s->values[i].weight;
     }
     return sum;
+}
+
+size_t sonde_plot_not_finite(const struct sonde_plot_series *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->count; i++) n += fabs(s->values[i].y) >= SONDE_PLOT_VALUE_MAX;
+    return n;
 }
 
 int sonde_plot_has_x(const struct sonde_plot_series *s)

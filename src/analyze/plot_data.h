@@ -9,6 +9,7 @@
 
 #define SONDE_PLOT_SERIES_MAX 4096u
 #define SONDE_PLOT_VALUES_MAX 5000000u  /* of all series */
+#define SONDE_PLOT_VALUE_MAX 1e300      /* what is beyond counts as infinite */
 #define SONDE_PLOT_NAME_MAX 128
 #define SONDE_PLOT_SPANS " (spans)" /* behind the name of a latency that was gathered from spans */
 
@@ -41,7 +42,8 @@ int sonde_plot_role_find(const char *name); /* or -1 */
 const char *sonde_plot_unit_find(const char *unit);
 
 struct sonde_plot_value {
-    double x, y;             /* x is NaN: it has none; y is NaN: it was not measured */
+    double x, y;             /* x is NaN: it has none; y is NaN: it was not measured; infinite: it
+                                was, and is no number */
     double low, high;        /* 95 % interval of y; NaN = not known */
     double weight;           /* how many observations it stands for */
     uint32_t failed;         /* it did not succeed: heat maps tell */
@@ -76,8 +78,9 @@ void sonde_plot_data_keep(struct sonde_plot_data *d, const char *glob);
 
 /* A new series; texts are copied, made valid UTF-8 and cut. NULL: no memory, or too many. Valid
  * until the next. */
-struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d, enum sonde_plot_role role,
-                                                const char *group, const char *name);
+struct sonde_plot_series *sonde_plot_series_add(struct sonde_plot_data *d,
+                                                enum sonde_plot_role role, const char *group,
+                                                const char *name);
 /* One more value; what is beyond SONDE_PLOT_VALUES_MAX is counted. 0 or SONDE_ENOMEM. */
 int sonde_plot_value_add(struct sonde_plot_data *d, struct sonde_plot_series *s,
                          const struct sonde_plot_value *v);
@@ -94,6 +97,7 @@ struct sonde_plot_value *sonde_plot_sorted(const struct sonde_plot_series *s, si
 double sonde_plot_quantile(const struct sonde_plot_value *sorted, size_t count, double q);
 double sonde_plot_weight(const struct sonde_plot_series *s);    /* of those that are numbers */
 double sonde_plot_sum(const struct sonde_plot_series *s);       /* of y by weight, alike */
+size_t sonde_plot_not_finite(const struct sonde_plot_series *s); /* values that are no numbers */
 int sonde_plot_has_x(const struct sonde_plot_series *s);        /* any of them */
 
 #endif

@@ -18,15 +18,34 @@
 
 enum { GATHER_SPANS = 12 };   /* names of spans, those of most time */
 
-struct gather {
+struct plot_gather {
     const struct sonde_profile *p;
     const char *label;
+    int several;              /* programs: groups say whose it is */
     struct sonde_plot_data *out;
 };
 
-static const char *gather_group(const struct gather *g, const char *program)
+static const char *gather_group(const struct plot_gather *g, const char *program)
 {
-    return g->label[0] ? g->label : program;
+    return g->label[0] ? g->label : g->several ? program : "";
+}
+
+/* More than one program has recorded something; the host and the agent are none. */
+static int gather_several(const struct sonde_profile *p)
+{
+    const char *first = NULL;
+    for (uint32_t i = 0; p->final && i < p->final->count; i++) {
+        const char *program = p->final->series[i].program;
+        if (first && strcmp(first, program) != 0) return 1;
+        first = program;
+    }
+    for (uint32_t i = 0; p->tracks && i < p->tracks->count; i++) {
+        const char *program = p->tracks->rows[i].program;
+        if (!program[0]) continue;
+        if (first && strcmp(first, program) != 0) return 1;
+        first = program;
+    }
+    return 0;
 }
 
 /* The series of a role and name that this call has made, or a new one. first: where they begin. */
@@ -41,7 +60,7 @@ static struct sonde_plot_series *gather_series(struct sonde_plot_data *d, size_t
     return sonde_plot_series_add(d, role, group, name);
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 enum { GATHER_TTFT, GATHER_ITL, GATHER_TOTAL, GATHER_TIMES };
 
@@ -55,7 +74,7 @@ static double gather_request_time(const struct sonde_infer_request *r, int which
     return well ? r->total_s : NAN;
 }
 
-static int gather_requests(const struct gather *g)
+static int gather_infer(const struct plot_gather *g)
 {
     static const char *const names[GATHER_TIMES] = { "time to first token (TTFT)",
                                                      "time between tokens (ITL)",
@@ -93,9 +112,10 @@ static int gather_requests(const struct gather *g)
     return rc;
 }
 
-/* ---- Histograms and totals at the end --------------------------------------------------------- */
+/* ---- Histograms and totals at the end -------------------------------------------------------- */
 
-/* What a histogram is called where no name of its own is better: "tokenizer_encode llama 65-256". */
+/* What a histogram is called where no name of its own is better: "tokenizer_encode llama
+ * 65-256". */
 static void gather_hist_name(const struct sonde_final_series *f, char out[SONDE_PLOT_NAME_MAX])
 {
     const char *family = f->family;
@@ -111,7 +131,7 @@ static void gather_hist_name(const struct sonde_final_series *f, char out[SONDE_
 }
 
 /* Values that were counted in buckets, as reports say them. x: of all of them; may be NaN. */
-static int gather_buckets(const struct gather *g, const struct sonde_final_series *f, double x,
+static int gather_buckets(const struct plot_gather *g, const struct sonde_final_series *f, double x,
                           struct sonde_plot_series *s)
 {
     struct sonde_plot_value v = { .x = x, .y = 0, .low = NAN, .high = NAN,
@@ -126,7 +146,7 @@ static int gather_buckets(const struct gather *g, const struct sonde_final_serie
     return rc;
 }
 
-static int gather_batch(const struct gather *g, const struct sonde_final_series *f)
+static int gather_batch(const struct plot_gather *g, const struct sonde_final_series *f)
 {
     char *end;
     const double size = strtod(f->detail, &end);
@@ -137,7 +157,8 @@ static int gather_batch(const struct gather *g, const struct sonde_final_series 
     return gather_buckets(g, f, size, s);
 }
 
-static int gather_hist(const struct gather *g, size_t first, const struct sonde_final_series *f)
+static int gather_hist(const struct plot_gather *g, size_t first,
+                       const struct sonde_final_series *f)
 {
     char name[SONDE_PLOT_NAME_MAX];
     if (!strcmp(f->family, "sonde_ml_inference_seconds")) {
@@ -154,7 +175,8 @@ static int gather_hist(const struct gather *g, size_t first, const struct sonde_
     return gather_buckets(g, f, NAN, s);
 }
 
-static int gather_total(const struct gather *g, size_t first, const struct sonde_final_series *f)
+static int gather_total(const struct plot_gather *g, size_t first,
+                        const struct sonde_final_series *f)
 {
     static const struct { const char *family, *detail, *before; enum sonde_plot_role role; }
         totals[] = {
@@ -178,7 +200,7 @@ static int gather_total(const struct gather *g, size_t first, const struct sonde
 }
 
 /* Operations before others: they are what people have named. */
-static int gather_final(const struct gather *g)
+static int gather_final(const struct plot_gather *g)
 {
     const struct sonde_final *final = g->p->final;
     const size_t first = g->out->count;
@@ -195,7 +217,7 @@ static int gather_final(const struct gather *g)
     return rc;
 }
 
-/* ---- Spans ------------------------------------------------------------------------------------ */
+/* ---- Spans ----------------------------------------------------------------------------------- */
 
 struct gather_span { uint32_t name; uint64_t count; double seconds; };
 
@@ -230,7 +252,7 @@ static struct gather_span *gather_span_names(const struct sonde_profile *p, size
     return names;
 }
 
-static int gather_spans(const struct gather *g)
+static int gather_spans(const struct plot_gather *g)
 {
     const struct sonde_profile *p = g->p;
     size_t count;
@@ -243,7 +265,7 @@ static int gather_spans(const struct gather *g)
         snprintf(name, sizeof(name), "%.100s" SONDE_PLOT_SPANS,
                  sonde_profile_str(p, names[k].name));
         struct sonde_plot_series *s = sonde_plot_series_add(
-            g->out, SONDE_ROLE_LATENCY, gather_group(g, sonde_profile_str(p, p->program)), name);
+            g->out, SONDE_ROLE_LATENCY, g->label, name);
         if (!s) rc = sonde_plot_data_full(g->out) ? 0 : SONDE_ENOMEM;
         if (!s) break;
         for (uint32_t i = 0; i < p->spans_count && !rc; i++) {
@@ -259,7 +281,7 @@ static int gather_spans(const struct gather *g)
     return rc;
 }
 
-/* ---- Series over time ------------------------------------------------------------------------- */
+/* ---- Series over time ------------------------------------------------------------------------ */
 
 /* Which tracks are drawn, and as what. key: the label whose value is the name's end; NULL = the
  * family says it all. only: what that label, or `only_key`, has to be. */
@@ -327,8 +349,17 @@ static int gather_track_is(const struct gather_track *r, const struct sonde_trac
     return 1;
 }
 
+/* The last tick of a recording is as short as it happens to be: what is counted in it says little
+ * of a second. */
+static int gather_tick_short(const struct sonde_tracks *all, uint32_t i)
+{
+    double longest = 0;
+    for (uint32_t k = 0; k < all->tick_count; k++) longest = fmax(longest, all->ticks[k].length_s);
+    return all->ticks[i].length_s < longest / 4;
+}
+
 /* Adds the values of a track to a series, tick by tick: labels that are not told apart add up. */
-static int gather_track_add(const struct gather *g, const struct sonde_track *t,
+static int gather_track_add(const struct plot_gather *g, const struct sonde_track *t,
                             const struct gather_track *r, struct sonde_plot_series *s)
 {
     const struct sonde_tracks *all = g->p->tracks;
@@ -340,6 +371,7 @@ static int gather_track_add(const struct gather *g, const struct sonde_track *t,
     for (uint32_t i = 0; i < all->tick_count && i < s->count; i++) {
         const double v = (double)t->values[i] * (counted ? all->ticks[i].length_s : 1);
         double *y = &s->values[i].y;
+        if (!t->gauge && !counted && gather_tick_short(all, i)) continue;
         if (!isnan(v)) *y = isnan(*y) ? v : *y + v;
     }
     return rc;
@@ -349,7 +381,8 @@ static int gather_track_add(const struct gather *g, const struct sonde_track *t,
 static int gather_own_counter(const struct sonde_track *t, char name[SONDE_PLOT_NAME_MAX])
 {
     const size_t len = strlen(t->family);
-    if (t->gauge || !t->program[0] || len < 7 || strcmp(t->family + len - 6, "_total") != 0) return 0;
+    if (t->gauge || !t->program[0] || len < 7 || strcmp(t->family + len - 6, "_total") != 0)
+        return 0;
     if (!strncmp(t->family, "sonde_", 6) || !strncmp(t->family, "gen_ai_", 7)) return 0;
     snprintf(name, SONDE_PLOT_NAME_MAX, "counters: %.*s", (int)(len - 6 < 100 ? len - 6 : 100),
              t->family);
@@ -377,7 +410,7 @@ static void gather_drop_idle(struct sonde_plot_data *d, size_t first)
     d->count = kept;
 }
 
-static int gather_over_time(const struct gather *g)
+static int gather_over_time(const struct plot_gather *g)
 {
     const struct sonde_tracks *all = g->p->tracks;
     const size_t first = g->out->count;
@@ -401,12 +434,14 @@ static int gather_over_time(const struct gather *g)
     return rc;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 int sonde_plot_gather(const struct sonde_profile *p, const char *label, struct sonde_plot_data *out)
 {
-    const struct gather g = { .p = p, .label = label, .out = out };
-    int rc = gather_requests(&g);
+    const struct plot_gather g = {
+        .p = p, .label = label, .several = gather_several(p), .out = out
+    };
+    int rc = gather_infer(&g);
     if (!rc) rc = gather_final(&g);
     if (!rc) rc = gather_spans(&g);
     if (!rc) rc = gather_over_time(&g);

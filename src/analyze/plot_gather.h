@@ -16,8 +16,9 @@ int sonde_plot_gather(const struct sonde_profile *p, const char *label,
 int sonde_plot_gather_ml(const struct sonde_profile *p, const char *label,
                          struct sonde_plot_data *out);
 
-/* Figures of two or more runs, each with a 95 % interval: those that the first has in common with
- * another (analyze/compare.h). 0 or SONDE_ENOMEM; runs that have nothing to compare give nothing. */
+/* Figures of two or more runs, each with a 95 % interval: those that the first has in common
+ * with another (analyze/compare.h). 0 or SONDE_ENOMEM; runs that have nothing to compare give
+ * nothing. */
 int sonde_plot_gather_compare(const struct sonde_profile *const *runs, const char *const *labels,
                               size_t count, struct sonde_plot_data *out);
 

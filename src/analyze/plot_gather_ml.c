@@ -36,7 +36,8 @@ static int gather_ml_phases(const struct sonde_ml_training *t, const char *label
 {
     char group[SONDE_PLOT_NAME_MAX];
     int rc = 0;
-    snprintf(group, sizeof(group), "training %.60s%s%.40s", t->model, label[0] ? " of " : "", label);
+    snprintf(group, sizeof(group), "training %.60s%s%.40s", t->model, label[0] ? " of " : "",
+             label);
     for (uint32_t i = 0; i < t->phase_count && !rc; i++) {
         struct sonde_plot_series *s = sonde_plot_series_add(out, SONDE_ROLE_PHASE, group,
                                                             t->phases[i].phase);
@@ -75,7 +76,11 @@ int sonde_plot_gather_ml(const struct sonde_profile *p, const char *label,
         if (!rc) rc = gather_ml_phases(t, label, out);
     }
     for (uint32_t i = 0; i < ml->worker_count && !rc; i++) {
-        rc = gather_ml_worker(&ml->workers[i], label[0] ? label : ml->workers[i].program, out);
+        rc = gather_ml_worker(&ml->workers[i],
+                              label[0]      ? label
+                              : ml->several ? ml->workers[i].program
+                                            : "",
+                              out);
     }
     sonde_ml_destroy(ml);
     return rc;

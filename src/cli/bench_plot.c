@@ -74,7 +74,8 @@ const struct sonde_command sonde_bench_cmd_plot = {
     .summary = "draw results that are kept: distributions, history, curves",
     .usage = "[options] NAME|FILE…",
     .details = "One picture, SVG and HTML in light or dark as the viewer prefers, with nothing "
-               "loaded from anywhere: throughput by copies with the fitted curve (`bench cmd --parallel`), "
+               "loaded from anywhere: throughput by copies with the fitted curve (`bench cmd "
+               "--parallel`), "
                "latency and rates by load (`bench http --sweep`), ratio by speed with the Pareto "
                "front (`bench compress`); and of other results, or with --figure, the parts of a "
                "figure with its interval for each NAME, and its history where a name has several "

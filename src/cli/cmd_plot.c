@@ -57,7 +57,8 @@ static const struct sonde_cli_opt options[] = {
     { .name = "to", .type = SONDE_OPT_STR, .value = "SECONDS", AT(filter.to),
       .help = "up to here, alike" },
     SONDE_OPT_DURATION(struct plot_values, duration_s),
-    { .name = "list", .type = SONDE_OPT_FLAG, AT(list), .help = "list the kinds, and what each needs" },
+    { .name = "list", .type = SONDE_OPT_FLAG, AT(list),
+      .help = "list the kinds, and what each needs" },
     SONDE_OPT_BENCH_DIR,
     SONDE_OPT_STRIP,
     { .name = NULL },
@@ -86,7 +87,7 @@ static int plot_list(const struct sonde_cli *cli)
     return status;
 }
 
-/* ---- Input ------------------------------------------------------------------------------------ */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 struct plot_input {
     const char *target;
@@ -135,7 +136,8 @@ static int plot_holds(const struct sonde_buf *b, const char *word)
     return memmem(b->data, b->len, word, strlen(word)) != NULL;
 }
 
-/* A file of JSON may be a data file or results; anything else is a recording, or of another tool. */
+/* A file of JSON may be a data file or results; anything else is a recording, or of another
+ * tool. */
 static int plot_read_text(const struct sonde_cli *cli, const char *path, struct plot_input *to,
                           int *known)
 {
@@ -211,7 +213,7 @@ static void plot_labels(struct plot_inputs *in)
     }
 }
 
-/* ---- Data ------------------------------------------------------------------------------------- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
 static int plot_data_of(const struct sonde_cli *cli, const struct plot_inputs *in, int role,
                         struct sonde_plot_data *data)
@@ -282,7 +284,7 @@ static void plot_describe(const struct sonde_cli *cli, const struct plot_inputs 
              sonde_chart_value(length, (double)(p->end_ns - p->start_ns) * 1e-9, "s"));
 }
 
-/* ---- Output ----------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static int plot_format(const struct sonde_cli *cli, int *out)
 {
@@ -301,7 +303,8 @@ static int plot_format(const struct sonde_cli *cli, int *out)
                                v->format, v->format);
     }
     if (binary && v->theme && !strcmp(v->theme, "auto")) {
-        return sonde_cli_usage(cli, "--theme auto: a %s cannot follow its viewer, say light or dark",
+        return sonde_cli_usage(cli,
+                               "--theme auto: a %s cannot follow its viewer, say light or dark",
                                sonde_plot_format_name((enum sonde_plot_format)*out));
     }
     return SONDE_EXIT_OK;
@@ -355,7 +358,7 @@ static int plot_write(const struct sonde_cli *cli, const struct sonde_plot_kind 
     return status;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static int plot_kind_of(const struct sonde_cli *cli, const char *name,
                         const struct sonde_plot_kind **out)
@@ -367,9 +370,9 @@ static int plot_kind_of(const struct sonde_cli *cli, const char *name,
     for (; sonde_plot_kinds[n] && n + 1 < 32; n++) names[n] = sonde_plot_kinds[n]->name;
     names[n] = NULL;
     const char *meant = sonde_cli_suggest(name, names);
-    return sonde_cli_usage(cli, "there is no kind of plot '%s'%s%s%s: `sonde plot --list` shows them",
-                           name, meant ? " (did you mean " : "", meant ? meant : "",
-                           meant ? "?)" : "");
+    return sonde_cli_usage(
+        cli, "there is no kind of plot '%s'%s%s%s: `sonde plot --list` shows them", name,
+        meant ? " (did you mean " : "", meant ? meant : "", meant ? "?)" : "");
 }
 
 static int plot_draw(struct sonde_cli *cli, struct plot_inputs *in,
@@ -428,14 +431,18 @@ const struct sonde_command sonde_cmd_plot = {
     .details =
         "FILE is a run that `sonde record` wrote (STORE:NAME is one of a store), results of `sonde "
         "bench` by file or name, or a data file: JSON that any program can write (docs/plot.md). "
-        "With the URL of a running agent, or a process id, it records now. Several are drawn beside "
+        "With the URL of a running agent, or a process id, it records now. Several are drawn "
+        "beside "
         "each other. KIND auto is what a data file says.\n"
         "\n"
-        "PNG and PDF are pictures; SVG has text as text, and says its values to who points at them; "
-        "HTML is one file with the SVG and tables of all values; JSON has the data and what is drawn "
+        "PNG and PDF are pictures; SVG has text as text, and says its values to who points at "
+        "them; "
+        "HTML is one file with the SVG and tables of all values; JSON has the data and what is "
+        "drawn "
         "of it. Light and dark are those of the dashboard.\n"
         "\n"
-        "If the input has nothing of what the kind needs, the picture says what is missing, and the "
+        "If the input has nothing of what the kind needs, the picture says what is missing, and "
+        "the "
         "exit status is 1.\n"
         "\n"
         "examples:\n"

@@ -36,7 +36,7 @@ static const struct sonde_cli_opt options[] = {
       AT(min_percent), .help = "smaller nodes of the tree are left out (default 1)" },
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
       .choices = "text|markdown|json|csv|html|prometheus|pdf", AT(format),
-      .help = "html is the dashboard as one file (default: by the suffix of FILE, else text)" },
+      .help = "html is the dashboard as one file (default: by the suffix of -o, else text)" },
     { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "the same as --format json" },
     { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown),
       .help = "the same as --format markdown" },
@@ -160,7 +160,8 @@ static int asks_agent(const struct report_values *v, const char *target)
 {
     const struct sonde_cli_filter *f = &v->filter;
     const struct report_format *format = format_of(v);
-    return format->accept && format->style != SONDE_REPORT_CSV && sonde_cli_is_agent(target) && sonde_cli_is_memory(f->type) &&
+    return format->accept && format->style != SONDE_REPORT_CSV && sonde_cli_is_agent(target) &&
+           sonde_cli_is_memory(f->type) &&
            !f->span && !f->thread && !f->trace && !f->from && !f->to &&
            !f->phase && !f->request && !f->slowest && !f->workers && !(v->min_percent > 0);
 }
@@ -259,7 +260,7 @@ static int cmd_report_run(struct sonde_cli *cli)
 
 const struct sonde_command sonde_cmd_report = {
     .name = "report",
-    .summary = "say where time and memory went: functions, call tree, spans, leaks, requests",
+    .summary = "say what ran and how: operations, requests, functions, memory, system, findings",
     .usage = "[options] FILE | URL | PID",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool (`sonde help "
@@ -267,8 +268,8 @@ const struct sonde_command sonde_cmd_report = {
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
         "the URL of the agent itself, or a process id, it samples now.\n"
         "\n"
-        "It begins with what is worth acting on, if there is anything: `sonde findings` has all of "
-        "it.\n"
+        "It begins with a summary and with what is worth acting on, if there is anything: `sonde "
+        "findings` has all of it.\n"
         "\n"
         "What was recorded with --heap, or under `sonde run`, has a part on memory: what is in "
         "use and where it was allocated, which places leak, fragmentation, sizes and lifetimes. "
@@ -278,8 +279,14 @@ const struct sonde_command sonde_cmd_report = {
         "percentiles of time to first token and between tokens, phases, tokens, goodput, models "
         "and their memory, and the slowest ones (`sonde requests` shows more of them). An engine "
         "that tells of its devices, memory pools and tokenizer (sonde/engine.h) has a part for "
-        "each, and so have operations, errors, caches and bandwidth that a program records "
-        "(sonde/sonde.h).\n"
+        "each, and so have operations, errors, caches, bandwidth and scopes that a program records "
+        "(sonde/sonde.h), machine learning (sonde/ml.h), and the machine and its processes.\n"
+        "\n"
+        "--format json is one shape for all of it, also of what an agent answers; --schema prints "
+        "its JSON Schema. csv is one long table (section, program, pid, name, detail, figure, "
+        "value, unit, text) to filter and pivot. prometheus is the recording's series in "
+        "Prometheus' text format, of an agent what it exposes. pdf has the charts of `sonde plot` "
+        "as well.\n"
         "\n"
         "--format html writes the dashboard as one file, with its data in it, to be opened from a "
         "disk or mailed; nothing is loaded from anywhere. Of a running agent it is of the last 15 "
@@ -294,6 +301,8 @@ const struct sonde_command sonde_cmd_report = {
         "  sonde report server.run\n"
         "  sonde report --span parse --markdown server.run\n"
         "  sonde report --request chatcmpl-17 engine.run\n"
+        "  sonde report --from 10 --to 20 -o part.csv server.run\n"
+        "  sonde report -o report.pdf server.run\n"
         "  sonde report --type live http://127.0.0.1:6060\n"
         "  sonde report --format html -o report.html http://127.0.0.1:6060\n"
         "  perf script | sonde report -",

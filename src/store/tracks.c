@@ -129,7 +129,9 @@ int sonde_store_tracks_alone(const struct sonde_store_ops *ops, struct sonde_sto
     if (!(q->from_s > 0) || !ops->query) {
         return sonde_err_set(err, SONDE_ENOENT, "no time was asked for");
     }
-    if (sonde_profile_create(0, &p)) return sonde_err_set(err, SONDE_ENOMEM, "no memory for series");
+    if (sonde_profile_create(0, &p)) {
+        return sonde_err_set(err, SONDE_ENOMEM, "no memory for series");
+    }
     int rc = sonde_store_tracks(ops, s, NULL, q->from_s, to_s, p, err);
     if (!rc && (!p->tracks || !p->tracks->count)) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there are no series of that time");

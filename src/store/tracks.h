@@ -17,8 +17,8 @@ double sonde_store_step_s(double seconds, uint32_t points_max);
 int sonde_store_tracks(const struct sonde_store_ops *ops, struct sonde_store *s, const char *names,
                        double from_s, double to_s, struct sonde_profile *p, struct sonde_err *err);
 
-/* The same of the time that p, merged by store/history.h, is of: its series, as far as the store has
- * any; without, p has none. q: the range that was asked for. */
+/* The same of the time that p, merged by store/history.h, is of: its series, as far as the store
+ * has any; without, p has none. q: the range that was asked for. */
 struct sonde_history_query;
 void sonde_store_tracks_of_history(const struct sonde_store_ops *ops, struct sonde_store *s,
                                    const struct sonde_history_query *q, struct sonde_profile *p);

@@ -237,3 +237,19 @@ test('a report of a recording has the figures of the recording', async () => {
     const { functions } = JSON.parse(await run('report', '--json', '--limit', '1000', file('engine.run')));
     await opened(file('run.html'), '#/cpu?view=functions', (page) => sameFunctions(page, functions));
 });
+
+test('the page of a report has its sections, and their names are text', async () => {
+    await run('record', '-q', '-o', file('names.run'), '--', join(process.env.SONDE_BUILD, 'programs', 'report_names'));
+    await run('report', '-o', file('names.html'), file('names.run'));
+    const { operations } = JSON.parse(await run('report', '--json', file('names.run')));
+    await opened(file('names.html'), '#/report', async (page) => {
+        for (const title of ['Operations', 'Errors by type', 'Caches', 'Bandwidth', 'Scopes', 'Throughput', 'Processes']) {
+            assert.equal(await page.getByRole('heading', { name: title, exact: true }).count(), 1, title);
+        }
+        const rows = await page.locator('table[aria-label=Operations] tbody tr').evaluateAll((all) => all.map((tr) =>
+            [...tr.cells].map((cell) => cell.textContent)));
+        assert.deepEqual(rows.map((r) => r[0]).sort(), operations.map((o) => o.operation).sort());
+        for (const row of rows) assert.deepEqual([row[1], row[3]], ['3', '1'], row[0]);
+        await shot(page, 'page-report-names', { fullPage: true });
+    });
+});

@@ -241,6 +241,7 @@ const NEXT = {
     history: [/Nothing: no start, model load, session, finding or mark/, /Mark now/],
     compare: [/No profiles are kept yet/, /admin\/profile\/start/],
     findings: [/No findings are kept|Nothing found/, /Analyse now|--store/],
+    report: [/No program has recorded anything/, /sonde run -- /],
 };
 
 for (const id of PAGES) {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from './agent.mjs';
 
 export const PAGES = ['dashboard', 'inference', 'requests', 'cpu', 'memory', 'gpu', 'system', 'history', 'compare',
-    'findings'];
+    'findings', 'report'];
 
 /** In the page: whether something is still loading. */
 export function isLoading() {

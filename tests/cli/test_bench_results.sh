@@ -141,7 +141,8 @@ status 0 "$sonde" bench plot naps -o naps.html
 has "a page" '^<!doctype html>' naps.html
 status 0 "$sonde" bench plot a.json --figure requests_per_s -o one.svg
 status 2 "$sonde" bench plot a.json --figure nothing -o one.svg
-status 2 "$sonde" bench plot a.json -o one.png
+status 0 "$sonde" bench plot a.json -o one.png
+status 2 "$sonde" bench plot a.json -o one.gif
 status 2 "$sonde" bench plot
 
 # ---- into a store, onto charts, limits ---------------------------------------------------------

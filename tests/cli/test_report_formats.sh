@@ -121,6 +121,32 @@ assert len(shown) == 17 and plain <= shown, plain - shown
 text = open("names.md", encoding="utf-8").read()
 assert not [c for c in text if ord(c) < 32 and c != "\n" or c in "\x7f\u202a\u202b\u202d\u202e\u2066\u2067"], "control characters"
 END
+status 0 "$sonde" report -o names.html names.run
+check "names in HTML" <<'END'
+import html.parser, json, sys
+from report_formats import *
+class Page(html.parser.HTMLParser):
+    tags, data, inside = [], "", False
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.inside = ("id", "sonde-data") in attrs
+        assert not [a for a in attrs if a[0].startswith("on") or a[0] == "src" or a[0] == "href" and a[1] != "data:,"], (tag, attrs)
+    def handle_endtag(self, tag):
+        self.inside = False
+    def handle_data(self, data):
+        if self.inside:
+            self.data += data
+page = Page()
+page.feed(open("names.html", encoding="utf-8").read())
+page.close()
+assert page.tags.count("script") == 2 and set(page.tags) <= set("html head meta title style body noscript p script link".split()), set(page.tags)
+file = json.loads(page.data)
+report = file["answers"]["/api/report"]
+assert "report" in file["pages"] and not list(validator(sys.argv[1]).iter_errors(report))
+whole = json.load(open("names.json"))
+for key in ("operations", "operation_errors", "caches", "bandwidth", "scopes", "throughput", "system", "summary", "findings"):
+    assert report[key] == whole[key], key
+END
 pdftotext -layout names.pdf - >pdf.txt || complain "pdftotext"
 has "a name on paper" '<img src=x onerror=alert\(1\)>' pdf.txt
 lacks "nothing to click or run" '/(URI|JavaScript|Launch|OpenAction)' names.pdf
@@ -193,6 +219,12 @@ status 0 "$sonde" report -q -d 1 -o agent.json "$url"
 status 0 "$sonde" report -q -d 1 -o agent.csv "$url"
 status 0 "$sonde" report -q -d 1 -o agent.md "$url"
 status 0 "$sonde" report -o agent.prom "$url"
+for format in json csv markdown; do
+    status 0 curl -sf "$url/api/report?format=$format"
+    cp out "now.$format"
+done
+status 0 curl -sf "$url/api/report?format=pdf"
+has "a PDF" '^%PDF-1' out
 status 0 curl -sf -X POST "$url/admin/profile/cpu?duration=0.5"
 cp out short.json
 status 0 "$sonde" report -q --from -20 -o past.json "$url"
@@ -200,7 +232,10 @@ status 0 "$sonde" report -q --from -20 -o stored.csv s.store
 check "an agent" <<'END'
 import json, sys
 from report_formats import *
-valid(sys.argv[1], "agent.json", "short.json", "past.json")
+valid(sys.argv[1], "agent.json", "short.json", "past.json", "now.json")
+assert any(c["tier"] == "l1" and c["hits"] == 750 for c in json.load(open("now.json"))["caches"])
+rows_of("now.csv")
+tables_of("now.markdown")
 r, past = json.load(open("agent.json")), json.load(open("past.json"))
 tiers = lambda r: {c["tier"]: (c["hits"], c["misses"]) for c in r["caches"] if c["program"] == "activity"}
 assert tiers(r)["l1"] == (750, 250), tiers(r)

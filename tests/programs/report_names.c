@@ -1,6 +1,6 @@
-/* Operations, caches, scopes and the rest under names that try to leave the places that reports put
- * them in: markup, formulas, quotes, control characters, text that runs to the left. Prints how many
- * of each it recorded. */
+/* Operations, caches, scopes and the rest under names that try to leave the places that reports
+ * put them in: markup, formulas, quotes, control characters, text that runs to the left. Prints how
+ * many of each it recorded. */
 #include <stdio.h>
 #include <time.h>
 
@@ -10,7 +10,8 @@ static const char *const names[] = {
     "plain", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>",
     "a|b *bold* _it_ `code` [l](http://evil.example) ![i](x)", "=HYPERLINK(\"http://evil\")",
     "+1+cmd", "-2-3", "@SUM(A1)", "quote\"comma,semi;'apos", "tab\there", "two\nlines\r\n# head",
-    "\033[31mred\a", "\xe2\x80\xaeleft\xe2\x80\xac", "$x^2$ &lt; &amp; #tag ~~gone~~ www.evil.example",
+    "\033[31mred\a", "\xe2\x80\xaeleft\xe2\x80\xac",
+    "$x^2$ &lt; &amp; #tag ~~gone~~ www.evil.example",
     "\\back\\slash\\n", "\xef\xbc\x9d" "wide", "{{template}} %s %n ${x}",
 };
 enum { NAMES = sizeof(names) / sizeof(names[0]) };

@@ -54,8 +54,8 @@ static int plot_distribution(struct sonde_plot_page *p, const struct sonde_bench
     return rc;
 }
 
-static int plot_history(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs, size_t count,
-                        const struct sonde_bench_figure *f)
+static int plot_history(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs,
+                        size_t count, const struct sonde_bench_figure *f)
 {
     size_t runs = 0;
     for (size_t i = 0; i < count; i++) {
@@ -277,8 +277,8 @@ static int plot_extra(struct sonde_plot_page *p, const struct sonde_bench_plot_i
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int plot_figure(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs, size_t count,
-                       const struct sonde_bench_figure *f)
+static int plot_figure(struct sonde_plot_page *p, const struct sonde_bench_plot_input *inputs,
+                       size_t count, const struct sonde_bench_figure *f)
 {
     const int rc = plot_distribution(p, inputs, count, f);
     return rc ? rc : plot_history(p, inputs, count, f);
@@ -319,7 +319,8 @@ int sonde_bench_plot_make(const struct sonde_bench_plot_input *inputs, size_t co
 /* ---- For other pictures ---------------------------------------------------------------------- */
 
 /* What is better in a direction; the rest are settings and counts. */
-static int plot_data_figures(const struct sonde_bench_plot_input *input, struct sonde_plot_data *out)
+static int plot_data_figures(const struct sonde_bench_plot_input *input,
+                             struct sonde_plot_data *out)
 {
     const struct sonde_bench_result *r = &input->saved->runs[input->saved->count - 1];
     int rc = 0;

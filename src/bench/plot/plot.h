@@ -21,8 +21,8 @@ int sonde_bench_plot_make(const struct sonde_bench_plot_input *inputs, size_t co
                     const char *const *figures, size_t figure_count, struct sonde_plot_page *out,
                     struct sonde_err *err);
 
-/* The same for `sonde plot`: figures of the last run of each (role figure), and throughput by copies
- * (role scaling), added to out. 0 or SONDE_ENOMEM. */
+/* The same for `sonde plot`: figures of the last run of each (role figure), and throughput by
+ * copies (role scaling), added to out. 0 or SONDE_ENOMEM. */
 int sonde_bench_plot_data(const struct sonde_bench_plot_input *inputs, size_t count,
                           struct sonde_plot_data *out);
 

@@ -11,24 +11,26 @@
 
 enum { AXIS_TICKS = 6 };
 
+#define AXIS_POINT 1e-12 /* values that differ by less are one, as far as doubles can tell */
+
 double sonde_axis_place(const struct sonde_axis *a, double v)
 {
     const double at = a->log ? log10(v) : v;
     return a->begin + (at - a->from) / (a->to - a->from) * (a->end - a->begin);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* 1, 2 or 5 times a power of ten. */
+/* 1, 2 or 5 times a power of ten, the nearest by ratio. */
 static double axis_step_decimal(double raw)
 {
     const double power = pow(10, floor(log10(raw))), m = raw / power;
-    return power * (m <= 1.001 ? 1 : m <= 2.001 ? 2 : m <= 5.001 ? 5 : 10);
+    return power * (m < 1.414 ? 1 : m < 3.162 ? 2 : m < 7.071 ? 5 : 10);
 }
 
 static double axis_step_binary(double raw)
 {
-    return raw <= 1 ? axis_step_decimal(raw) : pow(2, ceil(log2(raw) - 1e-9));
+    return raw < 1 ? axis_step_decimal(raw) : pow(2, floor(log2(raw) + 0.5));
 }
 
 /* What people count time in. */
@@ -38,7 +40,8 @@ static double axis_step_time(double raw)
                                     10800, 21600, 43200, 86400, 172800, 604800 };
     if (raw < 1) return axis_step_decimal(raw);
     for (size_t i = 0; i < SONDE_COUNT(steps); i++) {
-        if (raw <= steps[i] * 1.001) return steps[i];
+        const double next = i + 1 < SONDE_COUNT(steps) ? steps[i + 1] : steps[i] * 2;
+        if (raw < sqrt(steps[i] * next)) return steps[i];
     }
     return 86400 * axis_step_decimal(raw / 86400);
 }
@@ -46,7 +49,9 @@ static double axis_step_time(double raw)
 static double axis_step(const char *unit, double raw, double span)
 {
     if (!strncmp(unit, "bytes", 5)) return axis_step_binary(raw);
-    if (!strcmp(unit, "time") || (!strcmp(unit, "s") && span > 120)) return axis_step_time(raw);
+    /* Times of day have fractions only where there is nothing else to tell. */
+    if (!strcmp(unit, "time")) return axis_step_time(span > 2 ? fmax(raw, 1) : raw);
+    if (!strcmp(unit, "s") && span > 120) return axis_step_time(raw);
     return axis_step_decimal(raw);
 }
 
@@ -87,13 +92,13 @@ static void axis_ticks(struct sonde_axis *a)
     }
 }
 
-/* ---- Range ------------------------------------------------------------------------------------ */
+/* ---- Range ----------------------------------------------------------------------------------- */
 
 /* A single value lies in the middle of a range that has something to do with it. */
 static double axis_span(const struct sonde_axis *a, double low, double high)
 {
     const double size = fmax(fabs(low), fabs(high));
-    if (high - low > size * 1e-9 && high > low) return high - low;
+    if (high - low > size * AXIS_POINT && high > low) return high - low;
     if (a->log) return 0.6;
     if (!strcmp(a->unit, "time")) return 1;
     return size > 0 ? size * 0.4 : 1;
@@ -109,7 +114,7 @@ void sonde_axis_fit(struct sonde_axis *a, double low, double high)
         high = fmax(high, 0);
     }
     const double span = axis_span(a, low, high), size = fmax(fabs(low), fabs(high));
-    const int point = !(high > low && high - low > size * 1e-9);
+    const int point = !(high > low && high - low > size * AXIS_POINT);
     const double air = point ? span / 2 : a->tight ? 0 : 0.05 * span;
     /* What begins at nothing has no air there. */
     a->from = a->zero && !a->log && low >= 0 ? 0 : low - air;
@@ -127,20 +132,23 @@ void sonde_axis_names(struct sonde_axis *a, size_t count)
     for (size_t i = 0; i < count; i++) axis_tick(a, (double)i);
 }
 
-/* ---- Labels ----------------------------------------------------------------------------------- */
+/* ---- Labels ---------------------------------------------------------------------------------- */
 
 static void axis_label_time(const struct sonde_axis *a, double tick, char *out)
 {
     const time_t t = (time_t)floor(tick + 1e-6);
     struct tm tm;
-    char text[SONDE_AXIS_LABEL_BYTES - 8];
+    char text[SONDE_AXIS_LABEL_BYTES - 16];
     out[0] = '\0';
     if (!localtime_r(&t, &tm)) return;
     const char *format = a->step >= 86400 ? "%d %b" : a->step >= 60 ? "%H:%M" : "%H:%M:%S";
     if (!strftime(text, sizeof(text), format, &tm)) return;
     if (a->step >= 1) snprintf(out, SONDE_AXIS_LABEL_BYTES, "%s", text);
-    else snprintf(out, SONDE_AXIS_LABEL_BYTES, "%s.%03d", text,
-                  (int)fmin(999, floor((tick - (double)t) * 1000 + 0.5)));
+    else {
+        const int ms = (int)fmin(999, fmax(0, floor((tick - (double)t) * 1000 + 0.5)));
+        if (a->step < 0.1) snprintf(out, SONDE_AXIS_LABEL_BYTES, "%s.%03d", text, ms);
+        else snprintf(out, SONDE_AXIS_LABEL_BYTES, "%s.%d", text, ms / 100);
+    }
 }
 
 static const struct axis_unit { const char *name; enum sonde_unit as; const char *behind; }
@@ -176,7 +184,8 @@ const char *sonde_axis_label(const struct sonde_axis *a, double tick,
     if (!a->log) most = fmax(fabs(a->ticks[0]), fabs(a->ticks[a->tick_count - 1]));
     double factor = sonde_unit_prefix(u->as, most, &prefix);
     int digits = a->log ? 0 : axis_digits(a->step / factor);
-    if (digits > 2) { /* steps of 20 s are not written as minutes */
+    const int small = digits && u->as == SONDE_UNIT_COUNT && most < 1e4;
+    if (digits > 1 || small) { /* not 0.5k, 1.0k; and steps of 20 s are not minutes */
         factor = sonde_unit_prefix(u->as, a->step, &prefix);
         digits = axis_digits(a->step / factor);
     }

@@ -178,8 +178,9 @@ const struct sonde_plot_kind sonde_plot_batch = {
     .name = "batch",
     .summary = "time and items per second by batch size",
     .needs = "inference by batch size",
-    .hint = "Record it with sonde/ml.h or sonde.ml (docs/ml.md), or give a data file with series of "
-            "the role batch (docs/plot.md).",
+    .hint =
+        "Record it with sonde/ml.h or sonde.ml (docs/ml.md), or give a data file with series of "
+        "the role batch (docs/plot.md).",
     .role = SONDE_ROLE_BATCH,
     .draw = batch_draw,
 };

@@ -32,7 +32,7 @@ static int cache_first(const struct sonde_plot_data *d, const struct sonde_plot_
 }
 
 /* A row of either chart for every tier that was asked. */
-static int cache_tiers(const struct sonde_plot_data *d, int ratio, struct sonde_chart *c)
+static int cache_rows(const struct sonde_plot_data *d, int ratio, struct sonde_chart *c)
 {
     int rc = 0;
     for (size_t i = 0; i < d->count && !rc; i++) {
@@ -50,7 +50,7 @@ static int cache_tiers(const struct sonde_plot_data *d, int ratio, struct sonde_
             rc = sonde_chart_add(c, &c->series[0], name, hits / all, NAN, NAN, v);
             continue;
         }
-        snprintf(text, sizeof(text), "%.0f and %.0f", hits, misses);
+        snprintf(text, sizeof(text), "%.7g and %.7g", hits, misses);
         rc = sonde_chart_add(c, &c->series[0], name, hits, NAN, NAN, NULL);
         if (!rc) rc = sonde_chart_add(c, &c->series[1], name, misses, NAN, NAN, text);
     }
@@ -67,14 +67,14 @@ static int cache_bars(const struct sonde_plot_data *d, int ratio, struct sonde_p
     snprintf(c->title, sizeof(c->title), "%s", ratio ? "hit ratio by tier" : "look-ups by tier");
     sonde_chart_series(c, ratio ? "" : "hits")->mark = SONDE_MARK_BAR;
     if (!ratio) sonde_chart_series(c, "misses")->mark = SONDE_MARK_BAR;
-    const int rc = cache_tiers(d, ratio, c);
+    const int rc = cache_rows(d, ratio, c);
     sonde_plot_page_drop_empty(page);
     return rc;
 }
 
 /* Of hits and misses at the same times. */
-static int cache_tier_over_time(const struct sonde_plot_data *d, const struct sonde_plot_series *hits,
-                                struct sonde_chart *c)
+static int cache_tier_over_time(const struct sonde_plot_data *d,
+                                const struct sonde_plot_series *hits, struct sonde_chart *c)
 {
     const struct sonde_plot_series *misses = NULL, *s;
     char label[SONDE_PLOT_LABEL_BYTES];

@@ -31,7 +31,7 @@ unsigned sonde_ink_color(enum sonde_ink ink, enum sonde_theme theme)
     return colors[ink][theme == SONDE_THEME_DARK];
 }
 
-/* ---- Text ------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 size_t sonde_canvas_harmless(char out[SONDE_CANVAS_TEXT_MAX], const char *text, size_t len)
 {
@@ -134,8 +134,8 @@ double sonde_canvas_write(struct sonde_canvas *c, const struct sonde_canvas_text
     return w;
 }
 
-int sonde_canvas_write_lines(struct sonde_canvas *c, const struct sonde_canvas_text *t, double width,
-                             double leading, int max, const char *text)
+int sonde_canvas_write_lines(struct sonde_canvas *c, const struct sonde_canvas_text *t,
+                             double width, double leading, int max, const char *text)
 {
     struct sonde_canvas_text as = *t;
     char line[SONDE_CANVAS_TEXT_MAX];

@@ -1,6 +1,6 @@
-/* canvas.h - what drawings are made on: few operations, two back-ends behind one const struct. SVG is
- * written by hand, since cairo's turns text into outlines, which nobody can search, copy or read
- * aloud; PNG and PDF are cairo's.
+/* canvas.h - what drawings are made on: few operations, two back-ends behind one const struct. SVG
+ * is written by hand, since cairo's turns text into outlines, which nobody can search, copy or
+ * read aloud; PNG and PDF are cairo's.
  *
  * Lengths are points, y goes down. Colours are names (enum sonde_ink), so that one drawing serves
  * light, dark, and what follows the viewer. Text of any origin is made harmless here
@@ -77,10 +77,10 @@ double sonde_canvas_text_width(const struct sonde_canvas *c, const char *text, d
 double sonde_canvas_write(struct sonde_canvas *c, const struct sonde_canvas_text *t, double width,
                           const char *text);
 /* Text in lines of at most width, `leading` apart; returns the number of lines. max 0 = any. */
-int sonde_canvas_write_lines(struct sonde_canvas *c, const struct sonde_canvas_text *t, double width,
-                             double leading, int max, const char *text);
+int sonde_canvas_write_lines(struct sonde_canvas *c, const struct sonde_canvas_text *t,
+                             double width, double leading, int max, const char *text);
 
-/* ---- Back-ends -------------------------------------------------------------------------------- */
+/* ---- Back-ends ------------------------------------------------------------------------------- */
 
 /* SVG appended to out while it is drawn; ended by _end. theme AUTO follows the viewer. */
 struct sonde_canvas_svg {

@@ -31,8 +31,8 @@ static void canvas_cairo_use(struct sonde_canvas *c, const struct sonde_canvas_l
     cairo_stroke(cr);
 }
 
-static void canvas_cairo_rect(struct sonde_canvas *c, double x, double y, double width, double height,
-                       const struct sonde_canvas_line *l)
+static void canvas_cairo_rect(struct sonde_canvas *c, double x, double y, double width,
+                              double height, const struct sonde_canvas_line *l)
 {
     cairo_rectangle(((struct sonde_canvas_cairo *)c)->cr, x, y, width, height);
     canvas_cairo_use(c, l);
@@ -56,7 +56,8 @@ static void canvas_cairo_dot(struct sonde_canvas *c, double x, double y, double 
     canvas_cairo_use(c, l);
 }
 
-static void canvas_cairo_text(struct sonde_canvas *c, const struct sonde_canvas_text *t, const char *text)
+static void canvas_cairo_text(struct sonde_canvas *c, const struct sonde_canvas_text *t,
+                              const char *text)
 {
     const struct sonde_canvas_cairo *s = (const struct sonde_canvas_cairo *)c;
     cairo_text_extents_t e;
@@ -68,7 +69,8 @@ static void canvas_cairo_text(struct sonde_canvas *c, const struct sonde_canvas_
     cairo_new_path(s->cr);
 }
 
-static const struct sonde_canvas_ops canvas_cairo_ops = { canvas_cairo_rect, canvas_cairo_path, canvas_cairo_dot, canvas_cairo_text };
+static const struct sonde_canvas_ops canvas_cairo_ops = { canvas_cairo_rect, canvas_cairo_path,
+                                                          canvas_cairo_dot, canvas_cairo_text };
 
 static cairo_status_t canvas_cairo_write(void *out, const unsigned char *data, unsigned len)
 {

@@ -1,5 +1,6 @@
-/* canvas_svg.c - see canvas.h. Colours are classes, so that a style sheet inside can have two sets of
- * them; a rule is in force below .sonde-plot only, for pages that have such a picture among others. */
+/* canvas_svg.c - see canvas.h. Colours are classes, so that a style sheet inside can have two sets
+ * of them; a rule is in force below .sonde-plot only, for pages that have such a picture among
+ * others. */
 #include <string.h>
 
 #include "present/plot/canvas_private.h"
@@ -25,8 +26,8 @@ static void canvas_svg_colors(struct sonde_buf *out, enum sonde_theme theme)
 {
     for (int i = SONDE_INK_NONE + 1; i < SONDE_INK_COUNT; i++) {
         const unsigned color = sonde_ink_color((enum sonde_ink)i, theme);
-        sonde_buf_printf(out, ".sonde-plot .f%d{fill:#%06x}.sonde-plot .s%d{stroke:#%06x}", i, color,
-                         i, color);
+        sonde_buf_printf(out, ".sonde-plot .f%d{fill:#%06x}.sonde-plot .s%d{stroke:#%06x}", i,
+                         color, i, color);
     }
 }
 
@@ -92,7 +93,8 @@ static void canvas_svg_dot(struct sonde_canvas *c, double x, double y, double ra
     canvas_svg_finish(out, l, "circle");
 }
 
-static void canvas_svg_text(struct sonde_canvas *c, const struct sonde_canvas_text *t, const char *text)
+static void canvas_svg_text(struct sonde_canvas *c, const struct sonde_canvas_text *t,
+                            const char *text)
 {
     static const char *const anchors[] = { "start", "middle", "end" };
     struct sonde_buf *out = ((struct sonde_canvas_svg *)c)->out;
@@ -109,7 +111,8 @@ static void canvas_svg_text(struct sonde_canvas *c, const struct sonde_canvas_te
     sonde_buf_puts(out, "</text>\n");
 }
 
-static const struct sonde_canvas_ops canvas_svg_ops = { canvas_svg_rect, canvas_svg_path, canvas_svg_dot, canvas_svg_text };
+static const struct sonde_canvas_ops canvas_svg_ops = { canvas_svg_rect, canvas_svg_path,
+                                                        canvas_svg_dot, canvas_svg_text };
 
 int sonde_canvas_svg_begin(struct sonde_canvas_svg *s, struct sonde_buf *out, double width,
                            double height, enum sonde_theme theme, const char *title)

@@ -1,5 +1,5 @@
-/* chart.h - what one chart shows: axes, series of points, bars or areas, cells of a heat map, rules.
- * Data only: chart_draw.c draws it on any canvas, and page.h puts charts side by side.
+/* chart.h - what one chart shows: axes, series of points, bars or areas, cells of a heat map,
+ * rules. Data only: chart_draw.c draws it on any canvas, and page.h puts charts side by side.
  *
  * Units are those of results of `sonde bench` (bench/result.h) and a few more:
  *

@@ -1,5 +1,5 @@
-/* chart_draw.c - a chart on a canvas: where its parts are, axes, legend. What stands on the axes is
- * drawn by chart_marks.c.
+/* chart_draw.c - a chart on a canvas: where its parts are, axes, legend. What stands on the axes
+ * is drawn by chart_marks.c.
  *
  *   title
  *   note
@@ -10,8 +10,8 @@
  *        +---tick------tick--
  *                   x title
  *
- * Nothing has a place that depends on how much text there is elsewhere: what is too long is cut, and
- * whole for who points at it. */
+ * Nothing has a place that depends on how much text there is elsewhere: what is too long is cut,
+ * and whole for who points at it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { CHART_PAD = 16, CHART_LEGEND_LINES = 3 };
 
 static const double title_size = 13.5, text_size = 10.5;
 
-/* ---- Ranges ----------------------------------------------------------------------------------- */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
 struct chart_range { double low, high; };
 
@@ -66,6 +66,8 @@ static void chart_ranges(const struct sonde_chart *c, struct chart_range *x, str
     for (size_t i = 0; i < c->rule_count; i++) {
         chart_range_add(c->rules[i].of_x ? x : y, c->rules[i].at);
     }
+    /* Above the bars is room for what rules say. */
+    if (c->rule_count && c->rules[0].of_x && !c->y_log) y->high *= 1.15;
     if (!(x->low <= x->high)) *x = (struct chart_range){ 0, 1 };
     if (!(y->low <= y->high)) *y = (struct chart_range){ 0, 1 };
 }
@@ -80,10 +82,16 @@ static void chart_axes(struct chart_drawing *d)
     for (size_t i = 0; i < c->series_count; i++) bars |= c->series[i].mark == SONDE_MARK_BAR;
     chart_ranges(c, &x, &y);
     const double across = d->right - d->left, down = d->bottom - d->top;
-    d->x = (struct sonde_axis){ .unit = c->x_unit, .log = c->x_log, .tight = c->cell_count || bars ||
-                                !strcmp(c->x_unit, "time"), .wanted = (int)fmax(3, across / 90) };
-    d->y = (struct sonde_axis){ .unit = c->y_unit, .log = c->y_log, .zero = c->y_zero,
-                                .one = c->y_one, .tight = c->cell_count > 0,
+    d->x = (struct sonde_axis){ .unit = c->x_unit,
+                                .log = c->x_log,
+                                .tight = c->cell_count || bars || !strcmp(c->x_unit, "time"),
+                                .wanted =
+                                    (int)fmax(3, across / (strcmp(c->x_unit, "time") ? 70 : 90)) };
+    d->y = (struct sonde_axis){ .unit = c->y_unit,
+                                .log = c->y_log,
+                                .zero = c->y_zero,
+                                .one = c->y_one,
+                                .tight = c->cell_count > 0,
                                 .wanted = (int)fmax(3, down / 42) };
     if (c->horizontal) d->y.wanted = (int)fmax(3, across / 80);
     if (chart_named(c)) sonde_axis_names(&d->x, c->name_count);
@@ -91,7 +99,7 @@ static void chart_axes(struct chart_drawing *d)
     sonde_axis_fit(&d->y, y.low, y.high);
 }
 
-/* ---- Text around it --------------------------------------------------------------------------- */
+/* ---- Text around it -------------------------------------------------------------------------- */
 
 static struct sonde_canvas_text chart_text(double x, double y, enum sonde_ink ink)
 {
@@ -136,6 +144,7 @@ static double chart_legend(struct chart_drawing *d, double y)
     double at = d->x0;
     int lines = 0;
     if (c->cell_count) return chart_heat_legend(d, y);
+    if (c->series_count == 1 && !strcmp(c->series[0].name, c->title)) return y;
     for (size_t i = 0; i < c->series_count; i++) {
         const struct sonde_chart_series *s = &c->series[i];
         int again;
@@ -188,7 +197,7 @@ static double chart_head(struct chart_drawing *d)
     return chart_legend(d, y + 1);
 }
 
-/* ---- Axes ------------------------------------------------------------------------------------- */
+/* ---- Axes ------------------------------------------------------------------------------------ */
 
 static const char *chart_tick_text(const struct chart_drawing *d, const struct sonde_axis *a,
                                    double tick, char out[SONDE_AXIS_LABEL_BYTES])
@@ -276,7 +285,7 @@ static void chart_frame(struct chart_drawing *d)
     if (foot[0]) sonde_canvas_write(d->canvas, &t, d->right - d->left, foot);
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static void chart_draw_missing(struct chart_drawing *d)
 {
@@ -319,7 +328,7 @@ void sonde_chart_draw(const struct sonde_chart *c, struct sonde_canvas *canvas, 
     const struct sonde_canvas_text t = chart_text(d.x0, d.top, SONDE_INK_SOFT);
     if (above[0]) {
         sonde_canvas_write(canvas, &t, d.x1 - d.x0, above);
-        d.top += 4;
+        d.top += 8;
     }
     d.top += 4;
     d.bottom = d.y1 - 18 - ((c->horizontal ? c->y_title : c->x_title)[0] ? 17 : 0);

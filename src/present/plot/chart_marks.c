@@ -41,7 +41,7 @@ double sonde_chart_most(const struct sonde_chart *c)
     return (double)most;
 }
 
-/* ---- What marks say --------------------------------------------------------------------------- */
+/* ---- What marks say -------------------------------------------------------------------------- */
 
 static const char *marks_x_text(const struct chart_drawing *d, double x,
                                 char out[SONDE_CHART_NAME_MAX])
@@ -63,11 +63,13 @@ static const char *marks_tip(const struct chart_drawing *d, const struct sonde_c
                              const struct sonde_chart_point *p, char out[MARKS_TIP_BYTES])
 {
     const struct sonde_chart *c = d->chart;
-    char x[SONDE_CHART_NAME_MAX], v[4][SONDE_CHART_VALUE_BYTES], between[3 * SONDE_CHART_VALUE_BYTES];
+    char x[SONDE_CHART_NAME_MAX], v[4][SONDE_CHART_VALUE_BYTES],
+        between[3 * SONDE_CHART_VALUE_BYTES];
     marks_x_text(d, p->x, x);
     between[0] = '\0';
     if (!isnan(p->low)) {
-        snprintf(between, sizeof(between), " (%s to %s)", sonde_chart_value(v[0], p->low, c->y_unit),
+        snprintf(between, sizeof(between), " (%s to %s)",
+                 sonde_chart_value(v[0], p->low, c->y_unit),
                  sonde_chart_value(v[1], p->high, c->y_unit));
     }
     sonde_chart_value(v[2], p->y, c->y_unit);
@@ -94,7 +96,7 @@ static double marks_floor(const struct chart_drawing *d)
     return d->y.log ? pow(10, d->y.from) : fmax(d->y.from, fmin(0, d->y.to));
 }
 
-/* ---- Bars ------------------------------------------------------------------------------------- */
+/* ---- Bars ------------------------------------------------------------------------------------ */
 
 static void marks_bar_label(struct chart_drawing *d, const struct sonde_chart_point *p, double x,
                             double y)
@@ -136,7 +138,7 @@ static void marks_bars(struct chart_drawing *d, size_t series, size_t nth, size_
     }
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------ */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* Points from `from` up to a gap as a path in xy, of room for 2 * count points; steps are two each.
  * Returns the points of the path; *next: where to go on. */
@@ -160,7 +162,8 @@ static size_t marks_trace(const struct chart_drawing *d, size_t series, size_t f
 }
 
 /* The filling: along the top, and back along what it stands on. */
-static void marks_area(struct chart_drawing *d, size_t series, size_t from, size_t count, double *xy)
+static void marks_area(struct chart_drawing *d, size_t series, size_t from, size_t count,
+                       double *xy)
 {
     const struct sonde_chart_series *s = &d->chart->series[series];
     int again;
@@ -192,7 +195,7 @@ static void marks_line(struct chart_drawing *d, size_t series)
     sonde__free(xy);
 }
 
-/* ---- Points ----------------------------------------------------------------------------------- */
+/* ---- Points ---------------------------------------------------------------------------------- */
 
 static void marks_interval(struct chart_drawing *d, const struct sonde_chart_point *p,
                            enum sonde_ink ink)
@@ -281,7 +284,7 @@ static void marks_labels(struct chart_drawing *d)
     }
 }
 
-/* ---- Cells and rules -------------------------------------------------------------------------- */
+/* ---- Cells and rules ------------------------------------------------------------------------- */
 
 static void marks_cells(struct chart_drawing *d)
 {
@@ -312,37 +315,47 @@ static void marks_cells(struct chart_drawing *d)
     }
 }
 
+static void marks_rule_lines(struct chart_drawing *d)
+{
+    const struct sonde_canvas_line l = { .stroke = SONDE_INK_SOFT, .width = 1, .dashed = 1 };
+    for (size_t i = 0; i < d->chart->rule_count; i++) {
+        const struct sonde_chart_rule *r = &d->chart->rules[i];
+        const double at = sonde_axis_place(r->of_x ? &d->x : &d->y, r->at);
+        d->canvas->ops->path(d->canvas,
+                             r->of_x ? (double[]){ at, d->top, at, d->bottom }
+                                     : (double[]){ d->left, at, d->right, at },
+                             2, 0, &l);
+    }
+}
+
+/* What rules say: beside their line, one below the other where they would meet. */
 static void marks_rules(struct chart_drawing *d)
 {
     double ends[SONDE_CHART_RULES_MAX]; /* of labels, by line */
     for (size_t i = 0; i < SONDE_CHART_RULES_MAX; i++) ends[i] = -INFINITY;
+    marks_rule_lines(d);
     for (size_t i = 0; i < d->chart->rule_count; i++) {
         const struct sonde_chart_rule *r = &d->chart->rules[i];
-        const struct sonde_canvas_line l = { .stroke = SONDE_INK_SOFT, .width = 1, .dashed = 1 };
+        const struct sonde_canvas_line behind = { .fill = SONDE_INK_CARD, .opacity = 0.85 };
         const double at = sonde_axis_place(r->of_x ? &d->x : &d->y, r->at);
         const double w = sonde_canvas_text_width(d->canvas, r->label, d->text_size, 0);
-        struct sonde_canvas_text t = { .size = d->text_size, .ink = SONDE_INK_TEXT };
-        if (!r->of_x) {
-            d->canvas->ops->path(d->canvas, (double[]){ d->left, at, d->right, at }, 2, 0, &l);
-            t.x = d->right - w;
-            t.y = at - 4;
-            sonde_canvas_write(d->canvas, &t, 0, r->label);
-            continue;
+        struct sonde_canvas_text t = { .x = d->right - w, .y = at - 4, .size = d->text_size,
+                                       .ink = SONDE_INK_TEXT };
+        if (r->of_x) {
+            size_t line = 0;
+            t.x = at + 4 + w > d->x1 ? at - 4 - w : at + 4;
+            while (line + 1 < SONDE_CHART_RULES_MAX && t.x < ends[line] + 4) line++;
+            ends[line] = t.x + w;
+            t.y = d->top + 10 + 14 * (double)line;
+        } else if (t.y - 10 < d->top) {
+            t.y = at + 12;
         }
-        t.x = at + 4 + w > d->x1 ? at - 4 - w : at + 4;
-        size_t line = 0;
-        while (line + 1 < SONDE_CHART_RULES_MAX && t.x < ends[line] + 4) line++;
-        ends[line] = t.x + w;
-        t.y = d->top + 10 + 14 * (double)line;
-        d->canvas->ops->path(d->canvas, (double[]){ at, d->top, at, d->bottom }, 2, 0, &l);
-        /* Readable on bars. */
-        const struct sonde_canvas_line behind = { .fill = SONDE_INK_CARD, .opacity = 0.75 };
         d->canvas->ops->rect(d->canvas, t.x - 2, t.y - 10, w + 4, 13, &behind);
         sonde_canvas_write(d->canvas, &t, 0, r->label);
     }
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 void sonde_chart_marks(struct chart_drawing *d)
 {

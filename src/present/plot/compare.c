@@ -15,7 +15,7 @@ static const struct sonde_plot_value *compare_value(const struct sonde_plot_seri
 }
 
 /* "+3.1 %; less is better" */
-static void compare_note(struct sonde_chart *c, double first, double last, int better)
+static void compare_chart_note(struct sonde_chart *c, double first, double last, int better)
 {
     size_t n = 0;
     c->note[0] = '\0';
@@ -51,7 +51,7 @@ static int compare_chart(const struct sonde_plot_data *d, const struct sonde_plo
         rc = sonde_chart_add(c, to, name, v->y, v->low, v->high,
                              sonde_chart_value(text, v->y, s->unit));
     }
-    if (to->count > 1) compare_note(c, first, last, of->better);
+    if (to->count > 1) compare_chart_note(c, first, last, of->better);
     sonde_plot_page_drop_empty(page);
     return rc;
 }
@@ -82,8 +82,9 @@ const struct sonde_plot_kind sonde_plot_compare = {
     .name = "compare",
     .summary = "figures of two or more runs, with 95 % intervals",
     .needs = "two or more recordings, or results of `sonde bench`",
-    .hint = "Name them one after the other: sonde plot compare before.run after.run; or give a data "
-            "file with series of the role figure (docs/plot.md).",
+    .hint =
+        "Name them one after the other: sonde plot compare before.run after.run; or give a data "
+        "file with series of the role figure (docs/plot.md).",
     .role = SONDE_ROLE_FIGURE,
     .draw = compare_draw,
 };

@@ -1,5 +1,5 @@
-/* data_file.c - see data_file.h. Files come from others: nothing in them is believed. What JSON does
- * not have and Python writes (NaN, Infinity) is read as what it is. */
+/* data_file.c - see data_file.h. Files come from others: nothing in them is believed. What JSON
+ * does not have and Python writes (NaN, Infinity) is read as what it is. */
 #include "present/plot/data_file.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/utf8.h"
+#include "present/plot/kind.h"
 #include "sonde/sonde.h"
 
 int sonde_plot_file_is(const char *text, size_t len)
@@ -21,7 +22,7 @@ int sonde_plot_file_is(const char *text, size_t len)
     return at < len && text[at] == '{' && memmem(text, len, word, sizeof(word) - 1) != NULL;
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct file_numbers { double *v; size_t count, cap; };
 
@@ -46,13 +47,14 @@ static int file_word(struct sonde_json_reader *r, const char *word)
     return 1;
 }
 
-/* A number, null, NaN or an infinity. */
+/* A number; null, which was not measured, is NaN, and what was measured and is no number is
+ * infinite: it is counted. */
 static int file_number(struct sonde_json_reader *r, double *out)
 {
     const char next = sonde_json_peek(r);
     *out = NAN;
-    if (file_word(r, "NaN") || file_word(r, "null")) return 1;
-    if (file_word(r, "Infinity") || file_word(r, "-Infinity")) {
+    if (file_word(r, "null")) return 1;
+    if (file_word(r, "NaN") || file_word(r, "Infinity") || file_word(r, "-Infinity")) {
         *out = INFINITY;
         return 1;
     }
@@ -139,20 +141,19 @@ static double file_at(const struct file_numbers *n, size_t i, double otherwise)
     return n->count ? n->v[i] : otherwise;
 }
 
-static int file_series_take(const struct file_series *s, int role, const char *group,
+/* A series whose role is not said has ROLE_UNSAID until all of the file is read. */
+#define ROLE_UNSAID SONDE_ROLE_COUNT
+
+static int file_series_take(const struct file_series *s, const char *group,
                             struct sonde_plot_data *data, struct sonde_err *err)
 {
-    const int as = s->has_role ? sonde_plot_role_find(s->role) : role;
-    if (as < 0 && s->has_role) {
+    const int as = s->has_role ? sonde_plot_role_find(s->role) : 0;
+    if (as < 0) {
         return sonde_err_set(err, SONDE_EFORMAT, "series '%.60s' has a role that is not known: "
                              "'%.31s' (docs/plot.md)", s->name, s->role);
     }
-    if (as < 0) {
-        return sonde_err_set(err, SONDE_EFORMAT, "series '%.60s' has no role, and the kind asked "
-                             "for none of its own (docs/plot.md)", s->name);
-    }
-    const char *unit = s->has_unit ? sonde_plot_unit_find(s->unit) : sonde_plot_role_unit(
-                                                                         (enum sonde_plot_role)as);
+    const char *unit = s->has_unit ? sonde_plot_unit_find(s->unit)
+                                   : sonde_plot_role_unit((enum sonde_plot_role)as);
     if (!unit) {
         return sonde_err_set(err, SONDE_EFORMAT, "series '%.60s' has a unit that is not known: "
                              "'%.15s' (s, bytes, 1/s, bytes/s, share, ratio)", s->name, s->unit);
@@ -166,7 +167,8 @@ static int file_series_take(const struct file_series *s, int role, const char *g
                    ? sonde_err_set(err, SONDE_EFULL, "more than %u series", SONDE_PLOT_SERIES_MAX)
                    : sonde_err_memory(err);
     }
-    to->unit = unit;
+    if (!s->has_role) to->role = ROLE_UNSAID;
+    to->unit = s->has_role || s->has_unit ? unit : NULL;
     to->sum = isfinite(s->sum) ? s->sum : NAN;
     to->better = s->better > 0 ? 1 : s->better < 0 ? -1 : 0;
     for (size_t i = 0; i < s->y.count && !rc; i++) {
@@ -183,7 +185,7 @@ static int file_series_take(const struct file_series *s, int role, const char *g
     return rc ? sonde_err_memory(err) : 0;
 }
 
-static int file_series_read(struct sonde_json_reader *r, int role, const char *group,
+static int file_series_read(struct sonde_json_reader *r, const char *group,
                             struct sonde_plot_data *data, struct sonde_err *err)
 {
     int rc = 0;
@@ -199,12 +201,31 @@ static int file_series_read(struct sonde_json_reader *r, int role, const char *g
         } else if (rc) {
             sonde_err_memory(err);
         } else if (!r->error) {
-            rc = file_series_take(&s, role, group, data, err);
+            rc = file_series_take(&s, group, data, err);
         }
         file_series_release(&s);
         if (r->error) break;
     }
     return rc;
+}
+
+/* Series without a role have the first of the file's kind, or of the kind that is drawn. */
+static int file_roles(struct sonde_plot_data *data, size_t first, const char *kind, int role,
+                      struct sonde_err *err)
+{
+    const struct sonde_plot_kind *k = sonde_plot_kind_find(kind);
+    if (k && k->role >= 0) role = k->role;
+    for (size_t i = first; i < data->count; i++) {
+        struct sonde_plot_series *s = &data->series[i];
+        if (s->role != ROLE_UNSAID) continue;
+        if (role < 0) {
+            return sonde_err_set(err, SONDE_EFORMAT, "series '%.60s' has no role, and the kind has "
+                                 "none for it (docs/plot.md)", s->name);
+        }
+        s->role = (enum sonde_plot_role)role;
+        if (!s->unit) s->unit = sonde_plot_role_unit(s->role);
+    }
+    return 0;
 }
 
 int sonde_plot_file_read(const char *text, size_t len, const char *name, int role,
@@ -214,6 +235,7 @@ int sonde_plot_file_read(const char *text, size_t len, const char *name, int rol
     struct sonde_json_text key;
     struct sonde_err why = { "" };
     char title[sizeof(data->title)] = "", note[sizeof(data->note)] = "", kind[32] = "";
+    const size_t first = data->count;
     double version = NAN;
     int rc = 0, series = 0;
     sonde_json_reader_init(&r, text, len);
@@ -224,7 +246,7 @@ int sonde_plot_file_read(const char *text, size_t len, const char *name, int rol
             else if (sonde_json_text_is(key, "note")) file_text(&r, note, sizeof(note));
             else if (sonde_json_text_is(key, "kind")) file_text(&r, kind, sizeof(kind));
             else if (sonde_json_text_is(key, "series")) {
-                rc = file_series_read(&r, role, group, data, &why);
+                rc = file_series_read(&r, group, data, &why);
                 series = 1;
             } else {
                 sonde_json_skip(&r);
@@ -237,20 +259,24 @@ int sonde_plot_file_read(const char *text, size_t len, const char *name, int rol
         return sonde_err_set(err, SONDE_EFORMAT, "%s:%zu: %s", name, sonde_json_line(&r), r.error);
     }
     if (version != 1) {
-        return sonde_err_set(err, SONDE_EVERSION, "%s: \"sonde_plot\" is not 1: this sonde knows no "
-                             "other data files (docs/plot.md)", name);
+        return sonde_err_set(err, SONDE_EVERSION,
+                             "%s: \"sonde_plot\" is not 1: this sonde knows no "
+                             "other data files (docs/plot.md)",
+                             name);
     }
     if (!series) {
         return sonde_err_set(err, SONDE_EFORMAT, "%s: a data file without \"series\" "
                              "(docs/plot.md)", name);
     }
+    rc = file_roles(data, first, kind, role, &why);
+    if (rc) return sonde_err_set(err, rc, "%s: %s", name, why.text);
     if (!data->title[0]) memcpy(data->title, title, sizeof(title));
     if (!data->note[0]) memcpy(data->note, note, sizeof(note));
     if (!data->kind[0]) memcpy(data->kind, kind, sizeof(kind));
     return 0;
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 enum { FILE_X, FILE_LOW, FILE_HIGH, FILE_WEIGHT, FILE_FAILED, FILE_Y };
 

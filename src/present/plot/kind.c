@@ -42,7 +42,7 @@ int sonde_plot_kind_draw(const struct sonde_plot_kind *kind, const struct sonde_
     return 0;
 }
 
-/* ---- What kinds share ------------------------------------------------------------------------- */
+/* ---- What kinds share ------------------------------------------------------------------------ */
 
 const struct sonde_plot_series *sonde_plot_next(const struct sonde_plot_data *d,
                                                 enum sonde_plot_role role, size_t *at)

@@ -1,6 +1,6 @@
 /* kind.h - kinds of pictures: one file each (training.c, latency.c …) with a `const struct
- * sonde_plot_kind sonde_plot_<name>`, and one row in plot_list.h. Help, docs and `sonde plot --list`
- * come from the table. */
+ * sonde_plot_kind sonde_plot_<name>`, and one row in plot_list.h. Help, docs and `sonde plot
+ * --list` come from the table. */
 #ifndef SONDE_PRESENT_PLOT_KIND_H
 #define SONDE_PRESENT_PLOT_KIND_H
 
@@ -26,9 +26,10 @@ const struct sonde_plot_kind *sonde_plot_kind_find(const char *name); /* or NULL
 int sonde_plot_kind_draw(const struct sonde_plot_kind *kind, const struct sonde_plot_data *d,
                          struct sonde_plot_page *page, int *empty);
 
-/* ---- What kinds share ------------------------------------------------------------------------- */
+/* ---- What kinds share ------------------------------------------------------------------------ */
 
-/* Series of a role with values, from the one with number *at on; NULL = no more. *at is the next. */
+/* Series of a role with values, from the one with number *at on; NULL = no more. *at is the
+ * next. */
 const struct sonde_plot_series *sonde_plot_next(const struct sonde_plot_data *d,
                                                 enum sonde_plot_role role, size_t *at);
 /* Its name, and its group where series of its role have several. Returns out. */

@@ -1,5 +1,5 @@
-/* latency.c - how long things took: a histogram for each, with percentiles, and the cumulative shares
- * of all. Times that differ by factors are on a logarithmic axis. */
+/* latency.c - how long things took: a histogram for each, with percentiles, and the cumulative
+ * shares of all. Times that differ by factors are on a logarithmic axis. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "present/plot/kind.h"
 #include "sonde/sonde.h"
 
-enum { LATENCY_SHOWN = 7, LATENCY_BINS = 40, LATENCY_STEPS = 400 };
+enum { LATENCY_SHOWN = 8, LATENCY_BINS = 40, LATENCY_STEPS = 400 };
 
 struct latency_sorted {
     const struct sonde_plot_series *series;
@@ -38,12 +38,13 @@ static int latency_bins(struct sonde_chart *c, const struct latency_sorted *l)
     double bins[LATENCY_BINS] = { 0 };
     double low = l->values[0].y, high = l->values[l->count - 1].y;
     c->x_log = low > 0 && high > 10 * low;
-    if (!(high > low)) { /* one value: a bar around it */
+    const int one = !(high > low);
+    if (one) { /* a bar around it */
         high = low > 0 ? low * 1.05 : low + 1;
         low = low > 0 ? low * 0.95 : low - 1;
     }
     const double from = c->x_log ? log(low) : low, to = c->x_log ? log(high) : high;
-    const size_t count = l->count < 60 ? 16 : LATENCY_BINS;
+    const size_t count = one ? 1 : l->count < 60 ? 16 : LATENCY_BINS;
     const double width = (to - from) / (double)count;
     for (size_t i = 0; i < l->count; i++) {
         const double at = c->x_log ? log(l->values[i].y) : l->values[i].y;
@@ -69,11 +70,13 @@ static int latency_histogram(const struct sonde_plot_data *d, const struct laten
     struct sonde_chart *c = sonde_plot_page_chart(page, l->series->unit, "");
     if (!c) return sonde_plot_page_full(page) ? 0 : SONDE_ENOMEM;
     snprintf(c->title, sizeof(c->title), "%.150s", sonde_plot_label(d, l->series, label));
-    snprintf(c->note, sizeof(c->note), "%.0f values, mean %s, longest %s", l->weight,
+    snprintf(c->note, sizeof(c->note), "%.6g value%s, mean %s, longest %s", l->weight,
+             l->weight == 1 ? "" : "s",
              sonde_chart_value(v[0], l->mean, l->series->unit),
              sonde_chart_value(v[1], l->values[l->count - 1].y, l->series->unit));
     snprintf(c->y_title, sizeof(c->y_title), "how many");
     c->y_zero = 1;
+    c->not_finite = sonde_plot_not_finite(l->series);
     const int rc = latency_bins(c, l);
     for (size_t i = 0; i < SONDE_COUNT(marks); i++) {
         const double q = sonde_plot_quantile(l->values, l->count, marks[i].q);
@@ -132,6 +135,23 @@ static int latency_cumulative(const struct sonde_plot_data *d, const struct late
     return rc;
 }
 
+/* Of one name, those of all groups beside each other: the runs that are compared. */
+static size_t latency_of_name(const struct sonde_plot_data *d, const char *name,
+                              struct latency_sorted *out)
+{
+    const struct sonde_plot_series *s;
+    size_t count = 0;
+    for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_LATENCY, &at)) != NULL;) {
+        if (strcmp(s->name, name) != 0 || latency_is_twice(d, s)) continue;
+        struct latency_sorted l = { .series = s, .weight = sonde_plot_weight(s) };
+        l.values = sonde_plot_sorted(s, &l.count);
+        if (!l.count) continue;
+        l.mean = sonde_plot_sum(s) / l.weight;
+        out[count++] = l;
+    }
+    return count;
+}
+
 static int latency_draw(const struct sonde_plot_data *d, struct sonde_plot_page *page)
 {
     struct latency_sorted *all = d->count ? sonde__calloc(d->count, sizeof(*all)) : NULL;
@@ -140,18 +160,16 @@ static int latency_draw(const struct sonde_plot_data *d, struct sonde_plot_page 
     int rc = 0;
     if (!all) return d->count ? SONDE_ENOMEM : 0;
     for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_LATENCY, &at)) != NULL;) {
-        if (latency_is_twice(d, s)) continue;
-        struct latency_sorted l = { .series = s, .weight = sonde_plot_weight(s) };
-        l.values = sonde_plot_sorted(s, &l.count);
-        if (!l.count) continue;
-        l.mean = sonde_plot_sum(s) / l.weight;
-        all[count++] = l;
+        int known = 0;
+        for (size_t i = 0; i < count; i++) known |= !strcmp(all[i].series->name, s->name);
+        if (!known) count += latency_of_name(d, s->name, all + count);
     }
     const size_t shown = count < LATENCY_SHOWN ? count : LATENCY_SHOWN;
     for (size_t i = 0; i < shown && !rc; i++) rc = latency_histogram(d, &all[i], page);
     if (!rc && shown) rc = latency_cumulative(d, all, shown, page);
     if (!rc && count > shown && !page->note[0]) {
-        snprintf(page->note, sizeof(page->note), "%zu of %zu are shown; --of NAME draws others", shown, count);
+        snprintf(page->note, sizeof(page->note), "%zu of %zu are shown; --of NAME draws others",
+                 shown, count);
     }
     for (size_t i = 0; i < count; i++) sonde__free(all[i].values);
     sonde__free(all);

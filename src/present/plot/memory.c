@@ -17,8 +17,20 @@ static int memory_is_whole(const struct sonde_plot_series *s)
     return !strcmp(panel, MEMORY_PROCESS);
 }
 
-/* What was not measured counts as nothing, so that all that is stacked has the same times. */
-static int memory_stack(struct sonde_chart *c, const struct sonde_plot_series *s, const char *label)
+/* Something of what is stacked is known at this time. */
+static int memory_at_tick(const struct sonde_plot_data *d, size_t i)
+{
+    const struct sonde_plot_series *s;
+    for (size_t at = 0; (s = sonde_plot_next(d, SONDE_ROLE_MEMORY, &at)) != NULL;) {
+        if (!memory_is_whole(s) && i < s->count && isfinite(s->values[i].y)) return 1;
+    }
+    return 0;
+}
+
+/* What was not measured while others were counts as nothing, so that all that is stacked has the
+ * same times. */
+static int memory_stack(struct sonde_chart *c, const struct sonde_plot_data *d,
+                        const struct sonde_plot_series *s, const char *label)
 {
     struct sonde_chart_series *to = sonde_chart_series(c, label);
     int rc = 0;
@@ -26,6 +38,7 @@ static int memory_stack(struct sonde_chart *c, const struct sonde_plot_series *s
     to->mark = SONDE_MARK_AREA;
     for (size_t i = 0; i < s->count && !rc; i++) {
         const double y = s->values[i].y;
+        if (!memory_at_tick(d, i)) continue;
         rc = sonde_chart_add(c, to, s->values[i].x, isfinite(y) ? y : 0, NAN, NAN, NULL);
     }
     return rc;
@@ -41,7 +54,8 @@ static int memory_same_times(const struct sonde_plot_series *a, const struct son
     return 1;
 }
 
-static int memory_over_time(const struct sonde_plot_data *d, int whole, struct sonde_plot_page *page)
+static int memory_over_time(const struct sonde_plot_data *d, int whole,
+                            struct sonde_plot_page *page)
 {
     const struct sonde_plot_series *s, *first = NULL;
     int rc = 0, stacked = !whole;
@@ -62,7 +76,7 @@ static int memory_over_time(const struct sonde_plot_data *d, int whole, struct s
         if (memory_is_whole(s) != whole || !sonde_plot_has_x(s)) continue;
         const char *name = sonde_plot_label(d, s, label) +
                            (whole ? sonde_plot_panel(s, panel) - s->name : 0);
-        rc = stacked ? memory_stack(c, s, name)
+        rc = stacked ? memory_stack(c, d, s, name)
                      : sonde_plot_add_series(c, s, name, SONDE_MARK_CURVE, 1);
     }
     sonde_plot_page_drop_empty(page);

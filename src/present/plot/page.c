@@ -12,7 +12,7 @@
 
 enum { PAGE_MARGIN = 18, PAGE_GAP = 12 };
 
-/* ---- What it holds ---------------------------------------------------------------------------- */
+/* ---- What it holds --------------------------------------------------------------------------- */
 
 int sonde_plot_page_full(const struct sonde_plot_page *p)
 {
@@ -68,7 +68,7 @@ int sonde_plot_format_of(const char *path)
     return dot && (!slash || dot > slash) ? sonde_plot_format_find(dot + 1) : -1;
 }
 
-/* ---- Where charts are ------------------------------------------------------------------------- */
+/* ---- Where charts are ------------------------------------------------------------------------ */
 
 /* Lying bars need a line for each name. */
 static double page_chart_height(const struct sonde_chart *c, int columns)
@@ -126,7 +126,7 @@ void sonde_plot_charts_draw(const struct sonde_chart *charts, size_t count, int 
     }
 }
 
-/* ---- The page --------------------------------------------------------------------------------- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static int page_columns(const struct sonde_plot_page *p, double width)
 {
@@ -155,7 +155,8 @@ static double page_head(const struct sonde_plot_page *p, struct sonde_canvas *ca
     return y;
 }
 
-static void page_no_text(struct sonde_canvas *c, const struct sonde_canvas_text *t, const char *text)
+static void page_no_text(struct sonde_canvas *c, const struct sonde_canvas_text *t,
+                         const char *text)
 {
     (void)c;
     (void)t;

@@ -1,5 +1,5 @@
-/* page.h - charts side by side under a title: what `sonde plot` and `sonde bench plot` write, in all
- * formats. */
+/* page.h - charts side by side under a title: what `sonde plot` and `sonde bench plot` write, in
+ * all formats. */
 #ifndef SONDE_PRESENT_PLOT_PAGE_H
 #define SONDE_PRESENT_PLOT_PAGE_H
 

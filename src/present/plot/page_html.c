@@ -1,6 +1,6 @@
-/* page_html.c - a page as one HTML file: the SVG, a box that shows what a mark says, and all that was
- * drawn as tables, with every digit. Without scripts the tooltips of SVG remain. Nothing is loaded
- * from anywhere, and the policy inside forbids it. */
+/* page_html.c - a page as one HTML file: the SVG, a box that shows what a mark says, and all that
+ * was drawn as tables, with every digit. Without scripts the tooltips of SVG remain. Nothing is
+ * loaded from anywhere, and the policy inside forbids it. */
 #include <math.h>
 #include <string.h>
 
@@ -155,11 +155,12 @@ static void html_table(const struct sonde_chart *c, struct sonde_buf *out)
 int sonde_plot_page_html(const struct sonde_plot_page *p, const struct sonde_plot_look *look,
                          struct sonde_buf *out)
 {
-    sonde_buf_puts(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                        "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
-                        "<meta name=\"viewport\" content=\"width=device-width\">"
-                        "<meta name=\"color-scheme\" content=\"");
+    sonde_buf_puts(out,
+                   "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                   "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
+                   "<meta name=\"viewport\" content=\"width=device-width\">"
+                   "<meta name=\"color-scheme\" content=\"");
     sonde_buf_puts(out, look->theme == SONDE_THEME_AUTO   ? "light dark"
                         : look->theme == SONDE_THEME_DARK ? "dark"
                                                           : "light");

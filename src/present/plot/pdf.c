@@ -23,10 +23,13 @@ struct sonde_pdf {
 };
 
 static struct sonde_canvas *pdf_canvas(struct sonde_pdf *pdf) { return &pdf->canvas.canvas; }
-static double pdf_bottom(const struct sonde_pdf *pdf) { return pdf->height - PDF_MARGIN - PDF_FOOT; }
+static double pdf_bottom(const struct sonde_pdf *pdf)
+{
+    return pdf->height - PDF_MARGIN - PDF_FOOT;
+}
 static double pdf_across(const struct sonde_pdf *pdf) { return pdf->width - 2 * PDF_MARGIN; }
 
-/* ---- Pages ------------------------------------------------------------------------------------ */
+/* ---- Pages ----------------------------------------------------------------------------------- */
 
 static void pdf_paper(struct sonde_pdf *pdf)
 {
@@ -79,7 +82,7 @@ static void pdf_room(struct sonde_pdf *pdf, double height)
     pdf->begun = 1;
 }
 
-/* ---- Text ------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* The part of a paragraph that is the next line, into line; returns what is left. */
 static const char *pdf_line(struct sonde_pdf *pdf, const char *text, double size, char line[1024])
@@ -90,7 +93,8 @@ static const char *pdf_line(struct sonde_pdf *pdf, const char *text, double size
         const size_t n = end < 1023 ? end : 1023;
         memcpy(line, text, n);
         line[n] = '\0';
-        if (fits && sonde_canvas_text_width(pdf_canvas(pdf), line, size, 0) > pdf_across(pdf)) break;
+        if (fits && sonde_canvas_text_width(pdf_canvas(pdf), line, size, 0) > pdf_across(pdf))
+            break;
         fits = n;
         if (!text[end] || text[end] == '\n' || end >= 1023) break;
         end++;
@@ -135,7 +139,7 @@ void sonde_pdf_heading(struct sonde_pdf *pdf, int level, const char *text)
     pdf->y += size * 1.7;
 }
 
-/* ---- Tables ----------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void pdf_widths(struct sonde_pdf *pdf, const struct sonde_table *t, double *widths)
 {
@@ -146,7 +150,8 @@ static void pdf_widths(struct sonde_pdf *pdf, const struct sonde_table *t, doubl
         for (size_t r = 0; r < t->row_count; r++) {
             const char *text = sonde_table_text(t, r, k);
             used |= text[0] != '\0';
-            widths[k] = fmax(widths[k], sonde_canvas_text_width(pdf_canvas(pdf), text, cell_size, 0));
+            widths[k] =
+                fmax(widths[k], sonde_canvas_text_width(pdf_canvas(pdf), text, cell_size, 0));
         }
         widths[k] = used ? widths[k] + 10 : 0;
         all += widths[k];
@@ -210,7 +215,7 @@ void sonde_pdf_table(struct sonde_pdf *pdf, const struct sonde_table *t)
     pdf->y += 8;
 }
 
-/* ---- Charts ----------------------------------------------------------------------------------- */
+/* ---- Charts ---------------------------------------------------------------------------------- */
 
 void sonde_pdf_charts(struct sonde_pdf *pdf, const struct sonde_chart *charts, size_t count,
                       int columns)

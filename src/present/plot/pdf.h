@@ -1,6 +1,6 @@
-/* pdf.h - a document on pages, as a report has it: headings, paragraphs, tables and charts one below
- * the other, drawn as plots are (canvas.h). What does not fit goes on to the next page; a heading
- * stays with what follows; the first line of a table is repeated; pages are numbered.
+/* pdf.h - a document on pages, as a report has it: headings, paragraphs, tables and charts one
+ * below the other, drawn as plots are (canvas.h). What does not fit goes on to the next page; a
+ * heading stays with what follows; the first line of a table is repeated; pages are numbered.
  *
  *   struct sonde_pdf *pdf;
  *   rc = sonde_pdf_create(&(struct sonde_pdf_options){ .title = "report of server" }, &pdf);
@@ -10,7 +10,8 @@
  *   sonde_pdf_charts(pdf, charts, count, 2);   side by side, two in a row
  *   rc = sonde_pdf_finish(pdf, &out, &err);    destroys it
  *
- * After a failure calls do nothing, so that only the end is looked at. Texts may be of any origin. */
+ * After a failure calls do nothing, so that only the end is looked at. Texts may be of any
+ * origin. */
 #ifndef SONDE_PRESENT_PLOT_PDF_H
 #define SONDE_PRESENT_PLOT_PDF_H
 

@@ -1,5 +1,5 @@
-/* scaling.c - throughput by workers, and the universal scalability law fitted to it (analyze/usl.h):
- * solid is measured, dashed the law. */
+/* scaling.c - throughput by workers, and the universal scalability law fitted to it
+ * (analyze/usl.h): solid is measured, dashed the law. */
 #include <math.h>
 #include <stdio.h>
 
@@ -73,7 +73,8 @@ static int scaling_draw(const struct sonde_plot_data *d, struct sonde_plot_page 
     }
     if (laws > 1) snprintf(c->note, sizeof(c->note), "dashed: universal scalability law, fitted");
     if (!laws) {
-        snprintf(c->note, sizeof(c->note), "three different numbers of workers are needed to fit the "
+        snprintf(c->note, sizeof(c->note),
+                 "three different numbers of workers are needed to fit the "
                  "universal scalability law");
     }
     sonde_plot_page_drop_empty(page);

@@ -90,7 +90,8 @@ static int training_draw(const struct sonde_plot_data *d, struct sonde_plot_page
 
 const struct sonde_plot_kind sonde_plot_training = {
     .name = "training",
-    .summary = "loss, accuracy, learning rate and time by epoch; other values in panels of their own",
+    .summary =
+        "loss, accuracy, learning rate and time by epoch; other values in panels of their own",
     .needs = "epochs of training",
     .hint = "Record them with sonde/ml.h or sonde.ml (docs/ml.md), or give a data file with series "
             "of the role epoch (docs/plot.md).",

@@ -28,7 +28,8 @@ static int workers_means(const struct sonde_plot_data *d, struct sonde_plot_page
         const double mean = sonde_plot_sum(s) / weight;
         rc = sonde_chart_add(c, to, name, mean, NAN, NAN, sonde_chart_value(v, mean, "share"));
     }
-    if (left) snprintf(c->note, sizeof(c->note), "mean of the time; %zu more workers not shown", left);
+    if (left)
+        snprintf(c->note, sizeof(c->note), "mean of the time; %zu more workers not shown", left);
     else snprintf(c->note, sizeof(c->note), "mean of the time");
     sonde_plot_page_drop_empty(page);
     return rc;

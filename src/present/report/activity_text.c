@@ -143,7 +143,8 @@ static void activity_scopes(const struct activity_text *x)
         { .title = "SCOPE", .min = 8 }, { .title = "COUNT", .align = SONDE_RIGHT },
         { .title = "TIME", .align = SONDE_RIGHT }, { .title = "CPU", .align = SONDE_RIGHT },
         { .title = "CPU %", .align = SONDE_RIGHT }, { .title = "AVG", .align = SONDE_RIGHT },
-        { .title = "P95", .align = SONDE_RIGHT }, { .title = "MAX", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "P95", .align = SONDE_RIGHT },
+        { .title = "MAX", .align = SONDE_RIGHT, .drop = 2 },
         { .title = "FAULTS", .align = SONDE_RIGHT, .drop = 1 },
         { .title = "MEMORY", .align = SONDE_RIGHT },
     };

@@ -2,9 +2,9 @@
  *
  *   section,program,pid,name,detail,figure,value,unit,text
  *
- * A row is one figure of one thing. value is a number or empty, text what is not a number. RFC 4180:
- * CRLF, quotes where needed. Text that a spreadsheet would take for a formula gets an apostrophe in
- * front (OWASP, "CSV injection"); numbers are left alone. Private to src/present/. */
+ * A row is one figure of one thing. value is a number or empty, text what is not a number. RFC
+ * 4180: CRLF, quotes where needed. Text that a spreadsheet would take for a formula gets an
+ * apostrophe in front (OWASP, "CSV injection"); numbers are left alone. Private to src/present/. */
 #ifndef SONDE_PRESENT_REPORT_CSV_H
 #define SONDE_PRESENT_REPORT_CSV_H
 

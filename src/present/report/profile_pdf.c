@@ -1,6 +1,6 @@
-/* profile_pdf.c - a report on pages: the parts of its text, drawn by present/plot/ as plots are, and
- * the charts that a recording has. Parts put their lines into a buffer and their headings and tables
- * through profile_lines.c, which hands both on to the document in order. */
+/* profile_pdf.c - a report on pages: the parts of its text, drawn by present/plot/ as plots are,
+ * and the charts that a recording has. Parts put their lines into a buffer and their headings and
+ * tables through profile_lines.c, which hands both on to the document in order. */
 #include <stdio.h>
 #include <string.h>
 

@@ -41,7 +41,7 @@ struct report {
     size_t limit;
     double share_min;
     struct sonde_profile_match *match;   /* of the filter */
-    struct sonde_tree *tree;             /* NULL = there are no samples, nor what follows from them */
+    struct sonde_tree *tree;             /* NULL = there are no samples, nor what follows */
     struct sonde_flat *flat;
     size_t flat_count;
     uint64_t weight, samples, truncated; /* of what passes; samples are counts */

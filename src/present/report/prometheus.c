@@ -223,8 +223,8 @@ static void prom_put_sample(struct sonde_buf *out, const struct prom_row *r, con
     sonde_buf_putc(out, '\n');
 }
 
-/* Bounds are powers of two, as /metrics has them. Bucket p ends at p / 64 of that scale: the exponent
- * that is not below it. */
+/* Bounds are powers of two, as /metrics has them. Bucket p ends at p / 64 of that scale: the
+ * exponent that is not below it. */
 static uint32_t prom_octave(uint32_t p) { return (p + OCTAVE - 1) / OCTAVE; }
 
 /* Octaves that any series of a family has used: all of them show the same bounds, so that they can

@@ -181,7 +181,8 @@ static void summary_findings(const struct summary_text *x)
 /* Of a part by thread or span, or of one kind of samples, there is nothing to sum up. */
 static int summary_is_asked(const struct report *r)
 {
-    return r->o->filter.kind < 0 && (r->activity || r->system || r->infer.run || r->inside || r->ml);
+    return r->o->filter.kind < 0 &&
+           (r->activity || r->system || r->infer.run || r->inside || r->ml);
 }
 
 void report_summary_text(const struct report *r, struct sonde_buf *out)

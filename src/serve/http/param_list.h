@@ -93,6 +93,11 @@ SONDE_PARAM_NUMBER("/api/findings/now", "duration", 0.1, 600,
 SONDE_PARAM_WORDS("/api/findings/now", "format", "json|text", "default json")
 SONDE_PARAM_WORDS("/api/findings/now", "severity", "info|warning|critical|low|medium|high",
     "minimum severity; low, medium and high are the same three")
+SONDE_PARAM_NUMBER("/api/report", "duration", 0.1, 600,
+    "record so many seconds from now on, with waiting (off-CPU); without, the last minute of what "
+    "was sampled anyway")
+SONDE_PARAM_COUNT("/api/report", "limit", 100000, "maximum number of rows per table; default 20")
+SONDE_PARAM_WORDS("/api/report", "format", "json|text|markdown|csv|pdf", "default json")
 SONDE_PARAM_COUNT("/api/findings", "run", 4294967295, "number of a run; default all")
 SONDE_PARAM_TEXT("/api/findings", "kind", "slow*", "kind of finding, a glob")
 SONDE_PARAM_WORDS("/api/findings", "severity", "info|warning|critical|low|medium|high", "minimum severity; low, medium and high are the same three")
@@ -179,4 +184,4 @@ SONDE_PARAM_PATTERN("/admin/profiles/*", "id", "^[A-Za-z0-9._-]{1,100}$", "basel
 SONDE_PARAM_WORDS("/admin/profiles/*", "format", "json|run|pprof|pprof-heap|folded|speedscope|chrome|report-json|svg|html|text|markdown", "default json")
 SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall|runnable", "kind of samples; default the first kind that there is")
 
-SONDE_PARAM_TEXT("/profiling/*", "page", "inference", "which page: inference, requests, cpu, memory, gpu, system, history, compare or findings")
+SONDE_PARAM_TEXT("/profiling/*", "page", "inference", "which page: inference, requests, cpu, memory, gpu, system, history, compare, findings or report")

@@ -26,7 +26,7 @@ static void route_pages_dashboard(const struct sonde_http_request *r, struct son
 static void route_pages_page(const struct sonde_http_request *r, struct sonde_response *answer)
 {
     static const char *const pages[] = { "inference", "requests", "cpu", "memory", "gpu", "system",
-                                         "history", "compare", "findings" };
+                                         "history", "compare", "findings", "report" };
     for (size_t i = 0; i < SONDE_COUNT(pages); i++) {
         if (strcmp(r->name, pages[i]) == 0) {
             route_pages_dashboard(r, answer);
@@ -78,7 +78,7 @@ const struct sonde_route sonde_route_page = {
     .method = "GET",
     .path = "/profiling/*",
     .summary = "one page of the dashboard: inference, requests, cpu, memory, gpu, system, history, "
-               "compare, findings",
+               "compare, findings, report",
     .open = 1,
     .handle = route_pages_page,
     .star = "page",

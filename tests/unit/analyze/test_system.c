@@ -1,5 +1,5 @@
-/* The machine and its processes out of tracks, and what series gained in a part of a recording; both
- * with figures that are worked out by hand. */
+/* The machine and its processes out of tracks, and what series gained in a part of a recording;
+ * both with figures that are worked out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

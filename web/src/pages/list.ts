@@ -9,9 +9,10 @@ import { page as gpu } from './gpu';
 import { page as history } from './history';
 import { page as inference } from './inference';
 import { page as memory } from './memory';
+import { page as report } from './report';
 import { page as requests } from './requests';
 import { page as system } from './system';
 
 export const PAGES: readonly Page[] = [
-    dashboard, inference, requests, cpu, memory, gpu, system, history, compare, findings,
+    dashboard, inference, requests, cpu, memory, gpu, system, history, compare, findings, report,
 ];

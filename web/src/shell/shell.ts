@@ -112,7 +112,7 @@ class Shell {
     private addKeys(): void {
         const pages = this.pages();
         const letters: Record<string, string> = {
-            dashboard: 'o', inference: 'i', requests: 'r', cpu: 'c', memory: 'm', gpu: 'g', system: 's', history: 'h', compare: 'd', findings: 'f',
+            dashboard: 'o', inference: 'i', requests: 'r', cpu: 'c', memory: 'm', gpu: 'g', system: 's', history: 'h', compare: 'd', findings: 'f', report: 'p',
         };
         addKeys('Go to', pages.filter((p) => letters[p.id]).map((p) => ({
             keys: `g ${letters[p.id]}`, text: p.title, run: () => state.go(p.id, state.queryFor()),

@@ -35,7 +35,8 @@ static void test_fields(void **state)
         struct sonde_buf out;
         char wanted[200];
         sonde_buf_init(&out, 1000);
-        const struct report_csv c = { .out = &out, .section = "s", .name = cases[i].text, .pid = 3 };
+        const struct report_csv c = { .out = &out, .section = "s", .name = cases[i].text,
+                                      .pid = 3 };
         report_csv_text(&c, "f", "t");
         snprintf(wanted, sizeof(wanted), "s,,3,%s,,f,,,t\r\n", cases[i].field);
         assert_string_equal(out.data, wanted);

@@ -13,6 +13,8 @@
 #include "unit/profile/engine_build.h"
 #include "unit/profile/profile_build.h"
 
+#define OPERATION "operation=\"load\\n\",outcome=\"ok\""
+
 static void has(const char *text, const char *what)
 {
     if (!strstr(text, what)) fail_msg("no '%s' in:\n%s", what, text);
@@ -46,10 +48,9 @@ static struct sonde_profile *create(void)
         put(p, "odd_total", "", 0, 1, 3);
         put(p, "wait_seconds_count", "", 5, 0, 3);
         put(p, "wait_seconds_sum", "", 5, 0, 0.5);
-        put(p, "sonde_operation_duration_seconds_count", "operation=\"load\\n\",outcome=\"ok\"", 5, 0,
-            1);                                /* is told from the end of the recording */
-        put(p, "sonde_operation_duration_seconds_sum", "operation=\"load\\n\",outcome=\"ok\"", 5, 0,
-            0.001);
+        put(p, "sonde_operation_duration_seconds_count", OPERATION, 5, 0, 1);
+        /* which are told from the end of the recording */
+        put(p, "sonde_operation_duration_seconds_sum", OPERATION, 5, 0, 0.001);
     }
     return p;
 }

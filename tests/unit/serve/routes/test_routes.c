@@ -196,6 +196,7 @@ static const struct {
     { "GET", "/api/runs/1", "", 404, NO_STORE },
     { "GET", "/api/findings", "", 404, NO_STORE },
     { "GET", "/api/findings/now", "", 503, "this agent captures no profiles" },
+    { "GET", "/api/report", "", 503, "this agent captures no profiles" },
     { "GET", "/api/alerts", "", 404, "alert" },
     { "POST", "/api/alerts/mutes", "", 404, "alert" },
     { "DELETE", "/api/alerts/mutes/1", "", 404, "alert" },
