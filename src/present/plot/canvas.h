@@ -71,8 +71,8 @@ int sonde_canvas_init(struct sonde_canvas *c, const struct sonde_canvas_ops *ops
                       double height);
 void sonde_canvas_release(struct sonde_canvas *c);
 
-/* Nothing is drawn any more: fonts that were kept for the next time are given back. For who looks for
- * leaks, which cannot see through the pointers of fontconfig. No canvas is open. */
+/* Nothing is drawn any more: fonts that were kept for the next time are given back. Leak checkers
+ * cannot see through the pointers of fontconfig. No canvas may be open, in any thread. */
 void sonde_canvas_forget_fonts(void);
 
 double sonde_canvas_text_width(const struct sonde_canvas *c, const char *text, double size,
