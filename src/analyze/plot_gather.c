@@ -126,8 +126,10 @@ static void gather_hist_name(const struct sonde_final_series *f, char out[SONDE_
     if (!strncmp(family, "sonde_", 6)) family += 6;
     size_t len = strlen(family);
     if (len > 8 && !strcmp(family + len - 8, "_seconds")) len -= 8;
+    /* Batch sizes are told apart by a picture of their own. */
+    const char *detail = strcmp(f->family, "sonde_ml_inference_seconds") ? f->detail : "";
     snprintf(out, SONDE_PLOT_NAME_MAX, "%.*s %.40s%s%.40s", (int)(len < 40 ? len : 40), family,
-             f->subject, *f->detail ? " " : "", f->detail);
+             f->subject, *detail ? " " : "", detail);
 }
 
 /* Values that were counted in buckets, as reports say them. x: of all of them; may be NaN. */
@@ -199,17 +201,22 @@ static int gather_total(const struct plot_gather *g, size_t first,
     return 0;
 }
 
-/* Operations before others: they are what people have named. */
+/* Operations before others: they are what people have named. What happened once comes last. */
+static int gather_final_order(const struct sonde_final_series *f)
+{
+    if (!strcmp(f->family, "sonde_operation_duration_seconds")) return 0;
+    return f->count == 1 ? 2 : 1;
+}
+
 static int gather_final(const struct plot_gather *g)
 {
     const struct sonde_final *final = g->p->final;
     const size_t first = g->out->count;
     int rc = 0;
-    for (int others = 0; final && others < 2; others++) {
+    for (int order = 0; final && order < 3; order++) {
         for (uint32_t i = 0; i < final->count && !rc; i++) {
             const struct sonde_final_series *f = &final->series[i];
-            const int operation = !strcmp(f->family, "sonde_operation_duration_seconds");
-            if (operation == others) continue;
+            if (gather_final_order(f) != order) continue;
             if (f->count) rc = gather_hist(g, first, f);
             else rc = gather_total(g, first, f);
         }

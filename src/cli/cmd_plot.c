@@ -182,9 +182,10 @@ static int plot_input_load(struct sonde_cli *cli, struct plot_inputs *in, const 
     int known = 0, status = SONDE_EXIT_OK;
     to->target = target;
     sonde_buf_init(&to->text, SONDE_PLOT_FILE_MAX);
-    snprintf(to->label, sizeof(to->label), "%s", sonde_path_base(target));
-    if (!strcmp(target, "-")) {
-        snprintf(to->label, sizeof(to->label), "standard input");
+    const int from_stdin = !strcmp(target, "-");
+    snprintf(to->label, sizeof(to->label), "%.120s",
+             from_stdin ? "standard input" : sonde_path_base(target));
+    if (from_stdin) {
         status = plot_keep_input(cli, in, path, sizeof(path));
         target = path;
     }
@@ -355,6 +356,7 @@ static int plot_write(const struct sonde_cli *cli, const struct sonde_plot_kind 
     }
     sonde_buf_release(&out);
     sonde_plot_page_release(&page);
+    sonde_canvas_forget_fonts();
     return status;
 }
 

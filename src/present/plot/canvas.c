@@ -2,6 +2,7 @@
 #include "present/plot/canvas.h"
 
 #include <cairo.h>
+#include <fontconfig/fontconfig.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -84,6 +85,12 @@ void sonde_canvas_release(struct sonde_canvas *c)
 {
     if (c->measure) cairo_destroy(c->measure);
     c->measure = NULL;
+}
+
+void sonde_canvas_forget_fonts(void)
+{
+    cairo_debug_reset_static_data();
+    FcFini();
 }
 
 double sonde_canvas_text_width(const struct sonde_canvas *c, const char *text, double size,

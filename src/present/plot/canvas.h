@@ -71,6 +71,10 @@ int sonde_canvas_init(struct sonde_canvas *c, const struct sonde_canvas_ops *ops
                       double height);
 void sonde_canvas_release(struct sonde_canvas *c);
 
+/* Nothing is drawn any more: fonts that were kept for the next time are given back. Leak checkers
+ * cannot see through the pointers of fontconfig. No canvas may be open, in any thread. */
+void sonde_canvas_forget_fonts(void);
+
 double sonde_canvas_text_width(const struct sonde_canvas *c, const char *text, double size,
                                int bold);
 /* Text, cut with an ellipsis if it is wider than width (0 = no limit). Returns how wide it is. */

@@ -44,7 +44,7 @@ static int latency_bins(struct sonde_chart *c, const struct latency_sorted *l)
         low = low > 0 ? low * 0.95 : low - 1;
     }
     const double from = c->x_log ? log(low) : low, to = c->x_log ? log(high) : high;
-    const size_t count = one ? 1 : l->count < 60 ? 16 : LATENCY_BINS;
+    const size_t count = one ? 1 : l->weight < 60 ? 16 : LATENCY_BINS;
     const double width = (to - from) / (double)count;
     for (size_t i = 0; i < l->count; i++) {
         const double at = c->x_log ? log(l->values[i].y) : l->values[i].y;

@@ -118,5 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures), cmocka_unit_test(kinds),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sonde_canvas_forget_fonts();
+    return failed;
 }

@@ -245,5 +245,7 @@ int main(void)
         cmocka_unit_test(values), cmocka_unit_test(stacked), cmocka_unit_test(documents),
         cmocka_unit_test(memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sonde_canvas_forget_fonts();
+    return failed;
 }
