@@ -4,6 +4,7 @@
     cpu_start        a recording of nothing
     cpu_always       sonde run at its usual rate, on and off in turns
     cpu_continuous   the same with a history of profiles in a store, at the rate of that
+    cpu_python       a program in Python, with and without samples of its functions, in turns
     cpu_flamegraph   a large profile drawn
 
 A sample's cost has two parts. What it takes from the program is what the program sees itself (see
@@ -24,7 +25,8 @@ from profilers import Gperftools, Perf, Run, Sonde, burner_cpu
 UNITS = 50000            # a second of work
 RATE = 1000
 # Seconds for the rounds of each group, so that all of it takes less than three minutes.
-SECONDS = {"cpu_sample": 80, "cpu_start": 8, "cpu_always": 25, "cpu_continuous": 25, "cpu_flamegraph": 10}
+SECONDS = {"cpu_sample": 80, "cpu_start": 8, "cpu_always": 25, "cpu_continuous": 25, "cpu_python": 25,
+           "cpu_flamegraph": 10}
 
 
 def rounds_until(seconds):
@@ -287,6 +289,36 @@ def measure_continuous(args, scratch):
     ]
 
 
+# ---- Python ---------------------------------------------------------------------------------
+
+PYTHON = "/usr/bin/python3"
+PYTHON_TURNS = 60
+
+
+def python_turns(command):
+    """CPU time of each turn of the same work, in a process of its own, in ns, ascending."""
+    burner = [PYTHON, str(ROOT / "perf" / "python_burner.py"), str(PYTHON_TURNS)]
+    done = subprocess.run([*command, *burner], check=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120)
+    return sorted(int(line) for line in done.stdout.split())
+
+
+def measure_python(args, scratch):
+    """A turn is as long as some periods, so that hardly one is without a sample: medians of a process
+    are compared, those of neighbours in time."""
+    under = [str(args.build / "sonde"), "record", "-q", "-F", "99", "-o", str(scratch / "python.run"), "--"]
+    off, on = [], []
+    for n in rounds_until(args.effort * SECONDS["cpu_python"]):
+        for command, runs in ((([], off), (under, on)) if n % 2 else ((under, on), ([], off))):
+            runs.append(python_turns(command))
+    middle = lambda times: times[len(times) // 2]
+    pairs = sorted(100 * (middle(b) / middle(a) - 1) for a, b in zip(off, on))
+    note = (f"99 Hz, 25 functions deep, one busy thread; {len(pairs)} pairs of processes, quartiles "
+            f"{pairs[len(pairs) // 4]:+.2f} and {pairs[len(pairs) * 3 // 4]:+.2f} %")
+    return [row("cpu_python", "cpu_python", "Python, taken from the program", "%",
+                named("sonde record", stats_of(pairs, pairs[len(pairs) // 2])), None, [], 1, note)]
+
+
 # ---- Flame graphs ---------------------------------------------------------------------------
 
 FLAMEGRAPH_PL = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
@@ -335,5 +367,5 @@ def measure_flamegraph(args, scratch):
 
 
 GROUPS = {"cpu_sample": measure_sample, "cpu_start": measure_start, "cpu_always": measure_always,
-          "cpu_continuous": measure_continuous,
+          "cpu_continuous": measure_continuous, "cpu_python": measure_python,
           "cpu_flamegraph": measure_flamegraph}

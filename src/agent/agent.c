@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "collect/python_program.h"
+#include "collect/python/program.h"
 #include "sonde/sonde.h"
 
 #define FLUSH_S_MAX 5.0 /* what is sent on does not keep the agent for longer at its end */

@@ -8,7 +8,7 @@
 #include "preload/preload.h"
 #include "preload/sandbox.h"
 #include "preload/timer/timer.h"
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
 #include "segment/never.h"

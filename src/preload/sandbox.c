@@ -15,7 +15,7 @@
 
 #include "preload/heap/heap.h"
 #include "preload/timer/timer.h"
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
 #include "segment/calls.h"

@@ -42,8 +42,8 @@ enum sonde__python_state {
 #define SONDE__PYTHON_BLOCK 64u      /* bytes */
 
 #define SONDE__PYTHON_CODES_MAX 24576u
-#define SONDE__PYTHON_NAME_MAX 1024u /* bytes of a function's name; the end of a longer one is cut */
-#define SONDE__PYTHON_FILE_MAX 2048u /* bytes of a file's; the beginning is cut, as that says less */
+#define SONDE__PYTHON_NAME_MAX 1024u /* bytes of a function's name; of a longer one the first */
+#define SONDE__PYTHON_FILE_MAX 2048u /* bytes of a file's; of a longer one the last */
 #define SONDE__PYTHON_LINES_MAX 16384u /* bytes of its table; what is behind has no line */
 
 struct sonde__python {          /* 64 bytes */

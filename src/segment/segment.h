@@ -189,7 +189,7 @@ struct sonde__header {
     uint32_t named __attribute__((aligned(64))); /* enum sonde__named; release */
     char name[64];         /* as program, above */
 
-    uint64_t python;       /* offset of struct sonde__python (python.h); 0 = no interpreter was met */
+    uint64_t python;       /* offset of struct sonde__python (python.h); 0 = none was met */
 };
 
 enum sonde__named { SONDE__NAMED_NOT, SONDE__NAMED_NOW, SONDE__NAMED };

@@ -252,8 +252,8 @@ static int aspace_unwind_put_back(struct sonde_aspace *as, struct aspace_unwind_
 
 /* Frames into ips, and why there are no more. */
 static enum sonde_aspace_end aspace_unwind_walk(
-    struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t *ips, uint64_t *cfas, size_t max,
-    size_t *count)
+    struct sonde_aspace *as, struct aspace_unwind_walk *w, uint64_t *ips, uint64_t *cfas,
+    size_t max, size_t *count)
 {
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
     enum sonde__step step = SONDE__STEP_OK;

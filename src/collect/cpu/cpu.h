@@ -5,8 +5,8 @@
  * comes, so memory follows the number of different stacks, not of samples.
  * timer: where the kernel forbids that, libsonde_preload samples inside the process (CPU-time
  * timer per thread) and writes the unwound stacks to its segment; the same thread reads them.
- * mixed: CPU samples by timer and blocked time by perf. For Python, whose own frames are memory that
- * has changed by the time a record is read from outside.
+ * mixed: CPU samples by timer and blocked time by perf. For Python, whose own frames are memory
+ * that has changed by the time a record is read from outside.
  *
  * The profile belongs to the engine from start to stop; in between sonde_cpu_snapshot copies. */
 #ifndef SONDE_COLLECT_CPU_CPU_H

@@ -5,9 +5,11 @@
 #include "collect/cpu/engine.h"
 #include "sonde/sonde.h"
 
-struct sonde_cpu_engine {
+struct mixed {
     struct sonde_cpu_engine *timer, *perf; /* owned; of their own types */
 };
+
+static struct mixed *mixed_of(struct sonde_cpu_engine *e) { return (struct mixed *)(void *)e; }
 
 #define TIMER sonde_cpu_engine_timer
 #define PERF sonde_cpu_engine_perf
@@ -18,8 +20,9 @@ static int mixed_check(struct sonde_err *note)
     return rc ? rc : PERF.check(note);
 }
 
-static void mixed_destroy(struct sonde_cpu_engine *e)
+static void mixed_destroy(struct sonde_cpu_engine *engine)
 {
+    struct mixed *e = mixed_of(engine);
     if (!e) return;
     if (e->timer) TIMER.destroy(e->timer);
     if (e->perf) PERF.destroy(e->perf);
@@ -33,48 +36,54 @@ static int mixed_start(const struct sonde_cpu_options *options, int on_exec,
     struct sonde_cpu_options cpu = *options, blocked = *options;
     cpu.off_cpu = 0;
     blocked.off_cpu = blocked.blocked_only = 1;
-    struct sonde_cpu_engine *e = sonde__calloc(1, sizeof(*e));
+    struct mixed *e = sonde__calloc(1, sizeof(*e));
     if (!e) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
     int rc = TIMER.start(&cpu, on_exec, p, &e->timer, err);
     if (!rc && options->off_cpu) rc = PERF.start(&blocked, on_exec, p, &e->perf, err);
     if (rc) {
-        mixed_destroy(e);
+        mixed_destroy((struct sonde_cpu_engine *)(void *)e);
         return rc;
     }
-    *out = e;
+    *out = (struct sonde_cpu_engine *)(void *)e;
     return 0;
 }
 
-static const char *mixed_environment(const struct sonde_cpu_engine *e, size_t *size)
+static const char *mixed_environment(const struct sonde_cpu_engine *engine, size_t *size)
 {
+    const struct mixed *e = (const struct mixed *)(const void *)engine;
     return TIMER.environment(e->timer, size);
 }
 
-static void mixed_wait(struct sonde_cpu_engine *e, int wake_fd)
+static void mixed_wait(struct sonde_cpu_engine *engine, int wake_fd)
 {
+    struct mixed *e = mixed_of(engine);
     if (e->perf) PERF.wait(e->perf, wake_fd);
     else TIMER.wait(e->timer, wake_fd);
 }
 
-static void mixed_drain(struct sonde_cpu_engine *e, int last)
+static void mixed_drain(struct sonde_cpu_engine *engine, int last)
 {
+    struct mixed *e = mixed_of(engine);
     TIMER.drain(e->timer, last);
     if (e->perf) PERF.drain(e->perf, last);
 }
 
-static void mixed_blocked_flush(struct sonde_cpu_engine *e)
+static void mixed_blocked_flush(struct sonde_cpu_engine *engine)
 {
+    struct mixed *e = mixed_of(engine);
     if (e->perf) PERF.blocked_flush(e->perf);
 }
 
-static void mixed_forget(struct sonde_cpu_engine *e)
+static void mixed_forget(struct sonde_cpu_engine *engine)
 {
+    struct mixed *e = mixed_of(engine);
     TIMER.forget(e->timer);
     if (e->perf) PERF.forget(e->perf);
 }
 
-static void mixed_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
+static void mixed_counts(struct sonde_cpu_engine *engine, struct sonde_cpu_counts *out)
 {
+    struct mixed *e = mixed_of(engine);
     struct sonde_cpu_counts blocked = { .note = NULL };
     TIMER.counts(e->timer, out);
     if (!e->perf) return;

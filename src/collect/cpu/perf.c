@@ -172,7 +172,8 @@ static int misses_threads(struct sonde_cpu_engine *e, double share)
 
 static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
 {
-    if (e->set.wide || e->set.options.no_clock || e->missed || e->reader.ended < LEAST_MISSED) return;
+    if (e->set.wide || e->set.options.no_clock || e->missed) return;
+    if (e->reader.ended < LEAST_MISSED) return;
     if (now_ns - e->width_ns < WIDTH_NS || e->reader.lot.first) return;
     e->width_ns = now_ns;
     if (!misses_threads(e, WIDEN_SHARE)) return;

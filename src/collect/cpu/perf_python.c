@@ -9,8 +9,8 @@
 #include "base/hash.h"
 #include "base/path.h"
 #include "base/proc_maps.h"
-#include "collect/python_code.h"
-#include "profile/python.h"
+#include "profile/python_code.h"
+#include "profile/python_function.h"
 #include "segment/python_layout.h"
 #include "sonde/sonde.h"
 

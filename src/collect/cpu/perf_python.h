@@ -1,9 +1,9 @@
 /* perf_python.h - frames of Python of a thread that is blocked, read from outside.
  *
- * The frames are memory of the process (see preload/walk/python.h), so what is read is the frames of
- * when it is read. While a thread is blocked they stand still: what was read of it is what it is
- * blocked in, unless it has gone on before the reading was over, which the record of that tells.
- * Threads that wait for less than it takes to look have native frames only.
+ * The frames are memory of the process (see preload/walk/python_walk.h), so what is read is the
+ * frames of when it is read. While a thread is blocked they stand still: what was read of it is
+ * what it is blocked in, unless it has gone on before the reading was over, which the record of
+ * that tells. Threads that wait for less than it takes to look have native frames only.
  *
  * Nothing that is read is believed, and nothing of it can be more than wrong names: lists are
  * followed for so many steps, and objects must be of their types. */

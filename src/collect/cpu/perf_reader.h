@@ -44,8 +44,9 @@ struct sonde_perf_reader {
     struct sonde_perf_outer *outer;        /* for that */
     struct sonde_perf_lot lot;             /* samples that wait until it can tell */
     uint64_t outer_ns;                     /* time of the last sample that needed it; 0 = none */
-    uint64_t ips[SONDE_CPU_FRAMES_MAX], cfas[SONDE_CPU_FRAMES_MAX]; /* of the last that was unwound */
-    size_t ips_count;
+    uint64_t ips[SONDE_CPU_FRAMES_MAX];    /* of the last stack that was unwound … */
+    uint64_t cfas[SONDE_CPU_FRAMES_MAX];
+    size_t ips_count;                      /* … so many of each */
     struct sonde_perf_blocked asleep;      /* for looking */
     struct sonde_uprobe_returns *returns;  /* borrowed; NULL = there are no probes */
 };

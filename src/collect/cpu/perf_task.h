@@ -53,7 +53,7 @@ struct sonde_perf_thread {
     uint16_t switch_flags, out_flags;
     uint32_t looked;           /* where it is blocked was looked up from outside: 0 or 1 */
     uint64_t looked_ns;        /* when */
-    struct sonde_perf_native *native; /* of out_stack, if its process is Python; owned; NULL: none */
+    struct sonde_perf_native *native; /* of out_stack, if it is Python's; owned; NULL = none */
     uint32_t python_stack;     /* out_stack with Python's frames; 0 = not known … */
     uint32_t python_looked;    /* … though it was looked for: 0 or 1 */
     uint64_t python_ns;        /* when that was over */

@@ -30,9 +30,9 @@ uint32_t sonde_cpu_stacks_layout_new(struct sonde_cpu_stacks *s);
 uint32_t sonde_cpu_stacks_add(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint32_t layout,
                               uint32_t parent, const uint64_t *ips, size_t count);
 
-/* Frames of Python among the addresses (segment/python.h) are told by this from now on: the location
- * of one, 0 = no memory; *final: it will be the same the next time. As long as it lasts they are
- * remembered by layout. NULL = there are none. */
+/* Frames of Python among the addresses (segment/python.h) are told by this from now on: the
+ * location of one, 0 = no memory; *final: it will be the same the next time, and is remembered by
+ * layout. NULL = there are none. */
 typedef uint32_t sonde_cpu_python(void *arg, uint64_t ip, int *final);
 void sonde_cpu_stacks_python(struct sonde_cpu_stacks *s, sonde_cpu_python *location, void *arg);
 

@@ -11,7 +11,7 @@
 #include "collect/cpu/engine.h"
 #include "collect/cpu/timer.h"
 #include "collect/proc/describe.h"
-#include "collect/python_names.h"
+#include "collect/python/location.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 

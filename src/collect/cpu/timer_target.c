@@ -9,7 +9,7 @@
 
 #include "base/utf8.h"
 #include "collect/cpu/timer.h"
-#include "collect/python_names.h"
+#include "collect/python/location.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 

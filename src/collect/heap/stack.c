@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "collect/heap/private.h"
-#include "collect/python_names.h"
+#include "collect/python/location.h"
 #include "sonde/sonde.h"
 
 #define ADDRESS_BITS 48

@@ -285,7 +285,8 @@ enum { KINDS_TRACK = 1u << SONDE_PERF_TRACK, KINDS_COUNT = 1u << SONDE_PERF_COUN
 
 static uint32_t sampling_kinds(const struct sonde_perf_set *s)
 {
-    const uint32_t clock = 1u << (s->wide || s->options.no_clock ? SONDE_PERF_COUNT : SONDE_PERF_CLOCK);
+    const int counts = s->wide || s->options.no_clock;
+    const uint32_t clock = 1u << (counts ? SONDE_PERF_COUNT : SONDE_PERF_CLOCK);
     /* A switch happens in the kernel: where that may not be seen there is no stack of it. */
     const int switches = s->options.switches && !s->plan.exclude_kernel;
     return clock | (switches ? 1u << SONDE_PERF_SWITCH : 0);

@@ -105,7 +105,7 @@ int sonde_segment_python(struct sonde_segment *s, struct sonde_segment_python_in
                          struct sonde_err *err);
 
 struct sonde_segment_python_function {
-    char name[4 * SONDE__PYTHON_NAME_MAX + 8]; /* valid UTF-8, no control characters; as the next */
+    char name[4 * SONDE__PYTHON_NAME_MAX + 8]; /* UTF-8, no control characters; the same: */
     char file[4 * SONDE__PYTHON_FILE_MAX + 8];
     uint32_t first_line, line;        /* 0 = not known */
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "preload/heap/stack.h"
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 
 #include "base/hot_banned.h"
 

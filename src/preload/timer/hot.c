@@ -5,7 +5,7 @@
 #include <ucontext.h>
 
 #include "preload/timer/timer.h"
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 #include "unwind/arch_here.h"
 

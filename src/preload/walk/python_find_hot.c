@@ -8,7 +8,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 
 #include "base/hot_banned.h"

@@ -1,8 +1,8 @@
 /* python_hot.c - from frame to frame of Python, and what a frame's function is called: see
- * python.h. */
+ * python_walk.h. */
 #include <string.h>
 
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
 
@@ -429,5 +429,5 @@ void sonde__python_forked(void)
     if (python_area) memset(python_codes, 0, sizeof(python_codes));
     python_area = NULL;
     python_area_tried = 0;
-    for (uint32_t i = 0; i < ROOMS; i++) python_rooms[i].taken = 0; /* those who had them are gone */
+    for (uint32_t i = 0; i < ROOMS; i++) python_rooms[i].taken = 0; /* who had them is gone */
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "preload/timer/timer.h"
-#include "preload/walk/python.h"
+#include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 #include "unwind/arch_call.h"
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "collect/python_names.h"
+#include "collect/python/location.h"
 #include "collect/segment/read.h"
-#include "profile/python.h"
+#include "profile/python_function.h"
 #include "sonde/sonde.h"
 #include "unit/collect/segment/segment_fixture.h"
 

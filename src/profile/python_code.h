@@ -1,7 +1,7 @@
 /* python_code.h - what CPython keeps of a code object, in the shape it has in memory: texts and the
  * table of lines. Whoever copied them may have copied nonsense. */
-#ifndef SONDE_COLLECT_PYTHON_CODE_H
-#define SONDE_COLLECT_PYTHON_CODE_H
+#ifndef SONDE_PROFILE_PYTHON_CODE_H
+#define SONDE_PROFILE_PYTHON_CODE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* python_names.h - frames of Python that libsonde_preload has put on stacks (segment/python.h), into
- * a profile; and the words for what it could not do. */
-#ifndef SONDE_COLLECT_PYTHON_NAMES_H
-#define SONDE_COLLECT_PYTHON_NAMES_H
+/* location.h - frames of Python that libsonde_preload has put on stacks (segment/python.h), into a
+ * profile; and the words for what it could not do. */
+#ifndef SONDE_COLLECT_PYTHON_LOCATION_H
+#define SONDE_COLLECT_PYTHON_LOCATION_H
 
 #include "collect/segment/read.h"
 #include "profile/profile.h"

@@ -1,9 +1,9 @@
-/* python.c - functions of Python out of a segment (segment/python.h). Nothing of it is believed:
- * where a code lies, how long its texts are and what its table of lines says. */
+/* python_code_read.c - functions of Python out of a segment (segment/python.h). Nothing of it is
+ * believed: where a code lies, how long its texts are and what its table of lines says. */
 #include <assert.h>
 #include <string.h>
 
-#include "collect/python_code.h"
+#include "profile/python_code.h"
 #include "collect/segment/private.h"
 #include "segment/python.h"
 
@@ -23,7 +23,8 @@ int sonde_segment_python(struct sonde_segment *s, struct sonde_segment_python_in
         return segment_verdict(s, sonde_err_set(err, SONDE_EFORMAT, "damaged: what it says of "
                                                 "Python lies outside the block area"), err);
     }
-    const struct sonde__python *at = (const struct sonde__python *)(const void *)(s->map.base + off);
+    const struct sonde__python *at =
+        (const struct sonde__python *)(const void *)(s->map.base + off);
     *out = (struct sonde_segment_python_info){
         .state = __atomic_load_n(&at->state, __ATOMIC_ACQUIRE),
         .version = __atomic_load_n(&at->version, __ATOMIC_RELAXED),

@@ -1,4 +1,4 @@
-/* python.h - frames of Python on a stack that is walked.
+/* python_walk.h - frames of Python on a stack that is walked.
  *
  * CPython keeps frames of its own: a list from the innermost outwards, in memory of the thread's
  * state. Calls from Python to Python push such a frame and stay in the same C function, the
@@ -14,20 +14,21 @@
  * nothing else, and it needs no GIL. Where fields are depends on the version:
  * segment/python_layout.h.
  *
- * Reading. A signal may come while a frame is being pushed or popped, when the last one's fields are
- * those of a frame that was there before; while the thread's own code has let go of the GIL, and the
+ * Reading. A signal may come while a frame is being pushed or popped, when the last one's fields
+ * are those of a frame that was there before; or while the thread has let go of the GIL, and the
  * interpreter is being finalized and its memory freed. So from a handler no word is believed to be
  * there: the kernel copies it (process_vm_readv of ourselves fails where memory does not), and an
- * object has to be of the type that it should be. Inside malloc all that the interpreter has begun
- * is done, as it is a call that may look at any memory; as long as the thread has the GIL nobody
- * else changes it, so frames and code objects are read as they are. Texts are always copied by the
- * kernel, once for each code object.
+ * object has to be of the type that it should be. What is there for sure is the thread's stack
+ * above where it is, and its state while it has the GIL. Inside malloc all that the interpreter has
+ * begun is done, as it is a call that may look at any memory; as long as the thread has the GIL
+ * nobody else changes it, so frames and code objects are read as they are. Texts are always copied
+ * by the kernel, once for each code object.
  *
  * A program that is under a seccomp filter may be killed for a call that it does not make itself;
  * there each page is asked for by the call that walks use anyway (sonde__readable), and then
  * read. */
-#ifndef SONDE_PRELOAD_WALK_PYTHON_H
-#define SONDE_PRELOAD_WALK_PYTHON_H
+#ifndef SONDE_PRELOAD_WALK_PYTHON_WALK_H
+#define SONDE_PRELOAD_WALK_PYTHON_WALK_H
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -100,7 +101,7 @@ static inline int sonde__python_here(const struct sonde__python_walk *w, uint64_
 
 void sonde__python_forked(void);    /* in a child: its segment is another */
 
-/* ---- python.c -------------------------------------------------------------------------------- */
+/* ---- python_memory.c ------------------------------------------------------------------------- */
 
 /* n bytes at addr, which may not be there: 0 or -1. Changes errno. */
 int sonde__python_copy(uint64_t addr, void *to, size_t n);

@@ -1,5 +1,5 @@
-/* python.c - reading memory that may not be there: see "Reading" in python.h. */
-#include "preload/walk/python.h"
+/* python_memory.c - reading memory that may not be there: see "Reading" in python_walk.h. */
+#include "preload/walk/python_walk.h"
 
 #include <errno.h>
 #include <sys/prctl.h>

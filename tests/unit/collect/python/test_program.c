@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/array.h"
-#include "collect/python_program.h"
+#include "collect/python/program.h"
 
 static const struct {
     const char *name, *text;

@@ -1,10 +1,11 @@
-/* python.h - functions of Python in a profile: locations without an address, of one module.
+/* python_function.h - functions of Python in a profile: locations without an address, of one
+ * module.
  *
  * A function is called by its module and its qualified name, train.Work.step: profiles put frames
  * together by their names, and every file of Python has a <module>, and many a main. What the
  * module is, the file says: its name, that of its folder for an __init__.py, or what is frozen. */
-#ifndef SONDE_PROFILE_PYTHON_H
-#define SONDE_PROFILE_PYTHON_H
+#ifndef SONDE_PROFILE_PYTHON_FUNCTION_H
+#define SONDE_PROFILE_PYTHON_FUNCTION_H
 
 #include "profile/profile.h"
 

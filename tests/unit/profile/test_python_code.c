@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "base/utf8.h"
-#include "collect/python_code.h"
+#include "profile/python_code.h"
 
 /* co_linetable of Python 3.11, and the lines that co_positions() says, of
  *     def f(a):

@@ -1,4 +1,4 @@
-/* python_program.h - does a program that is about to be started run Python? */
+/* program.h - does a program that is about to be started run Python? */
 #ifndef SONDE_COLLECT_PYTHON_PROGRAM_H
 #define SONDE_COLLECT_PYTHON_PROGRAM_H
 

@@ -1,8 +1,8 @@
-#include "collect/python_names.h"
+#include "collect/python/location.h"
 
 #include <stdio.h>
 
-#include "profile/python.h"
+#include "profile/python_function.h"
 #include "sonde/sonde.h"
 
 uint32_t sonde_python_location(struct sonde_profile *p, struct sonde_segment *s, uint64_t ip,
@@ -18,8 +18,11 @@ uint32_t sonde_python_location(struct sonde_profile *p, struct sonde_segment *s,
 
 static void python_version_put(uint32_t version, char out[32])
 {
-    if (!version) snprintf(out, 32, "Python");
-    else snprintf(out, 32, "Python %u.%u.%u", version >> 24, version >> 16 & 255, version >> 8 & 255);
+    if (!version) {
+        snprintf(out, 32, "Python");
+        return;
+    }
+    snprintf(out, 32, "Python %u.%u.%u", version >> 24, version >> 16 & 255, version >> 8 & 255);
 }
 
 void sonde_python_note(struct sonde_segment *s, uint32_t pid, char *out, size_t size)

@@ -1,4 +1,4 @@
-#include "profile/python.h"
+#include "profile/python_function.h"
 
 #include <stdio.h>
 #include <string.h>

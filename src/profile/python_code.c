@@ -1,4 +1,4 @@
-#include "collect/python_code.h"
+#include "profile/python_code.h"
 
 #include <string.h>
 
@@ -65,8 +65,8 @@ static int32_t python_svarint(struct python_lines *l)
     return v & 1 ? -(int32_t)(v >> 1) : (int32_t)(v >> 1);
 }
 
-/* co_linetable of 3.11 and later (Objects/locations.md in CPython): entries of a byte, 1 | form << 3
- * | instructions - 1, and what the form has. 0 = the instruction has no line. */
+/* Entries of a byte, 1 << 7 | form << 3 | instructions - 1, and what the form has
+ * (Objects/locations.md in CPython). */
 uint32_t sonde_python_line(const char *table, uint32_t bytes, uint32_t first,
                            uint32_t instruction)
 {

@@ -1,4 +1,4 @@
-#include "collect/python_program.h"
+#include "collect/python/program.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int python_is_name(const char *name, size_t len)
 }
 
 /* The word at *at, without its directories. 0 = there is none. */
-static size_t python_word(const char **at, const char **out)
+static size_t python_program_word(const char **at, const char **out)
 {
     *at += strspn(*at, " \t");
     const size_t len = strcspn(*at, " \t\r\n");
@@ -31,10 +31,10 @@ static size_t python_word(const char **at, const char **out)
 static int python_is_script(const char *line)
 {
     const char *at = line + 2, *word;
-    size_t len = python_word(&at, &word);
+    size_t len = python_program_word(&at, &word);
     if (len == 3 && !strncmp(word, "env", 3)) { /* env [-S] [NAME=value …] python3 */
         do {
-            len = python_word(&at, &word);
+            len = python_program_word(&at, &word);
         } while (len && (word[0] == '-' || memchr(word, '=', len)));
     }
     return python_is_name(word, len);
