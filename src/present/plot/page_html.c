@@ -38,11 +38,12 @@ static void html_style(struct sonde_buf *out, enum sonde_theme theme)
 {
     sonde_buf_puts(out, "<style>body{margin:0;font:13px ui-sans-serif,system-ui,-apple-system,"
                         "\"Segoe UI\",Roboto,\"Noto Sans\",\"DejaVu Sans\",sans-serif}"
-                        "svg{display:block;margin:auto;max-width:100%;height:auto}"
+                        "main{width:fit-content;max-width:100%;margin:auto}"
+                        "svg{display:block;max-width:100%;height:auto}"
                         "#tip{position:fixed;z-index:1;border:1px solid;border-radius:6px;"
                         "padding:4px 8px;max-width:40em;pointer-events:none;"
                         "overflow-wrap:anywhere;box-shadow:0 2px 8px #0003}"
-                        "details{max-width:1120px;margin:0 auto 10px;padding:0 18px}"
+                        "details{contain:inline-size;margin:0 0 10px;padding:0 18px}"
                         "summary{cursor:pointer;padding:4px 0}"
                         "div.t{overflow:auto;max-height:30em}"
                         "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
@@ -168,11 +169,11 @@ int sonde_plot_page_html(const struct sonde_plot_page *p, const struct sonde_plo
     sonde_canvas_escape(out, p->title[0] ? p->title : "sonde plot");
     sonde_buf_puts(out, "</title>");
     html_style(out, look->theme);
-    sonde_buf_puts(out, "</head><body>\n");
+    sonde_buf_puts(out, "</head><body><main>\n");
     const int rc = sonde_plot_page_svg(p, look, out);
     if (rc) return rc;
     for (size_t i = 0; i < p->count; i++) html_table(&p->charts[i], out);
-    sonde_buf_puts(out, "<div id=\"tip\" hidden></div>\n<script>");
+    sonde_buf_puts(out, "</main><div id=\"tip\" hidden></div>\n<script>");
     sonde_buf_puts(out, html_script);
     sonde_buf_puts(out, "</script></body></html>\n");
     return out->error;
