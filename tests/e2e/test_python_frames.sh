@@ -57,6 +57,11 @@ for name, text in (("spin", "def spin"), ("Work.sixty", "@counted"), ("thirty", 
         sys.exit(f"{name}: line {line}")
 END
 
+# Written for pprof and read again they are the same functions.
+"$sonde" export -f pprof -o pure.pb.gz pure.run
+"$sonde" export -f folded -o again.folded pure.pb.gz
+grep -q ";$f.<module>;$f.main;.*;$f.Work.sixty;$f.spin" again.folded || complain "pprof: functions of Python are others"
+
 # ---- The heap -----------------------------------------------------------------------------------
 cat >heap.py <<'END'
 keep = []
