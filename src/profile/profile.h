@@ -65,7 +65,8 @@ int sonde_sample_kind_find(const char *name);                   /* or -1 */
 #define SONDE_MODULE_DELETED 8u     /* the file was deleted or replaced while it ran */
 #define SONDE_MODULE_STRIPPED 16u   /* no symbol table was found for it */
 #define SONDE_MODULE_NO_LINES 32u   /* symbols, but no debug information */
-#define SONDE_MODULE_PYTHON 64u     /* functions of Python (python.h); no file, no addresses */
+#define SONDE_MODULE_PYTHON 64u     /* functions of Python (python_function.h); no addresses */
+#define SONDE_PYTHON_MODULE "[python]" /* its path */
 
 struct sonde_profile_module {
     uint32_t path;          /* string: as the process saw it, "[vdso]", "[kernel]" */

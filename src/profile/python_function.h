@@ -9,7 +9,6 @@
 
 #include "profile/profile.h"
 
-#define SONDE_PYTHON_MODULE "[python]"
 #define SONDE_PYTHON_UNNAMED "[python function]" /* whose name is not known */
 
 /* The location of a line in a function; name: as co_qualname has it; "" and 0 = not known. 0 = no

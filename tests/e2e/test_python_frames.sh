@@ -57,6 +57,11 @@ for name, text in (("spin", "def spin"), ("Work.sixty", "@counted"), ("thirty", 
         sys.exit(f"{name}: line {line}")
 END
 
+# Written for pprof and read again they are the same functions.
+"$sonde" export -f pprof -o pure.pb.gz pure.run
+"$sonde" export -f folded -o again.folded pure.pb.gz
+grep -q ";$f.<module>;$f.main;.*;$f.Work.sixty;$f.spin" again.folded || complain "pprof: functions of Python are others"
+
 # ---- The heap -----------------------------------------------------------------------------------
 cat >heap.py <<'END'
 keep = []
@@ -177,6 +182,74 @@ END
         grep -q ';main;_PyEval_EvalFrameDefault' stand_in.folded || complain "stand-in $version: no native frames"
     done
 fi
+
+# ---- The program comes first ---------------------------------------------------------------------
+# Under a filter that kills for the call by which frames are copied there is another way.
+if command -v gcc >/dev/null; then
+    cat >filtered.c <<'END'
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+    struct sock_fprog program = { 4, code };
+    if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program)) return 1;
+    return execv(argv[1], argv + 1);
+}
+END
+    gcc filtered.c -o filtered
+    "$sonde" record -q --engine timer -F 250 -o filtered.run -- ./filtered $python "$here/python_frames.py" pure 1 \
+        >filtered.oracle || complain "under a filter: the program fails"
+    "$sonde" export -f folded -o filtered.folded filtered.run
+    grep -q ';python_frames.Work.sixty' filtered.folded || complain "under a filter: functions are not seen"
+fi
+# Code that comes and goes, deep and short calls, threads that end, forks, exceptions, daemons that are still at
+# work when the interpreter ends: as it is without us.
+cat >storm.py <<'END'
+import asyncio, gc, hashlib, os, random, threading, time
+end = time.time() + 2
+def deep(n): return n and deep(n - 1)
+def churn():
+    while time.time() < end:
+        names = {}
+        exec(compile("def f(x): return g(x) if x else 0\ndef g(x): return f(x - 1)\n"
+                     "class C:\n    def __del__(self): f(3)\n", "<%d>" % random.randrange(1000), "exec"), names)
+        names["f"](random.randrange(200)); names["C"]()
+def brief():
+    while time.time() < end:
+        t = threading.Thread(target=deep, args=(20,)); t.start(); t.join()
+def forks():
+    while time.time() < end:
+        pid = os.fork()
+        if not pid: deep(100); os._exit(0)
+        os.waitpid(pid, 0)
+def fails():
+    while time.time() < end:
+        try: deep(5000)
+        except RecursionError: gc.collect(0)
+async def nested(n):
+    if n: await nested(n - 1)
+    await asyncio.sleep(0)
+async def many():
+    while time.time() < end: await asyncio.gather(*[nested(20) for _ in range(5)])
+def daemon():
+    data = bytes(3_000_000)
+    while True: hashlib.sha256(data).digest()
+for _ in range(2): threading.Thread(target=daemon, daemon=True).start()
+threads = [threading.Thread(target=f) for f in (churn, brief, forks, fails, lambda: asyncio.run(many()))]
+for t in threads: t.start()
+for t in threads: t.join()
+print("as it was")
+END
+[ "$("$sonde" record -q -F 1000 --heap=4096 -o storm.run -- $python storm.py 2>storm.said)" = "as it was" ] ||
+    complain "the program does not come to its end:" "$(tail -5 storm.said)"
 
 # ---- What cannot be seen is said -----------------------------------------------------------------
 "$sonde" record --engine perf -o perf.run -- $python "$here/python_frames.py" pure 0.5 >perf.oracle 2>perf.said || true

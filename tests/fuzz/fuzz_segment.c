@@ -44,11 +44,21 @@ static void check_model(const struct sonde_model *m)
     }
 }
 
+/* Whatever a frame says that is no address. */
+static void check_python(struct sonde_segment *s, uint64_t ip)
+{
+    struct sonde_segment_python_function f;
+    struct sonde_err err;
+    const uint64_t frame = SONDE__PYTHON_TAG << 48 | (ip & ((1ull << 48) - 1));
+    if (sonde_segment_python_function(s, frame, &f, &err) != 0) return;
+    CHECK(sonde__utf8_valid(f.name, strlen(f.name)) && sonde__utf8_valid(f.file, strlen(f.file)));
+    CHECK(f.line <= INT32_MAX && f.first_line <= INT32_MAX);
+}
+
 static void check_sample(void *arg, const struct sonde_segment_sample *s)
 {
-    uint64_t *sum = arg;
     CHECK(s->depth <= SONDE__DEPTH_MAX);
-    for (uint32_t i = 0; i < s->depth; i++) *sum += s->ips[i];
+    for (uint32_t i = 0; i < s->depth; i++) check_python(arg, s->ips[i]);
 }
 
 static void check_map(void *arg, const struct sonde_mapping *m)
@@ -66,8 +76,13 @@ static void check_thread(void *arg, const struct sonde_segment_thread *t)
 static int read_samples(struct sonde_segment *s, int last, struct sonde_err *err)
 {
     struct sonde_sampler_info info;
-    uint64_t sum = 0, lost;
-    const struct sonde_segment_sink sink = { check_sample, check_map, check_thread, &sum };
+    struct sonde_segment_python_info python;
+    uint64_t lost;
+    const struct sonde_segment_sink sink = { check_sample, check_map, check_thread, s };
+    if (sonde_segment_python(s, &python, err) == 0) {
+        CHECK(python.state < SONDE__PYTHON_STATE_COUNT);
+        check_python(s, sonde__python_frame_of(sonde_segment_header(s)->block_off / 64, 3));
+    }
     int rc = sonde_segment_sampler(s, &info, err);
     if (rc == 0) rc = sonde_segment_samples(s, &sink, last, &lost, err);
     return rc == SONDE_ENOENT ? 0 : rc;

@@ -45,7 +45,7 @@ static int read_nodes(struct sonde_segment *s, const struct sonde_segment_heap_i
         rc = sonde_segment_heap_node(s, id, &n, err);
         if (rc != 0) break;
         CHECK(n.parent < id && (n.site == 0 || n.site < i->sites));
-        CHECK(n.ip >> 48 == 0 || n.ip >> 48 < i->modules);
+        CHECK(n.ip >> 48 == 0 || n.ip >> 48 < i->modules || sonde__python_is(n.ip));
     }
     for (uint32_t id = 1; rc == 0 && id < i->modules && id < 100; id++) {
         struct sonde_mapping m;

@@ -92,7 +92,7 @@ struct sonde_segment_sink {
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err);
 
-/* ---- Python: functions that samples and nodes of the heap profile lead to (python.h) --------- */
+/* ---- Python: functions that samples and nodes of the heap profile lead to (segment/python.h) - */
 
 struct sonde_segment_python_info {
     uint32_t state;                   /* enum sonde__python_state */

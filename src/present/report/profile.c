@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/cmp.h"
+#include "base/path.h"
 #include "present/debug_package.h"
 #include "present/report/profile_private.h"
 #include "present/units.h"
@@ -43,9 +44,25 @@ static const char *report_module_advice(uint32_t flags)
     return "";
 }
 
+/* Python's interpreter, in a profile without functions of Python. */
+static int report_hides_python(const struct report *r, const char *path)
+{
+    const char *base = sonde_path_base(path);
+    if (strncmp(base, "python3", 7) != 0 && strncmp(base, "libpython3", 10) != 0) return 0;
+    for (uint32_t i = 1; i < r->p->modules_count; i++) {
+        if (r->p->modules[i].flags & SONDE_MODULE_PYTHON) return 0;
+    }
+    return 1;
+}
+
 void report_module_advise(const struct report *r, const struct report_module *m, char *out,
                           size_t size)
 {
+    if (report_hides_python(r, sonde_profile_str(r->p, m->path))) {
+        snprintf(out, size, "functions of Python are not seen: start it under sonde, not by "
+                 "--engine perf; of CPython 3.11 to 3.13");
+        return;
+    }
     static const char words[] = "install its debug symbols";
     char package[SONDE_DEBUG_PACKAGE_MAX];
     const char *advice = report_module_advice(m->flags);

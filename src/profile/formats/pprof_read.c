@@ -188,6 +188,7 @@ static uint32_t pprof_read_module_flags(const char *path, const uint64_t *v)
     else if (!v[PPROF_MAPPING_HAS_LINES]) flags |= SONDE_MODULE_NO_LINES;
     if (*path != '[') return flags;
     if (!strcmp(path, "[vdso]")) return flags | SONDE_MODULE_VDSO;
+    if (!strcmp(path, SONDE_PYTHON_MODULE)) return flags | SONDE_MODULE_PYTHON;
     for (size_t i = 0; i < SONDE_COUNT(not_kernel); i++) {
         if (!strncmp(path, not_kernel[i], strlen(not_kernel[i]))) return flags;
     }
