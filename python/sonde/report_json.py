@@ -130,8 +130,8 @@ def _notes(analysis: Row) -> list[str]:
     notes = []
     cut = [s for s in analysis["operations"].values() if s["total_count"] > s["count"]]
     if cut:
-        notes.append(f"percentiles and max_s are of the last {max(s['count'] for s in cut)} of an "
-                     f"operation; so it is with {len(cut)} of them")
+        notes.append(f"of {len(cut)} of {len(analysis['operations'])} operations percentiles and "
+                     f"max_s are of the last {max(s['count'] for s in cut)} times only")
     dropped = analysis["summary"].get("names_dropped")
     if dropped:
         notes.append(f"{dropped} operations are in no figure: too many names")

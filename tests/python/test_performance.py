@@ -748,8 +748,8 @@ class Reports(Timed):
         many = found["operations"][0]
         self.assertEqual((many["operation"], many["count"], many["mean_s"], many["max_s"]),
                          ("perf_many", 60, 29.5, 59))
-        self.assertEqual(found["notes"], ["percentiles and max_s are of the last 50 of an operation; "
-                                          "so it is with 1 of them"])
+        self.assertEqual(found["notes"], ["of 1 of 3 operations percentiles and max_s are of the last "
+                                          "50 times only"])
 
     def test_markdown(self):
         text = self.metrics.generate_report(output_format="markdown")
