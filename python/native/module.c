@@ -6,10 +6,12 @@
  * again by the same interpreter: it finds the types that there are. */
 #include "native.h"
 
+#include <errno.h>
 #include <string.h>
 
 static PyObject *made;  /* dict of what the first import made; NULL = nothing yet */
 static int finalized;   /* the interpreter that imported it is gone */
+static PyObject *program; /* str that open() named the process; NULL = by its file */
 
 PyTypeObject *native_type(PyObject *module, PyType_Spec *spec)
 {
@@ -54,8 +56,16 @@ static PyObject *module_open(PyObject *module, PyObject *args, PyObject *keyword
     c.bytes_max = bytes_max;
     const int rc = sonde_open(&c);
     if (rc == SONDE_EINVAL) return PyErr_Format(PyExc_ValueError, "sonde.open: a name is too long");
-    if (!rc) Py_RETURN_NONE;
-    return PyUnicode_FromString(sonde_strerror(rc));
+    if (rc) return PyUnicode_FromString(sonde_strerror(rc));
+    if (c.name && !program) program = PyUnicode_FromString(c.name); /* later ones do not count */
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *module_program(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return program ? Py_NewRef(program) : PyUnicode_DecodeFSDefault(program_invocation_short_name);
 }
 
 static PyMethodDef module_methods[] = {
@@ -70,6 +80,8 @@ static PyMethodDef module_methods[] = {
       "None\n\nOptional, "
       "before the first record: name the process, set limits. Returns why recording is off, or "
       "None." },
+    { "_program", module_program, METH_NOARGS,
+      "_program() -> str\n\nWhat reports call this process." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -173,8 +173,8 @@ class AIMLMetricsCollector(PerformanceMetrics):
             ml.series("sonde_ml_inference_seconds", model_id, batch_size).record(seconds)
             ml.series("sonde_ml_inference_items_total", model_id).add(int(batch_size))
             self._keep_inference(model_id, int(batch_size), seconds)
-            self._keep(f"{model_id}/inference", seconds, None, "", self.get_correlation_id(),
-                       time.time() - seconds, {"model": model_id, "batch_size": batch_size})
+            self._finish(f"{model_id}/inference", seconds, None, self.get_correlation_id(),
+                         time.time() - seconds, {"model": model_id, "batch_size": batch_size})
 
     def _epoch_of(self, model: str, epoch: int) -> dict[str, float]:
         """Under the lock; one that is not kept if there are too many."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .performance import PerformanceMetrics
 
-VERSION = 1
 SEVERITIES = ("critical", "warning", "info")  # as findings of the agent have
 
 # Cache efficiency: the word for a share of hits of at least this.
@@ -53,8 +52,10 @@ def _summary(metrics: "PerformanceMetrics", operations: dict[str, Any], cache: d
     return summary
 
 
-def _advice(severity: str, category: str, message: str, details: str) -> dict[str, str]:
-    return {"severity": severity, "category": category, "message": message, "details": details}
+def _advice(severity: str, category: str, subject: str, message: str,
+            details: str) -> dict[str, str]:
+    return {"severity": severity, "category": category, "subject": subject, "message": message,
+            "details": details}
 
 
 _RESOURCES = (
@@ -71,8 +72,8 @@ def _of_system(system: dict[str, Any]) -> list[dict[str, str]]:
     for key, message, remedy in _RESOURCES:
         percent = system[f"{key}_percent"]
         if percent > BUSY_PERCENT:
-            found.append(_advice("critical" if percent > FULL_PERCENT else "warning", key, message,
-                                 f"{percent:.1f} % is in use. {remedy}"))
+            found.append(_advice("critical" if percent > FULL_PERCENT else "warning", key, "machine",
+                                 message, f"{percent:.1f} % is in use. {remedy}"))
     return found
 
 
@@ -81,7 +82,7 @@ def _of_cache(cache: dict[str, Any]) -> list[dict[str, str]]:
         return []
     worst = min(cache["tiers"].items(), key=lambda item: item[1]["hit_rate"])
     severity = "critical" if efficiency(cache["hit_rate"]) == "poor" else "warning"
-    return [_advice(severity, "cache", "Cache hit rate is low",
+    return [_advice(severity, "cache", worst[0], "Cache hit rate is low",
                     f"{cache['hits']} of {cache['total']} accesses were hits "
                     f"({cache['hit_rate']:.1%}); tier {worst[0]} has {worst[1]['hit_rate']:.1%}. "
                     "A larger cache helps if the same is asked for again later; otherwise look at "
@@ -92,16 +93,17 @@ def _of_operation(stats: dict[str, Any], share: float, others: bool) -> list[dic
     name, count = stats["operation"], stats["total_count"]
     found = []
     if count >= COUNT_MIN and stats["error_rate"] > ERROR_RATE:
-        found.append(_advice("critical", "errors", f"Operation {name} fails often",
+        found.append(_advice("critical", "errors", name, f"Operation {name} fails often",
                              f"{stats['errors']} of {count} failed ({stats['error_rate']:.1%}). "
                              "get_error_stats() has their types."))
     if stats["count"] >= COUNT_MIN and stats["p95"] > TAIL_RATIO * stats["median"] > 0:
-        found.append(_advice("warning", "latency", f"Operation {name} is sometimes much slower",
+        found.append(_advice("warning", "latency", name,
+                             f"Operation {name} is sometimes much slower",
                              f"One in twenty takes {stats['p95']:.6f} s or longer, half take "
                              f"{stats['median']:.6f} s or less. `sonde why` says what the slow ones "
                              "wait for."))
     if others and share > TIME_SHARE:
-        found.append(_advice("info", "latency", f"Operation {name} takes most of the time",
+        found.append(_advice("info", "latency", name, f"Operation {name} takes most of the time",
                              f"{share:.0%} of the time of all operations, {stats['avg']:.6f} s on "
                              "average. To make the program faster, begin here."))
     return found
@@ -127,7 +129,7 @@ def analyze(metrics: "PerformanceMetrics") -> dict[str, Any]:
     operations = metrics.get_operation_stats()
     cache, errors = metrics.get_cache_stats(), metrics.get_error_stats()
     system = None
-    result: dict[str, Any] = {"sonde_analysis": VERSION, "time": time.time()}
+    result: dict[str, Any] = {"time": time.time()}
     if metrics.track_system_resources:
         read = metrics.get_system_utilization()
         system = {f"{key}_percent": read[key]["percent"] for key in ("cpu", "memory", "disk")}

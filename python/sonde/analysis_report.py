@@ -1,13 +1,14 @@
 """The analysis of a PerformanceMetrics as a page: text, Markdown, JSON or HTML.
 
-All but JSON, which is the analysis itself, draw the same sections: a title, then a table or a list.
-Names that the program chose are escaped by each (escape.py)."""
+All but JSON (report_json.py) draw the same sections: a title, then a table or a list. Names that the
+program chose are escaped by each (escape.py)."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import Any, Callable, NamedTuple, Sequence
 
+from . import report_json
 from .escape import markdown, markup, plain, to_json
 
 
@@ -163,7 +164,7 @@ def _html(analysis: dict[str, Any]) -> str:
 
 
 def _json(analysis: dict[str, Any]) -> str:
-    return to_json(analysis) + "\n"
+    return to_json(report_json.report(analysis)) + "\n"
 
 
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {

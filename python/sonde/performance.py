@@ -35,6 +35,7 @@ from .traces import in_trace
 from .window import OTHERS, Windows, window_size, within
 
 ERRORS_KEPT = 100         # single ones, for get_error_stats()["recent"]
+ERROR_TYPES_KEPT = 100    # of one operation
 _DIRECTIONS: dict[str, Literal["in", "out"]] = {
     "inbound": "in", "in": "in", "outbound": "out", "out": "out"}
 
@@ -44,6 +45,30 @@ def _text_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # the program's own error is what it has to see
         return ""
+
+
+def outcome_of(error: BaseException | None) -> str:
+    """The same word as sonde.operation() records."""
+    if error is None:
+        return "ok"
+    if type(error).__name__ in ("CancelledError", "Cancelled") or isinstance(error, GeneratorExit):
+        return "cancelled"
+    return "timeout" if isinstance(error, TimeoutError) else "error"
+
+
+class _Failures:
+    """How often one operation failed, by outcome and by type of error."""
+
+    __slots__ = ("outcomes", "types")
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.types: Counter[str] = Counter()
+
+    def add(self, outcome: str, error_type: str) -> None:
+        self.outcomes[outcome] += 1
+        known = error_type in self.types or len(self.types) < ERROR_TYPES_KEPT
+        self.types[error_type if known else OTHERS] += 1
 
 
 class TrackedOperation(dict):  # type: ignore[type-arg]
@@ -116,7 +141,7 @@ class PerformanceMetrics:
         self._windows = Windows(self.max_history)
         self._operations: deque[dict[str, Any]] = deque(maxlen=self.max_history)
         self._operation_rate, self._byte_rate = Rate(now), Rate(now)
-        self._errors_of: Counter[str] = Counter()       # by operation
+        self._failures: dict[str, _Failures] = {}       # by operation
         self._errors_by: Counter[str] = Counter()       # by type
         self._errors: deque[dict[str, Any]] = deque(maxlen=ERRORS_KEPT)
         self._bandwidth: Counter[tuple[str, str]] = Counter()
@@ -136,8 +161,8 @@ class PerformanceMetrics:
         seconds = check_seconds(f"operation {operation!r}", seconds)
         operation = encodable(operation)
         operation_time(operation, seconds, error_type)
-        self._keep(operation, seconds, error_type, "", correlation_id or self.get_correlation_id(),
-                   time.time() - seconds, fields)
+        self._keep(operation, seconds, "error" if error_type else "ok", error_type, "",
+                   correlation_id or self.get_correlation_id(), time.time() - seconds, fields)
 
     def record_bandwidth_usage(self, direction: str, size_bytes: int, source: str = "") -> None:
         """Bytes that came in or went out: direction is inbound or outbound."""
@@ -171,12 +196,12 @@ class PerformanceMetrics:
     def _finish(self, operation: str, seconds: float, error: BaseException | None,
                 correlation_id: str | None, start_time: float, fields: dict[str, Any]) -> None:
         if error is None:
-            self._keep(operation, seconds, None, "", correlation_id, start_time, fields)
+            self._keep(operation, seconds, "ok", None, "", correlation_id, start_time, fields)
         else:
-            self._keep(operation, seconds, type(error).__name__, _text_of(error), correlation_id,
-                       start_time, fields)
+            self._keep(operation, seconds, outcome_of(error), type(error).__name__, _text_of(error),
+                       correlation_id, start_time, fields)
 
-    def _keep(self, operation: str, seconds: float, error_type: str | None, error: str,
+    def _keep(self, operation: str, seconds: float, outcome: str, error_type: str | None, error: str,
               correlation_id: str | None, start_time: float, fields: dict[str, Any]) -> None:
         if not sonde.enabled():
             return
@@ -190,7 +215,7 @@ class PerformanceMetrics:
             self._operations.append(record)
             self._operation_rate.add(time.monotonic())
             if error_type is not None:
-                self._errors_of[operation] += 1
+                self._failures.setdefault(operation, _Failures()).add(outcome, error_type)
                 self._errors_by[within(self._errors_by, error_type)] += 1
                 self._errors.append(record)
         if self.log:
@@ -239,8 +264,8 @@ class PerformanceMetrics:
 
     def get_operation_stats(self, operation: str | None = None) -> dict[str, Any]:
         """Exact figures of the last max_history (window.describe()), in seconds, and of all time:
-        total_count, total_sum, errors, error_rate. {"operation": …, "count": 0} of one that was not
-        seen. Without a name: those of all, by name."""
+        total_count, total_sum, errors, error_rate, outcomes, error_types. {"operation": …, "count":
+        0} of one that was not seen. Without a name: those of all, by name."""
         if operation is not None:
             return self._stats(operation)
         with self._lock:
@@ -252,9 +277,14 @@ class PerformanceMetrics:
             window = self._windows.by_name.get(operation)
             if window is None:
                 return {"operation": operation, "count": 0}
-            window, errors = window.copy(), self._errors_of[operation]
+            window, failures = window.copy(), self._failures.get(operation, _Failures())
+            outcomes, types = dict(failures.outcomes), dict(failures.types)
+        errors = sum(outcomes.values())
+        if errors < window.total_count:
+            outcomes = {"ok": window.total_count - errors, **outcomes}
         return {"operation": operation, **window.describe(), "errors": errors,
-                "error_rate": errors / window.total_count}
+                "error_rate": errors / window.total_count, "outcomes": outcomes,
+                "error_types": types}
 
     def get_current_throughput(self) -> dict[str, float]:
         """Per second, over the last minute or the time since the start."""
@@ -274,7 +304,9 @@ class PerformanceMetrics:
             total = sum(w.total_count for w in self._windows.by_name.values())
             count = sum(self._errors_by.values())
             return {"count": count, "rate": count / total if total else 0.0,
-                    "by_type": dict(self._errors_by), "by_operation": dict(+self._errors_of),
+                    "by_type": dict(self._errors_by),
+                    "by_operation": {name: sum(f.outcomes.values())
+                                     for name, f in self._failures.items()},
                     "recent": list(self._errors)}
 
     def get_cache_stats(self) -> dict[str, Any]:
@@ -304,7 +336,7 @@ class PerformanceMetrics:
         return analysis.analyze(self)
 
     def generate_report(self, output_format: str = "text") -> str:
-        """text, markdown, json or html."""
+        """text, markdown, html, or json: docs/report.schema.json, as `sonde report` writes it."""
         return analysis_report.render(self.analyze_metrics(), output_format)
 
     @property

@@ -1,4 +1,4 @@
-"""What the machine is doing: CPU, memory, disk and network, from /proc and statvfs.
+"""What the machine and this process are doing: CPU, memory, disk, network; from /proc and statvfs.
 
 CPU and network are counts since boot, so a share or a rate needs two readings. A SystemUtilization
 holds the one before: its figures are of the time since then, `interval_seconds`. Where that time is
@@ -65,6 +65,22 @@ def disk_figures(path: str) -> dict[str, Any]:
             "free_bytes": free, "percent": 100 * used / (used + free) if used + free else 0.0}
 
 
+def process_figures(text: str) -> dict[str, Any]:
+    """From the text of /proc/self/status. A kernel thread has no memory, a process always has."""
+    found = {}
+    for line in text.splitlines():
+        key, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            found[key] = int(words[0])
+    return {"resident_bytes": found["VmRSS"] * 1024, "peak_resident_bytes": found["VmHWM"] * 1024,
+            "threads": found["Threads"]}
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd")) - 1  # without the one that reads the folder
+
+
 def _read(path: str) -> str:
     with open(path, encoding="ascii", errors="replace") as f:
         return f.read()
@@ -73,10 +89,11 @@ def _read(path: str) -> str:
 class _Reading:
     """Counts that only grow, and when they were read."""
 
-    __slots__ = ("time", "busy", "ticks", "received", "sent")
+    __slots__ = ("time", "busy", "ticks", "received", "sent", "own")
 
     def __init__(self) -> None:
         self.time = time.monotonic()
+        self.own = time.process_time()
         self.busy, self.ticks = cpu_ticks(_read("/proc/stat"))
         self.received, self.sent = network_bytes(_read("/proc/net/dev"))
 
@@ -92,20 +109,22 @@ class SystemUtilization:
     def _begin_anew(self) -> None:
         self._lock = threading.RLock()
         self._before = _Reading()
-        self._figures: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._figures: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None
 
     def read(self) -> dict[str, Any]:
-        """cpu, memory, disk and network, each a dictionary of figures."""
+        """cpu, memory, disk, network and process (this one), each a dictionary of figures."""
         with self._lock:
-            cpu, network = self._since()
+            cpu, network, own = self._since()
         load = os.getloadavg()
         return {"time": time.time(),
                 "cpu": {**cpu, "count": os.cpu_count(), "load_1m": load[0], "load_5m": load[1],
                         "load_15m": load[2]},
                 "memory": memory_figures(_read("/proc/meminfo")),
-                "disk": disk_figures(self.disk_path), "network": network}
+                "disk": disk_figures(self.disk_path), "network": network,
+                "process": {"pid": os.getpid(), **own, "open_files": _open_files(),
+                            **process_figures(_read("/proc/self/status"))}}
 
-    def _since(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _since(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         before, now = self._before, _Reading()
         seconds, ticks = now.time - before.time, now.ticks - before.ticks
         totals = {"received_bytes": now.received, "sent_bytes": now.sent}
@@ -115,9 +134,12 @@ class SystemUtilization:
                 {"percent": min(100.0, max(0.0, 100 * (now.busy - before.busy) / ticks)),
                  "interval_seconds": seconds, "over": "interval"},
                 {"received_per_second": max(0, now.received - before.received) / seconds,
-                 "sent_per_second": max(0, now.sent - before.sent) / seconds})
+                 "sent_per_second": max(0, now.sent - before.sent) / seconds},
+                {"cpu_ratio": (now.own - before.own) / seconds})
         if self._figures:
-            return dict(self._figures[0]), {**totals, **self._figures[1]}
+            cpu, network, own = self._figures
+            return dict(cpu), {**totals, **network}, dict(own)
         return ({"percent": 100 * now.busy / now.ticks if now.ticks else 0.0,
                  "interval_seconds": None, "over": "boot"},
-                {**totals, "received_per_second": None, "sent_per_second": None})
+                {**totals, "received_per_second": None, "sent_per_second": None},
+                {"cpu_ratio": None})

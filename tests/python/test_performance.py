@@ -112,12 +112,36 @@ class Operations(Timed):
         self.assertEqual((errors["count"], errors["rate"]), (3, 0.75))
         self.assertEqual(errors["by_type"], {"ValueError": 2, "KeyError": 1})
         self.assertEqual(errors["by_operation"], {"perf_fails": 3})
+        stats = self.metrics.get_operation_stats("perf_fails")
+        self.assertEqual(stats["outcomes"], {"ok": 1, "error": 3})
+        self.assertEqual(stats["error_types"], errors["by_type"])
         self.assertEqual([r["error"] for r in errors["recent"]], ["v", "'k'", "w"])
         self.assertEqual(recorded("sonde_operation_errors_total", operation="perf_fails",
                                   type="ValueError")["value"], 2)
         self.metrics.record_operation_time("perf_told", 1, error_type="Timeout")
         self.assertEqual(recorded("sonde_operation_errors_total", operation="perf_told",
                                   type="Timeout")["value"], 1)
+
+    def test_outcomes_are_those_that_are_recorded(self):
+        class Cancelled(Exception):
+            pass
+        for error, outcome in ((asyncio.CancelledError, "cancelled"), (Cancelled, "cancelled"),
+                               (GeneratorExit, "cancelled"), (TimeoutError, "timeout"),
+                               (OSError, "error")):
+            name = f"perf_{error.__name__}"
+            with self.assertRaises(error):
+                with self.metrics.track_operation(name):
+                    raise error
+            self.assertEqual(self.metrics.get_operation_stats(name)["outcomes"], {outcome: 1})
+            self.assertEqual(recorded("sonde_operation_duration_seconds",
+                                      operation=name)["labels"]["outcome"], outcome)
+
+    def test_types_of_errors_beyond_bounds(self):
+        with mock.patch("sonde.performance.ERROR_TYPES_KEPT", 2):
+            for number in range(4):
+                self.metrics.record_operation_time("perf_odd", 1, error_type=f"E{number}")
+        self.assertEqual(self.metrics.get_operation_stats("perf_odd")["error_types"],
+                         {"E0": 1, "E1": 1, "(other)": 2})
 
     def test_bandwidth_and_throughput(self):
         self.clock.sleep(4)
@@ -268,12 +292,20 @@ class Forks(unittest.TestCase):
         self.assertEqual(metrics.get_operation_stats("perf_signal")["total_count"], len(came))
 
 
+def shape(value):
+    """Its keys, all the way down; of a list those of its first row."""
+    if isinstance(value, dict):
+        return {key: shape(v) for key, v in value.items()}
+    return [shape(value[0])] if isinstance(value, list) and value else None
+
+
 class Recorded(unittest.TestCase):
-    """What the program sonde makes of it."""
+    """What the program sonde makes of it, and the program's own report: the same."""
 
     program = os.path.join(os.environ.get("SONDE_BUILD", "/nowhere"), "sonde")
     code = textwrap.dedent("""\
-        import sonde
+        import sys, sonde
+        sonde.open(name="told")
         metrics = sonde.PerformanceMetrics()
         for number in range(10):
             try:
@@ -285,21 +317,43 @@ class Recorded(unittest.TestCase):
             metrics.record_operation_time("told", 0.5)
             metrics.record_cache_access("hit" if number else "miss", tier="t")
             metrics.record_bandwidth_usage("inbound", 100, source="s")
+        with open(sys.argv[1], "w", encoding="utf-8") as target:
+            target.write(metrics.generate_report("json"))
         """)
 
     def test_report(self):
         if not os.path.exists(self.program):
             self.skipTest("no sonde: set SONDE_BUILD")
         with tempfile.TemporaryDirectory() as folder:
-            run = os.path.join(folder, "run")
-            subprocess.run([self.program, "record", "-o", run, "--", sys.executable, "-c", self.code],
-                           check=True, capture_output=True)
+            run, path = os.path.join(folder, "run"), os.path.join(folder, "own.json")
+            subprocess.run([self.program, "record", "-o", run, "--", sys.executable, "-c", self.code,
+                            path], check=True, capture_output=True)
             said = subprocess.run([self.program, "report", "--json", run], check=True,
                                   capture_output=True)
+            with open(path, encoding="utf-8") as source:
+                own = json.load(source)
         report = json.loads(said.stdout)
+        assert_conforms(report, "report.schema.json")
+        assert_conforms(own, "report.schema.json")
+        self.check(report)
+        self.check(own)
+        for key in ("operations", "operation_errors", "caches", "bandwidth", "summary"):
+            if key == "summary":  # what only the other knows is null in one
+                self.assertEqual(report[key].keys(), own[key].keys())
+            else:
+                self.assertEqual(shape(report[key]), shape(own[key]), key)
+
+    def check(self, report):
+        self.assertEqual({o["program"] for o in report["operations"]}, {"told"})
+        self.assertEqual((report["summary"]["operations"], report["summary"]["errors"],
+                          report["summary"]["error_ratio"]), (20, 3, 0.15))
+        self.assertEqual(report["summary"]["cache_efficiency"], 0.9)
+        self.assertEqual(report["summary"]["slowest_operation"]["operation"], "told")
         operations = {o["operation"]: o for o in report["operations"]}
         self.assertEqual((operations["whole"]["count"], operations["whole"]["errors"]), (10, 3))
+        self.assertEqual(operations["whole"]["outcomes"], {"ok": 7, "error": 3})
         self.assertEqual(operations["told"]["count"], 10)
+        self.assertAlmostEqual(operations["told"]["seconds"], 5.0, places=6)
         self.assertEqual([(e["operation"], e["type"], e["count"])
                           for e in report["operation_errors"]], [("whole", "KeyError", 3)])
         cache, = report["caches"]
@@ -478,13 +532,16 @@ class System(unittest.TestCase):
     def test_two_readings(self):
         texts = {"/proc/stat": "cpu  100 0 0 100 0 0 0 0\n",
                  "/proc/net/dev": "a\nb\n e: 1000 0 0 0 0 0 0 0 2000 0\n",
-                 "/proc/meminfo": "MemTotal: 4 kB\nMemAvailable: 1 kB\n"}
+                 "/proc/meminfo": "MemTotal: 4 kB\nMemAvailable: 1 kB\n",
+                 "/proc/self/status": "Name:\tx\nVmHWM:\t 9 kB\nVmRSS:\t 8 kB\nThreads:\t3\n"}
         clock = Clock()
+        clock.process_time = lambda: clock.monotonic() / 4
         with mock.patch("sonde.system._read", texts.__getitem__), \
                 mock.patch("sonde.system.time", clock):
             system = SystemUtilization()
             first = system.read()
             self.assertEqual((first["cpu"]["percent"], first["cpu"]["over"]), (50.0, "boot"))
+            self.assertIsNone(first["process"]["cpu_ratio"])
             texts["/proc/stat"] = "cpu  130 0 0 110 0 0 0 0\n"
             texts["/proc/net/dev"] = "a\nb\n e: 3000 0 0 0 0 0 0 0 2500 0\n"
             clock.sleep(2)
@@ -492,6 +549,9 @@ class System(unittest.TestCase):
             self.assertEqual((second["cpu"]["percent"], second["cpu"]["over"]), (75.0, "interval"))
             self.assertEqual((second["network"]["received_per_second"],
                               second["network"]["sent_per_second"]), (1000, 250))
+            own = second["process"]
+            self.assertEqual((own["cpu_ratio"], own["resident_bytes"], own["peak_resident_bytes"],
+                              own["threads"]), (0.25, 8192, 9216, 3))
             clock.sleep(0.01)  # too short: the figure before is given again
             self.assertEqual(system.read()["cpu"]["percent"], 75.0)
 
@@ -502,6 +562,8 @@ class System(unittest.TestCase):
         fs = os.statvfs("/")
         self.assertEqual(found["disk"]["total_bytes"], fs.f_blocks * fs.f_frsize)
         self.assertEqual(disk_figures("/")["path"], "/")
+        self.assertEqual((found["process"]["pid"], found["process"]["open_files"]),
+                         (os.getpid(), len(os.listdir("/proc/self/fd")) - 1))
         with open("/proc/meminfo", encoding="ascii") as source:
             self.assertEqual(found["memory"]["total_bytes"], int(source.readline().split()[1]) * 1024)
 
@@ -617,16 +679,77 @@ class Reports(Timed):
 
     def test_json_of_nothing(self):
         empty = PerformanceMetrics(track_system_resources=False)
-        assert_conforms(json.loads(empty.generate_report(output_format="json")),
-                        "python-analysis.schema.json")
+        found = json.loads(empty.generate_report(output_format="json"))
+        assert_conforms(found, "report.schema.json")
+        for key in ("operations", "operation_errors", "caches", "bandwidth", "system", "notes"):
+            self.assertNotIn(key, found)
+        self.assertIsNone(found["summary"]["slowest_operation"])
+        self.assertIsNone(found["summary"]["cache_efficiency"])
 
     def test_json(self):
         found = json.loads(self.metrics.generate_report(output_format="json"),
                            parse_constant=self.fail)
-        assert_conforms(found, "python-analysis.schema.json")
-        self.assertEqual(found["operations"][HOSTILE]["avg"], 0.25)
-        self.assertEqual(found["summary"]["total_errors"], 2)
-        self.assertEqual(found["cache"]["tiers"][HOSTILE]["hits"], 1)
+        assert_conforms(found, "report.schema.json")
+        self.assertEqual((found["start"], found["end"], found["duration_seconds"]),
+                         (1_800_000_000.0, 1_800_000_000.5, 0.5))
+        self.assertEqual(found["profile_id"], "prof_20270115_080000")
+        operation = next(o for o in found["operations"] if o["operation"] == HOSTILE)
+        program = operation.pop("program")
+        self.assertEqual(operation, {
+            "operation": HOSTILE, "count": 1, "rate_per_s": 2.0, "errors": 1, "error_ratio": 1.0,
+            "outcomes": {"error": 1}, "seconds": 0.25, "mean_s": 0.25, "p50_s": 0.25,
+            "p95_s": 0.25, "p99_s": 0.25, "max_s": 0.25})
+        self.assertIn({"program": program, "operation": HOSTILE, "type": "OSError", "count": 1,
+                       "rate_per_s": 2.0, "share": 1.0}, found["operation_errors"])
+        self.assertIn({"program": program, "tier": HOSTILE, "hits": 1, "misses": 0, "hit_ratio": 1.0,
+                       "rate_per_s": 2.0}, found["caches"])
+        self.assertIn({"program": program, "source": HOSTILE, "in_bytes": 2048, "out_bytes": 0,
+                       "in_bytes_per_s": 4096.0, "out_bytes_per_s": 0.0}, found["bandwidth"])
+        self.assertEqual(found["operation_pairs"],
+                         [{"program": program, "first": "perf_plain", "second": HOSTILE, "count": 1,
+                           "mean_gap_s": 0.0}])
+        summary = found["summary"]
+        self.assertEqual((summary["operations"], summary["operations_per_second"],
+                          summary["errors"], summary["bytes_per_second"]), (2, 4.0, 2, 8192.0))
+
+    def test_json_of_the_machine(self):
+        figures = {"cpu": {"percent": 25.0, "interval_seconds": 2.0, "over": "interval", "count": 4,
+                           "load_1m": 0.5},
+                   "memory": {"percent": 90.0, "total_bytes": 1000, "used_bytes": 900,
+                              "swap_used_bytes": 7},
+                   "disk": {"percent": 30.0, "total_bytes": 100, "used_bytes": 30},
+                   "network": {"received_per_second": 5.0, "sent_per_second": 6.0},
+                   "process": {"pid": 12, "cpu_ratio": 0.75, "resident_bytes": 40,
+                               "peak_resident_bytes": 50, "threads": 3, "open_files": 8}}
+        with mock.patch.object(self.metrics, "get_system_utilization", lambda: figures):
+            found = json.loads(self.metrics.generate_report("json"))
+            figures["cpu"].update(over="boot", interval_seconds=None)
+            early = json.loads(self.metrics.generate_report("json"))
+        assert_conforms(found, "report.schema.json")
+        assert_conforms(early, "report.schema.json")
+        system, process = found["system"], found["system"]["processes"][0]
+        self.assertEqual((system["cpu"]["percent"], system["cpu"]["utilization_ratio"]["mean"],
+                          system["cpu"]["cpus"], system["seconds"]), (25.0, 0.25, 4, 2.0))
+        self.assertEqual((system["memory"]["percent"], system["memory"]["used_bytes"]["max"],
+                          system["disk"]["percent"]), (90.0, 900, 30.0))
+        self.assertEqual((process["pid"], process["cpu_ratio"]["mean"],
+                          process["resident_bytes"]["max"]), (12, 0.75, 40))
+        self.assertEqual((found["summary"]["cpu_percent"], found["summary"]["process_cpu_ratio"],
+                          found["summary"]["process_memory_peak_bytes"]), (25.0, 0.75, 50))
+        advice, = found["recommendations"]
+        self.assertEqual((advice["severity"], advice["kind"], advice["subject"]),
+                         ("warning", "memory", "machine"))
+        self.assertIsNone(early["summary"]["cpu_percent"])  # an average since boot is of other times
+
+    def test_json_says_what_is_not_in_it(self):
+        for number in range(60):
+            self.metrics.record_operation_time("perf_many", number)
+        found = json.loads(self.metrics.generate_report("json"))
+        many = found["operations"][0]
+        self.assertEqual((many["operation"], many["count"], many["mean_s"], many["max_s"]),
+                         ("perf_many", 60, 29.5, 59))
+        self.assertEqual(found["notes"], ["of 1 of 3 operations percentiles and max_s are of the last "
+                                          "50 times only"])
 
     def test_markdown(self):
         text = self.metrics.generate_report(output_format="markdown")
