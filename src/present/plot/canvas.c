@@ -1,11 +1,10 @@
 /* canvas.c - see canvas.h: colours, and text of any origin, measured and cut. */
 #include "present/plot/canvas.h"
 
-#include <cairo.h>
-#include <fontconfig/fontconfig.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "present/plot/cairo_late.h"
 #include "present/plot/canvas_private.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
@@ -65,6 +64,8 @@ static double canvas_advance(const struct sonde_canvas *c, const char *harmless,
 int sonde_canvas_init(struct sonde_canvas *c, const struct sonde_canvas_ops *ops, double width,
                       double height)
 {
+    const int rc = sonde_cairo_load(NULL);
+    if (rc) return rc;
     cairo_surface_t *none = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
     cairo_t *cr = cairo_create(none);
     cairo_surface_destroy(none);
@@ -89,8 +90,7 @@ void sonde_canvas_release(struct sonde_canvas *c)
 
 void sonde_canvas_forget_fonts(void)
 {
-    cairo_debug_reset_static_data();
-    FcFini();
+    sonde_cairo_forget();
 }
 
 double sonde_canvas_text_width(const struct sonde_canvas *c, const char *text, double size,

@@ -1,7 +1,5 @@
 /* canvas_cairo.c - see canvas.h. */
-#include <cairo-pdf.h>
-#include <cairo.h>
-
+#include "present/plot/cairo_late.h"
 #include "present/plot/canvas_private.h"
 #include "sonde/sonde.h"
 
@@ -98,10 +96,12 @@ static int canvas_cairo_begin(struct sonde_canvas_cairo *s, double width, double
 int sonde_canvas_png_begin(struct sonde_canvas_cairo *s, struct sonde_buf *out, double width,
                            double height, double scale, enum sonde_theme theme)
 {
+    int rc = sonde_cairo_load(NULL);
+    if (rc) return rc;
     *s = (struct sonde_canvas_cairo){ .out = out, .theme = theme };
     s->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(width * scale + 0.5),
                                             (int)(height * scale + 0.5));
-    const int rc = canvas_cairo_begin(s, width, height);
+    rc = canvas_cairo_begin(s, width, height);
     if (!rc) cairo_scale(s->cr, scale, scale);
     return rc;
 }
@@ -111,6 +111,8 @@ int sonde_canvas_pdf_begin(struct sonde_canvas_cairo *s, struct sonde_buf *out, 
 {
     char harmless[SONDE_CANVAS_TEXT_MAX];
     size_t len = 0;
+    const int rc = sonde_cairo_load(NULL);
+    if (rc) return rc;
     *s = (struct sonde_canvas_cairo){ .out = out, .theme = theme, .pdf = 1 };
     s->surface = cairo_pdf_surface_create_for_stream(canvas_cairo_write, out, width, height);
     while (title[len]) len++;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "present/plot/cairo_late.h"
 #include "present/plot/page_private.h"
 #include "sonde/sonde.h"
 
@@ -228,7 +229,8 @@ int sonde_plot_page_write(const struct sonde_plot_page *p, enum sonde_plot_forma
                           const struct sonde_plot_look *look, struct sonde_buf *out,
                           struct sonde_err *err)
 {
-    int rc = 0;
+    int rc = sonde_cairo_load(err);
+    if (rc) return rc;
     switch (format) {
     case SONDE_PLOT_PNG: return page_cairo(p, look, 0, out, err);
     case SONDE_PLOT_PDF: return page_cairo(p, look, 1, out, err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "present/plot/cairo_late.h"
 #include "present/plot/page.h"
 #include "sonde/sonde.h"
 
@@ -48,20 +49,23 @@ static void pdf_paper(struct sonde_pdf *pdf)
     pdf->begun = 0;
 }
 
-int sonde_pdf_create(const struct sonde_pdf_options *o, struct sonde_pdf **out)
+int sonde_pdf_create(const struct sonde_pdf_options *o, struct sonde_pdf **out,
+                     struct sonde_err *err)
 {
+    int rc = sonde_cairo_load(err);
+    if (rc) return rc;
     struct sonde_pdf *pdf = sonde__calloc(1, sizeof(*pdf));
-    if (!pdf) return SONDE_ENOMEM;
+    if (!pdf) return sonde_err_memory(err);
     pdf->width = o->width > 0 ? o->width : 595;
     pdf->height = o->height > 0 ? o->height : 842;
     snprintf(pdf->title, sizeof(pdf->title), "%s", o->title ? o->title : "");
     sonde_buf_init(&pdf->bytes, (size_t)256 << 20);
-    const int rc = sonde_canvas_pdf_begin(&pdf->canvas, &pdf->bytes, pdf->width, pdf->height,
-                                          o->theme, pdf->title);
+    rc = sonde_canvas_pdf_begin(&pdf->canvas, &pdf->bytes, pdf->width, pdf->height, o->theme,
+                                pdf->title);
     if (rc) {
         sonde_buf_release(&pdf->bytes);
         sonde__free(pdf);
-        return rc;
+        return sonde_err_memory(err);
     }
     pdf_paper(pdf);
     *out = pdf;

@@ -3,7 +3,7 @@
  * heading stays with what follows; the first line of a table is repeated; pages are numbered.
  *
  *   struct sonde_pdf *pdf;
- *   rc = sonde_pdf_create(&(struct sonde_pdf_options){ .title = "report of server" }, &pdf);
+ *   rc = sonde_pdf_create(&(struct sonde_pdf_options){ .title = "report of server" }, &pdf, err);
  *   sonde_pdf_heading(pdf, 1, "Requests");
  *   sonde_pdf_text(pdf, "12 of 4000 failed.");
  *   sonde_pdf_table(pdf, &table);              present/table.h; all of its columns
@@ -29,8 +29,9 @@ struct sonde_pdf_options {
     enum sonde_theme theme;      /* LIGHT or DARK */
 };
 
-/* 0 or SONDE_ENOMEM. */
-int sonde_pdf_create(const struct sonde_pdf_options *o, struct sonde_pdf **out);
+/* 0, SONDE_ENOMEM, or SONDE_ENOENT: there is no cairo. */
+int sonde_pdf_create(const struct sonde_pdf_options *o, struct sonde_pdf **out,
+                     struct sonde_err *err);
 /* level 1: large, 2: smaller, 3: bold text. */
 void sonde_pdf_heading(struct sonde_pdf *pdf, int level, const char *text);
 /* A paragraph, wrapped; a newline in it begins a line. */

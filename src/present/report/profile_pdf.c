@@ -72,7 +72,7 @@ int report_write_pdf(struct report *r, struct sonde_buf *out, struct sonde_err *
     struct sonde_buf text;
     char title[200];
     snprintf(title, sizeof(title), "report%s%.150s", *program ? " of " : "", program);
-    int rc = sonde_pdf_create(&(struct sonde_pdf_options){ .title = title }, &o.pdf);
+    int rc = sonde_pdf_create(&(struct sonde_pdf_options){ .title = title }, &o.pdf, err);
     if (rc) return rc;
     o.width = 0;
     r->o = r->heap.o = r->infer.o = &o;

@@ -198,7 +198,8 @@ static void documents(void **state)
                          "since paper is only so wide and this goes on and on and on", i);
         sonde_table_cell(&t, 1, "%d", i);
     }
-    assert_int_equal(sonde_pdf_create(&(struct sonde_pdf_options){ .title = "t <&>" }, &pdf), 0);
+    assert_int_equal(sonde_pdf_create(&(struct sonde_pdf_options){ .title = "t <&>" }, &pdf, NULL),
+                     0);
     sonde_pdf_heading(pdf, 1, "Heading");
     sonde_pdf_text(pdf, "A paragraph.\nWith a second line, and\xff bytes.");
     sonde_pdf_note(pdf, "");
