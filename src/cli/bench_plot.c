@@ -41,7 +41,6 @@ static int bench_plot_draw(const struct sonde_cli *cli, const struct sonde_bench
                           : sonde_cli_write(cli, v->output, &out);
     sonde_buf_release(&out);
     sonde_plot_page_release(&page);
-    sonde_canvas_forget_fonts();
     return status;
 }
 

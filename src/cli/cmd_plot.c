@@ -356,7 +356,6 @@ static int plot_write(const struct sonde_cli *cli, const struct sonde_plot_kind 
     }
     sonde_buf_release(&out);
     sonde_plot_page_release(&page);
-    sonde_canvas_forget_fonts();
     return status;
 }
 

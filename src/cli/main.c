@@ -5,6 +5,7 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/stack.h"
+#include "present/plot/canvas.h"
 
 /* Descriptors 0-2 that were closed would be handed to the next file or socket, which stray
  * output would then go to. Close-on-exec: a command we start finds them closed, as we did. */
@@ -21,5 +22,7 @@ int main(int argc, char **argv, char **envp)
 {
     fill_standard_fds();
     sonde_child_ignore_xfsz();
-    return sonde_stack_run(sonde_cli_main, argc, argv, envp);
+    const int status = sonde_stack_run(sonde_cli_main, argc, argv, envp);
+    sonde_canvas_forget_fonts(); /* of plots, and of reports that the agent served */
+    return status;
 }

@@ -11,7 +11,7 @@
  *   rc = sonde_pdf_finish(pdf, &out, &err);    destroys it
  *
  * After a failure calls do nothing, so that only the end is looked at. Texts may be of any
- * origin. A command that has drawn its last calls sonde_canvas_forget_fonts(). */
+ * origin. A program that has drawn its last calls sonde_canvas_forget_fonts(). */
 #ifndef SONDE_PRESENT_PLOT_PDF_H
 #define SONDE_PRESENT_PLOT_PDF_H
 
