@@ -35,6 +35,8 @@ def ours(args, codec, level, path):
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     found = next(r for r in json.loads(done.stdout)["rows"] if r["codec"] == codec)
+    if found["state"] != "measured":
+        raise RuntimeError(f"sonde bench compress: {codec}:{level} is {found['state']}: {found['why']}")
     return [found[way]["best_bytes_per_s"] / 1e6 for way in ("compress", "decompress")]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """predict: what `sonde predict` said beside what was measured then.
 
-    perf/predict.py BUILD [--llama SERVER MODEL] [--cycles N] [--seconds S] [--low RATIO]
+    perf/predict.py BUILD [--llama SERVER MODEL] [--cycles N] [--seconds S] [--low RATIO] [--split-cache]
 
 A server with one thread and four slots is loaded at a part of what it can hold, and recorded; of that
 recording alone `sonde predict` says what 1.5 and 2 times the rate, and 2 and 8 slots, would do, and where
@@ -191,6 +191,9 @@ class Server:
             server, model = o.llama
             command = [*record, "--", server, "-m", model, "--host", "127.0.0.1", "--port", free_port(), "-t", 1,
                        "-tb", 1, "-np", slots, "-b", 256, "-ub", 256, "-c", 1024 * slots]
+            # One cache for all slots, as where --parallel is not given: with one for each, llama.cpp cuts a pass by
+            # which slots are neighbours, which a recording does not say.
+            command += [] if o.split_cache else ["--kv-unified"]
         else:
             command = [o.build / "sonde-engine", "serve", "-m", o.work / "small.gguf", "-t", 1, "--slots",
                        slots, "--queue", 4096, "-l", "127.0.0.1:0"]
@@ -346,6 +349,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="of each run, about (60)")
     parser.add_argument("--low", type=float, default=0.35, help="part of the capacity that is recorded (0.35)")
     parser.add_argument("--cycles", type=int, default=5, help="how often all of it is done (5)")
+    parser.add_argument("--split-cache", action="store_true", help="llama-server with a KV cache for each slot")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for recordings (default a temporary one)")
     o = parser.parse_args()
     o.build = o.build.resolve()

@@ -8,18 +8,30 @@
 
 #include "analyze/predict/private.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
-enum { COLD_PARTS = 20, COLD_PARTS_MAX = 5, SPLITS_MAX = 3, SPLIT_STEPS_MIN = 30 };
+enum { COLD_PARTS = 20, COLD_PARTS_MAX = 5, SPLITS_MAX = 5, SPLIT_STEPS_MIN = 30 };
 #define COLD_RATIO 1.2         /* a beginning that is not slower than this is not cold */
 #define SPLIT_GAIN 0.03        /* of the loss, or a segment is not worth its parameter */
 #define DRAFTS_RATIO 0.01
 
-static const struct { enum predict_quantity quantity; const char *name; } quantities[] = {
-    { PREDICT_STEP, "step" }, { PREDICT_PROMPT, "prompt token" },
-    { PREDICT_DECODE, "sequence that decodes" },
-    { PREDICT_PROMPT_CELLS, "KV cell that a prompt token attends to" },
-    { PREDICT_DECODE_CELLS, "KV cell that a decoding sequence attends to" },
+static const char *const quantities[PREDICT_QUANTITIES] = {
+    [PREDICT_STEP] = "step", [PREDICT_TOKENS] = "token in the pass",
+    [PREDICT_PROMPT] = "prompt token", [PREDICT_DECODE] = "sequence that decodes",
+    [PREDICT_PROMPT_CELLS] = "KV cell that a prompt token attends to",
+    [PREDICT_DECODE_CELLS] = "KV cell that a decoding sequence attends to",
+};
+
+/* What an engine's pass may cost by. One that computes all tokens of a pass in one go (llama.cpp)
+ * pays for rows, whoever they are of; then a prompt of eight tokens says what eight sequences that
+ * decode would cost, though so many were never seen. One that computes prompts and answers apart
+ * pays for each kind by itself. Which it is the recording says: a later one has to explain it
+ * better, since the first has one curve for both and so says more about what was not seen. */
+static const enum predict_quantity bases[][2] = {
+    { PREDICT_TOKENS, PREDICT_PROMPT },
+    { PREDICT_TOKENS, PREDICT_DECODE },
+    { PREDICT_PROMPT, PREDICT_DECODE },
 };
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -238,6 +250,14 @@ static void predict_split_at(struct predict_features *f, uint32_t feature, doubl
     f->count++;
 }
 
+/* Tokens or sequences; beside all tokens of a pass only those. */
+static int predict_split_may(const struct predict_features *f, uint32_t feature)
+{
+    const enum predict_quantity q = f->of[feature].quantity;
+    return q == PREDICT_TOKENS ||
+           (f->of[1].quantity != PREDICT_TOKENS && (q == PREDICT_PROMPT || q == PREDICT_DECODE));
+}
+
 /* The split of one segment of tokens or sequences that helps most; 0 = none is worth it. */
 static int predict_split_best(struct sonde_predict_model *m, const struct predict_observation *b,
                               struct predict_row *rows, struct predict_features *best, int *rc)
@@ -247,7 +267,7 @@ static int predict_split_best(struct sonde_predict_model *m, const struct predic
     int found = 0;
     const uint32_t n = predict_fit_step_rows(m, b, rows);
     for (uint32_t f = 0; f < had.count && had.count < PREDICT_FEATURES_MAX; f++) {
-        if (had.of[f].quantity != PREDICT_PROMPT && had.of[f].quantity != PREDICT_DECODE) continue;
+        if (!predict_split_may(&had, f)) continue;
         for (double at = 1; at <= 1024 && !*rc; at *= 2) {
             struct predict_cost c;
             m->features = had;
@@ -269,12 +289,15 @@ static int predict_split_best(struct sonde_predict_model *m, const struct predic
     return found;
 }
 
-static int predict_fit_steps(struct sonde_predict_model *m, const struct predict_observation *b,
-                             struct predict_row *rows)
+/* With the quantities of one base, and as many segments as are worth it. */
+static int predict_fit_base(struct sonde_predict_model *m, const struct predict_observation *b,
+                            const enum predict_quantity *base, struct predict_row *rows)
 {
-    m->features = (struct predict_features){ .count = PREDICT_QUANTITIES };
-    for (uint32_t i = 0; i < PREDICT_QUANTITIES; i++) {
-        m->features.of[i] = (struct predict_feature){ quantities[i].quantity, 0, INFINITY };
+    const enum predict_quantity of[] = { PREDICT_STEP, base[0], base[1], PREDICT_PROMPT_CELLS,
+                                         PREDICT_DECODE_CELLS };
+    m->features = (struct predict_features){ .count = SONDE_COUNT(of) };
+    for (uint32_t i = 0; i < SONDE_COUNT(of); i++) {
+        m->features.of[i] = (struct predict_feature){ of[i], 0, INFINITY };
     }
     int rc = predict_cost_fit(rows, predict_fit_step_rows(m, b, rows), m->features.count, &m->step);
     for (int i = 0; !rc && i < SPLITS_MAX; i++) {
@@ -283,6 +306,26 @@ static int predict_fit_steps(struct sonde_predict_model *m, const struct predict
         m->features = best;
         predict_cost_release(&m->step);
         rc = predict_cost_fit(rows, predict_fit_step_rows(m, b, rows), m->features.count, &m->step);
+    }
+    return rc;
+}
+
+static int predict_fit_steps(struct sonde_predict_model *m, const struct predict_observation *b,
+                             struct predict_row *rows)
+{
+    int rc = predict_fit_base(m, b, bases[0], rows);
+    for (uint32_t i = 1; !rc && i < SONDE_COUNT(bases); i++) {
+        const struct predict_features features = m->features;
+        struct predict_cost step = m->step;
+        m->step = (struct predict_cost){ 0 };
+        rc = predict_fit_base(m, b, bases[i], rows);
+        if (!rc && m->step.loss < (1 - SPLIT_GAIN) * step.loss) {
+            predict_cost_release(&step);
+            continue;
+        }
+        predict_cost_release(&m->step);
+        m->features = features;
+        m->step = step;
     }
     return rc;
 }
@@ -421,7 +464,7 @@ static void predict_fit_facts(struct sonde_predict_model *m, const struct predic
     f->busy_ratio = f->seconds > 0 ? fmin(busy / f->seconds, 1) : 0;
     for (uint32_t i = 0; i < m->features.count; i++) {
         f->coefficients[f->coefficient_count++] = (struct sonde_predict_coefficient){
-            quantities[m->features.of[i].quantity].name, m->features.of[i].from, m->step.beta[i] };
+            quantities[m->features.of[i].quantity], m->features.of[i].from, m->step.beta[i] };
     }
     f->gap_s = m->gap.beta[0];
     f->gap_output_s = m->gap.beta[1];

@@ -45,7 +45,8 @@ void predict_features_of(const struct predict_features *f, const struct predict_
                          double *out)
 {
     const double all[PREDICT_QUANTITIES] = {
-        [PREDICT_STEP] = 1, [PREDICT_PROMPT] = w->prompt, [PREDICT_DECODE] = w->decode,
+        [PREDICT_STEP] = 1, [PREDICT_TOKENS] = w->prompt + w->decode,
+        [PREDICT_PROMPT] = w->prompt, [PREDICT_DECODE] = w->decode,
         [PREDICT_PROMPT_CELLS] = w->prompt_cells, [PREDICT_DECODE_CELLS] = w->decode_cells,
     };
     for (uint32_t i = 0; i < f->count; i++) {

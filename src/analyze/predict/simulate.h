@@ -34,8 +34,9 @@ static inline void predict_work_decode(struct predict_work *w, double at)
     w->decode_cells += at + 1;
 }
 
-enum predict_quantity { PREDICT_STEP, PREDICT_PROMPT, PREDICT_DECODE, PREDICT_PROMPT_CELLS,
-                        PREDICT_DECODE_CELLS, PREDICT_QUANTITIES };
+/* PREDICT_TOKENS are those of prompts and of answers together: the rows of a pass's matrices. */
+enum predict_quantity { PREDICT_STEP, PREDICT_TOKENS, PREDICT_PROMPT, PREDICT_DECODE,
+                        PREDICT_PROMPT_CELLS, PREDICT_DECODE_CELLS, PREDICT_QUANTITIES };
 
 /* A feature: the part of a quantity that is above from and up to to. */
 struct predict_feature { enum predict_quantity quantity; double from, to; };

@@ -78,6 +78,7 @@ static void predict_text_costs(const struct sonde_predict_report *r,
     sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < f->coefficient_count; i++) {
         const struct sonde_predict_coefficient *c = &f->coefficients[i];
+        if (c->seconds <= 0) continue; /* what costs nothing, or is in the row of another */
         char of[64];
         snprintf(of, sizeof(of), i ? "each %s" : "the pass itself", c->name);
         predict_text_cost(&t, r, c->seconds, c->from > 0 ? c->name : of, c->from);

@@ -19,6 +19,7 @@ struct toy {
     int even;                      /* how prompts share a step */
     double step_s, prompt_s, decode_s, cell_s; /* a step, a token, a sequence, a cell */
     double bend, bend_s;           /* tokens above bend cost bend_s more each */
+    double row_s, rows_until, row_late_s; /* tokens of any kind: from the second on, above so many */
     double gap_s, output_s, intake_s;
     double noise;                  /* relative, of a step */
     double slow_until_s, slow;     /* a cold start: steps are slow times as long */
@@ -108,6 +109,8 @@ static double toy_cost(const struct toy *t, double now, double prompt, double de
 {
     double s = t->step_s + t->prompt_s * prompt + t->decode_s * decode + t->cell_s * cells;
     if (prompt > t->bend && t->bend_s > 0) s += t->bend_s * (prompt - t->bend);
+    const double rows = fmax(prompt + decode - 1, 0), many = fmax(rows + 1 - t->rows_until, 0);
+    s += t->row_s * (rows - many) + t->row_late_s * many;
     s *= exp(t->noise * random_normal() - t->noise * t->noise / 2);
     return now < t->slow_until_s ? s * t->slow : s;
 }
