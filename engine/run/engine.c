@@ -194,6 +194,10 @@ void engine_destroy(struct engine *e)
 const struct model *engine_model(const struct engine *e) { return e->model; }
 const struct tokenizer *engine_tokenizer(const struct engine *e) { return e->tokenizer; }
 const char *engine_notice(const struct engine *e) { return e->notice; }
+const char *engine_device_name(const struct engine *e)
+{
+    return e->accelerator ? e->accelerator->name : "cpu";
+}
 const char *engine_device(const struct engine *e) { return e->placement.text; }
 uint32_t engine_context(const struct engine *e) { return e->context; }
 uint32_t engine_slots(const struct engine *e) { return e->o.slots; }

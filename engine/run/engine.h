@@ -53,6 +53,8 @@ const struct model *engine_model(const struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 /* What a memory limit changed, in a sentence; "" = nothing. */
 const char *engine_notice(const struct engine *e);
+/* "cpu", or that of the device that computes products: "opencl0" */
+const char *engine_device_name(const struct engine *e);
 /* What the device has of the model, in a sentence; "" = there is none but the CPU. */
 const char *engine_device(const struct engine *e);
 /* Positions that a request may take, prompt and answer. */
