@@ -39,7 +39,7 @@ struct device_account {
 };
 
 struct device_ops {
-    /* Copies these weights to the device, once. */
+    /* Copies these weights to the device, once; they stay where they are for as long as it. */
     enum device_refusal (*keep)(struct device *d, const struct weight *w);
     /* Whether a product of these weights is one for multiply(). */
     enum device_refusal (*refusal)(const struct device *d, const struct weight *w);

@@ -21,6 +21,13 @@ static const enum weight_type types[] = { WEIGHT_F32,  WEIGHT_F16,   WEIGHT_Q8_0
                                           WEIGHT_Q4_0, WEIGHT_TQ2_0, WEIGHT_I2_S };
 enum { TYPES = 6, TOKENS = 13, ROOM = 4 << 20 };
 
+/* What drivers and their compilers keep for good is not a leak of the engine's. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
+}
+
 /* ---- Loading, naming ------------------------------------------------------------------------ */
 
 static void test_library_missing(void **state)
@@ -165,6 +172,16 @@ static void check_product(struct opencl_device *d, const struct matrix *m, uint3
     free(out);
 }
 
+/* Matrices that are freed: their addresses may come again. */
+static void matrices_forget(struct opencl_device *d)
+{
+    for (size_t i = 0; i < d->matrices_count; i++) {
+        opencl_buffer_release(d, &d->weights, d->matrices[i].bytes, &d->matrices[i].buffer);
+    }
+    d->matrices_count = 0;
+    assert_int_equal(d->weights.bytes, 0);
+}
+
 /* Columns of floats are any number, those of blocks as many as blocks have. */
 static void test_bits(void **state)
 {
@@ -188,8 +205,7 @@ static void test_bits(void **state)
                 check_product(d, &m, counts[c], m.w.rows + 3);
             }
             matrix_free(&m);
-            d->matrices_count--; /* its address may come again */
-            opencl_buffer_release(d, &d->weights, d->matrices->bytes, &d->matrices->buffer);
+            matrices_forget(d);
         }
     }
     device_destroy(&d->base);
@@ -213,6 +229,7 @@ static void test_extremes(void **state)
     assert_int_equal(opencl_keep(&d->base, &m.w), DEVICE_DOES);
     check_product(d, &m, 1, m.w.rows);
     matrix_free(&m);
+    matrices_forget(d);
 
     for (int type = 2; type < TYPES; type++) {
         struct matrix n;
@@ -239,6 +256,7 @@ static void test_extremes(void **state)
         assert_int_equal(opencl_keep(&d->base, &n.w), DEVICE_DOES);
         check_product(d, &n, TOKENS, n.w.rows);
         matrix_free(&n);
+        matrices_forget(d);
     }
     device_destroy(&d->base);
 }
@@ -306,6 +324,55 @@ static void test_offload(void **state)
     device_destroy(&d->base);
 }
 
+/* As a forward pass has it: activations are converted to the device's memory, products are its own
+ * until it fails, and the CPU's from then on. */
+static void test_lost(void **state)
+{
+    (void)state;
+    enum { COLS = 512, SHORT = 3 };
+    struct matrix m;
+    struct matmul *matmul = NULL;
+    struct team *team = NULL;
+    struct fail why;
+    matrix_fill(&m, WEIGHT_TQ2_0, 70, COLS);
+    const size_t room = SHORT * acts_row_bytes(WEIGHT_TQ2_0, COLS); /* a run is in parts */
+    void *acts = numbers_room(room);
+    float *x = malloc(TOKENS * COLS * sizeof(*x)), *out = malloc(TOKENS * 70 * sizeof(*out));
+    numbers_fill(x, TOKENS * COLS);
+    for (uint32_t t = 0; t < TOKENS; t++) {
+        acts_from_floats_portable(WEIGHT_TQ2_0, x + t * COLS, COLS,
+                                  m.acts + t * acts_row_bytes(WEIGHT_TQ2_0, COLS));
+    }
+    struct opencl_device *d = device_create(0);
+    assert_int_equal(team_create(2, &team, &why), 0);
+    assert_int_equal(matmul_create(team, kernel_named("portable"), acts, room, &matmul, &why), 0);
+    assert_true(matmul_use_device(matmul, &d->base, TOKENS * 70 * sizeof(float), &why) >= 0);
+    assert_int_equal(opencl_keep(&d->base, &m.w), DEVICE_DOES);
+    const struct matmul_product product = { &m.w, out, 70 };
+    for (int lost = 0; lost < 2; lost++) {
+        memset(out, 0x7f, TOKENS * 70 * sizeof(*out));
+        if (lost) opencl_lose(d, "a test", CL_OUT_OF_RESOURCES);
+        matmul_pass_begin(matmul, 1);
+        matmul_run(matmul, x, COLS, TOKENS, &product, 1);
+        assert_true(matmul_pass_end(matmul) > 0);
+        check_bits(&m.w, m.acts, TOKENS, 70, out);
+    }
+    matmul_destroy(matmul);
+    team_destroy(team);
+    /* Too little for a pass: refused, and said. */
+    struct opencl_device *small = device_create(1000);
+    assert_int_equal(matmul_create(NULL, kernel_named("portable"), acts, room, &matmul, &why), 0);
+    assert_int_equal(matmul_use_device(matmul, &small->base, 70, &why), -1);
+    assert_non_null(strstr(why.text, "has no room"));
+    matmul_destroy(matmul);
+    device_destroy(&small->base);
+    device_destroy(&d->base);
+    matrix_free(&m);
+    free(acts);
+    free(x);
+    free(out);
+}
+
 /* ---- Every call fails -------------------------------------------------------------------------- */
 
 /* All of a device's life; whether the products were computed there. */
@@ -368,13 +435,41 @@ static void test_faults(void **state)
     matrix_free(&m[1]);
 }
 
+static CL_API_ENTRY cl_program CL_API_CALL broken_program(cl_context c, cl_uint n, const char **s,
+                                                          const size_t *l, cl_int *error)
+{
+    const char *broken = "kernel void matvec_f32(global float *x) { x[0] = nothing; }";
+    (void)n;
+    (void)s;
+    return faults_real.CreateProgramWithSource(c, 1, &broken, l, error);
+}
+
+/* Kernels that a driver does not compile: its words, and nothing is left. */
+static void test_build_error(void **state)
+{
+    (void)state;
+    struct opencl_library *cl = (struct opencl_library *)(uintptr_t)opencl_library(NULL);
+    const struct opencl_wish any = { OPENCL_WISH_ANY, 0 };
+    struct fail why = { "" };
+    struct device *d;
+    memset(&faults, 0, sizeof(faults));
+    cl->CreateProgramWithSource = broken_program;
+    assert_int_equal(opencl_open(&any, 0, &d, &why), -1);
+    assert_null(d);
+    print_message("%s\n", why.text);
+    assert_non_null(strstr(why.text, "cannot build the kernels: CL_BUILD_PROGRAM_FAILURE"));
+    assert_non_null(strstr(why.text, "nothing")); /* of the driver's log */
+    cl->CreateProgramWithSource = fault_CreateProgramWithSource;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_library_missing), cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_numbers),         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_extremes),        cmocka_unit_test(test_offload),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_lost),            cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_build_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
