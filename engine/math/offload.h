@@ -1,5 +1,5 @@
-/* offload.h - products that another device does, for matmul.c: which of them, and what sonde is told
- * of it. */
+/* offload.h - products that another device does, for matmul.c: which of them, and what sonde is
+ * told of it. */
 #ifndef ENGINE_MATH_OFFLOAD_H
 #define ENGINE_MATH_OFFLOAD_H
 

@@ -32,7 +32,7 @@ int model_place(const struct model *m, struct forward *f, struct device *d, stru
     placement_keep(out, d, &m->output);
     char rest[96] = "";
     if (out->kept < out->matrices) {
-        snprintf(rest, sizeof(rest), "; the other %.1f MB stay with the CPU (%s)",
+        snprintf(rest, sizeof(rest), "; the other %.1f MB stay on the CPU (%s)",
                  placement_megabytes(out->bytes - out->kept_bytes),
                  device_refusal_name(out->refusal));
     }

@@ -295,8 +295,9 @@ static void staging_open(struct opencl_device *d)
     cl_int error = CL_SUCCESS;
     if (opencl_buffer_create(d, &d->staging, CL_MEM_READ_ONLY | CL_MEM_ALLOC_HOST_PTR,
                              d->acts_bytes, &d->staged)) return;
-    d->staging_at = d->cl->EnqueueMapBuffer(d->queue, d->staged, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
-                                            0, d->acts_bytes, 0, NULL, NULL, &error);
+    d->staging_at =
+        d->cl->EnqueueMapBuffer(d->queue, d->staged, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                d->acts_bytes, 0, NULL, NULL, &error);
     if (!error && d->staging_at && (uintptr_t)d->staging_at % 64 == 0) return;
     if (!error && d->staging_at) {
         d->cl->EnqueueUnmapMemObject(d->queue, d->staged, d->staging_at, 0, NULL, NULL);
