@@ -116,9 +116,11 @@ static int program_build(struct opencl_device *d, struct fail *why)
 {
     cl_int error = CL_SUCCESS;
     const char *source = opencl_source();
+    char options[64];
+    snprintf(options, sizeof(options), "-cl-std=CL1.2 -DTOKENS=%d", OPENCL_TOKENS);
     d->program = d->cl->CreateProgramWithSource(d->context, 1, &source, NULL, &error);
     if (!d->program) error = error ? error : CL_OUT_OF_HOST_MEMORY;
-    else error = d->cl->BuildProgram(d->program, 1, &d->id, "-cl-std=CL1.2", NULL, NULL);
+    else error = d->cl->BuildProgram(d->program, 1, &d->id, options, NULL, NULL);
     if (!error) return 0;
     char log[16384] = "";
     if (d->program && d->cl->GetProgramBuildInfo(d->program, d->id, CL_PROGRAM_BUILD_LOG,

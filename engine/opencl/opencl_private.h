@@ -36,7 +36,7 @@ int opencl_find(const struct opencl_library *cl, struct opencl_found out[OPENCL_
 /* ---- One device: device.c -------------------------------------------------------------------- */
 
 enum { OPENCL_KERNELS_PER_TYPE = 2 }; /* of one token, of some */
-enum { OPENCL_TOKENS = 4 };           /* of a work-item of the second; TOKENS in products.cl */
+enum { OPENCL_TOKENS = 4 };           /* of a work-item of the second */
 
 struct opencl_kernel {
     enum weight_type type;

@@ -4,12 +4,10 @@
  * A work-item has one row of the weights and some tokens, and adds up each output by itself, block
  * after block: the sum and the roundings of matmul_portable.c, to the bit. So nothing here may be
  * contracted, reordered or approximated. matvec_… has one token (decode), matmul_… TOKENS of them
- * (prefill), for which a block of weights is read and unpacked once.
+ * (prefill; the engine says how many when it has this built), for which a block of weights is read and unpacked once.
  *
  * Halves are only loaded, which needs no cl_khr_fp16. */
 #pragma OPENCL FP_CONTRACT OFF
-
-#define TOKENS 4
 
 /* All kernels have the same arguments:
  *   w             weights, row_bytes each                 rows, cols of them

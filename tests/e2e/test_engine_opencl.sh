@@ -11,7 +11,8 @@ unset SONDE_SEED SONDE_DETERMINISTIC SONDE_BATCH_SIZE SONDE_NUM_THREADS SONDE_ME
 
 "$engine" make-model --size tiny --type Q4_0 -o model.gguf >made 2>&1 || { complain "make-model:" "$(cat made)"; finish; }
 
-# ask URL FOLDER: 24 requests, 6 at a time; some of them sampled, with a seed
+# ask URL FOLDER: 24 requests, 6 at a time; some of them sampled, with a seed. Before them one alone, whose
+# prompt is longer than a pass
 ask() {
     mkdir "$2"
     python3 - "$1" "$2" <<'END2' || complain "requests to $1: status $?"
@@ -23,8 +24,9 @@ def one(i):
     request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer)["choices"][0]["text"]
+alone = one(5)
 with concurrent.futures.ThreadPoolExecutor(6) as pool:
-    json.dump(list(pool.map(one, range(24))), open(folder + "/texts", "w"))
+    json.dump([alone, *pool.map(one, range(24))], open(folder + "/texts", "w"))
 END2
 }
 
@@ -54,10 +56,11 @@ has "device" '"device":"opencl0"' health
 # While it serves: its memory is in use, and the backend is named.
 agent=$(url_in told)
 holds() { curl -sf --max-time 20 "$agent/metrics" >metrics && grep -qE -- "$1" metrics; }
-until_true holds '^sonde_device_memory_bytes\{device="opencl0",state="used",.*\} [1-9]' || cat metrics >&2
-has "pools of the device" '^sonde_memory_pool_bytes\{pool="opencl0.weights",.*\} [1-9]' metrics
-has "pools of the device" '^sonde_memory_pool_bytes\{pool="opencl0.activations",.*\} [1-9]' metrics
-has "the backend" 'backend="opencl"' metrics
+for line in 'sonde_device_memory_bytes\{device="opencl0",state="used",.*\} [1-9]' \
+    'sonde_memory_pool_bytes\{pool="opencl0.weights",.*\} [1-9]' \
+    'sonde_memory_pool_bytes\{pool="opencl0.activations",.*\} [1-9]' 'sonde_[a-z_]+\{.*backend="opencl"'; do
+    until_true holds "^$line"
+done
 
 ask "$at" opencl
 cmp cpu/texts opencl/texts || complain "other texts than the CPU's:" "$(head -c 600 cpu/texts)" "$(head -c 600 opencl/texts)"
