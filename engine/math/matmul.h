@@ -22,8 +22,8 @@ int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
 void matmul_destroy(struct matmul *m);
 
 /* From now on products whose weights this device keeps are computed there, if it can.
- * out_bytes_max: results of one matmul_run(). 1: the activations that were given are not needed any more, the
- * device has room of its own; 0: they are; -1: it has no room, and why. */
+ * out_bytes_max: results of one matmul_run(). 1: the activations that were given are not needed any
+ * more, the device has room of its own; 0: they are; -1: it has no room, and why. */
 struct device;
 int matmul_use_device(struct matmul *m, struct device *d, size_t out_bytes_max, struct fail *why);
 
