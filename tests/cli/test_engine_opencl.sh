@@ -139,6 +139,24 @@ status 0 "$sonde" record -o part.run -- "$engine" run -m Q8_0.gguf --ids -p "$pr
     --batch 64 --device opencl --device-memory 1000KB
 counted part "$kept"
 
+# The device is gone in the fourth pass, after two launches at the start and three passes: said once, and
+# the CPU goes on, with the same bits if it has the portable kernels.
+gone=(env LD_PRELOAD="$programs/opencl_fails.so" OPENCL_FAILS_AT=52)
+SONDE_ENGINE_KERNEL=portable "${gone[@]}" "$engine" run --ids -p "$prompt" -n 16 --ignore-end --logits gone.logits \
+    -m Q8_0.gguf --batch 64 --device opencl >gone.ids 2>gone.err || complain "a device that is gone:" "$(cat gone.err)"
+same_bits "a device that is gone" cpu gone
+same "said once" 1 "$(grep -c 'failed: CL_OUT_OF_RESOURCES in clEnqueueNDRangeKernel (-5). From now on the CPU' gone.err)"
+status 0 "$sonde" record -o gone.run -- "${gone[@]}" "$engine" run -m Q8_0.gguf --ids -p "$prompt" -n 10 --ignore-end \
+    --batch 64 --device opencl
+status 0 "$sonde" report --json gone.run
+python3 - <<'END2' || complain "a device that is gone: sonde was told otherwise:" "$(head -c 2000 "$scratch/out")"
+import json
+by = {d["device"]: d for d in json.load(open("out"))["devices"]["list"]}
+done = {d: next(o["count"] for o in by[d]["operations"] if o["operation"] == "matmul") for d in by}
+assert 45 <= done["opencl0"] < 50 and done["cpu"] == 150 - done["opencl0"], done
+assert by["opencl0"]["fallback_reasons"] == {"lost": done["cpu"]}, by["opencl0"]
+END2
+
 # bench says where it ran.
 status 0 "$engine" bench -m Q8_0.gguf -p 20 -n 3 -r 1 --device opencl --json
 python3 -c 'import json; assert json.load(open("out"))["device"] == "opencl0"' || complain "bench" "$(cat out)"
