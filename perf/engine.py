@@ -8,8 +8,12 @@ the rounds the median, so that a machine that is slower for a while is slower fo
 Instrumentation is measured in one process that switches recording on and off between the tokens of a
 request (`sonde-engine bench --instrumentation`): by the clock, by the CPU time of the engine's thread,
 and in instructions where the kernel counts them.
+
+With its products on an OpenCL device the engine is measured beside itself on the CPU, in the same way. Where
+the device is PoCL it is the same CPU, and limited to one thread too: a ratio to be watched, without a target.
 """
 import json
+import os
 import subprocess
 import time
 
@@ -23,15 +27,15 @@ COST_SECONDS = 20
 BUDGET = {"prefill": 0.5, "decode": 0.8, "cost": 0.3}
 
 
-def run(*command):
+def run(*command, env=None):
     return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=TIMEOUT).stdout
+                          stdin=subprocess.DEVNULL, timeout=TIMEOUT, env=env).stdout
 
 
-def ours(build, model):
+def ours(build, model, device="cpu", env=None):
     """{phase: tokens per second}"""
     told = json.loads(run(build / "sonde-engine", "bench", "-m", model, "--threads", 1, "-p", PROMPT, "-n",
-                          ANSWER, "--batch", PROMPT, "--repeat", 1, "--json"))
+                          ANSWER, "--batch", PROMPT, "--repeat", 1, "--json", "--device", device, env=env))
     return {phase: told[phase]["tokens_per_second"]["median"] for phase in ("prefill", "decode")}
 
 
@@ -45,14 +49,14 @@ def middle(samples):
     return sorted(samples)[len(samples) // 2]
 
 
-def compare(build, model):
-    """Rounds of (ours, theirs)."""
+def compare(one, other):
+    """Rounds of what both return, in turns."""
     rounds, begin = [], time.monotonic()
     while len(rounds) < ROUNDS_MIN or time.monotonic() < begin + SECONDS_A_MODEL:
         if len(rounds) % 2:
-            their, our = theirs(build, model), ours(build, model)
+            their, our = other(), one()
         else:
-            our, their = ours(build, model), theirs(build, model)
+            our, their = one(), other()
         rounds.append((our, their))
     return rounds
 
@@ -74,7 +78,7 @@ def cost_rows(build, model, size, kind):
 
 
 def model_rows(build, model, size, kind):
-    rounds = compare(build, model)
+    rounds = compare(lambda: ours(build, model), lambda: theirs(build, model))
     rows = []
     for phase in ("decode", "prefill"):
         ratios = [our[phase] / their[phase] for our, their in rounds]
@@ -104,4 +108,30 @@ def measure(args, scratch):
     return rows + costs
 
 
-GROUPS = {"engine": measure}
+def opencl_rows(build, scratch, kind):
+    model = scratch / "model.gguf"
+    env = {**os.environ, "POCL_CACHE_DIR": str(scratch / "pocl"), "POCL_MAX_PTHREAD_COUNT": "1"}
+    run(build / "sonde-engine", "make-model", "--size", "small", "--type", kind, "--force", "-o", model)
+    rounds = compare(lambda: ours(build, model, "opencl", env), lambda: ours(build, model))
+    model.unlink()
+    rows = []
+    for phase in ("decode", "prefill"):
+        ratios = [device[phase] / cpu[phase] for device, cpu in rounds]
+        note = ", ".join(f"{name} {middle([r[i][phase] for r in rounds]):.0f} tokens/s"
+                         for i, name in enumerate(("opencl", "cpu")))
+        rows.append(row(f"engine_opencl_{phase}_small_{kind}", "engine",
+                        f"engine on OpenCL, {phase}, small {kind}: of the CPU's tokens/s", "x",
+                        named("sonde-engine --device opencl", stats_of(ratios, middle(ratios))), note=note, higher=True))
+    return rows
+
+
+def measure_opencl(args, scratch):
+    listed = run(args.build / "sonde-engine", "bench", "--device", "list")
+    found = [line for line in listed.splitlines() if line.startswith("opencl:")]
+    if not found:
+        return [row("engine_opencl", "engine", "engine on OpenCL: of the CPU's tokens/s", "x", None,
+                    note="not measured: " + listed.splitlines()[-1].removeprefix("opencl").strip())]
+    return [r for kind in ("F16", "Q8_0", "Q4_0") for r in opencl_rows(args.build, scratch, kind)]
+
+
+GROUPS = {"engine": measure, "engine_opencl": measure_opencl}

@@ -213,7 +213,9 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
 {
     const struct engine_options options = { .model_path = o->model_path, .threads = o->threads,
                                             .slots = 1, .context = prompt_count + ANSWER + 8,
-                                            .memory_limit = o->memory_limit };
+                                            .memory_limit = o->memory_limit,
+                                            .device = o->device,
+                                            .device_memory = o->device_memory };
     struct fail why;
     struct engine *e;
     struct cost *c = calloc(1, sizeof(*c));

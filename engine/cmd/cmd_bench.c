@@ -9,6 +9,7 @@
 
 #include "cmd/bench_cost.h"
 #include "cmd/command.h"
+#include "cmd/device_option.h"
 #include "cmd/option.h"
 #include "cmd/solo.h"
 #include "sonde/sonde.h"
@@ -149,9 +150,10 @@ static void bench_print(struct bench *b)
     const struct model *m = b->solo.model;
     const struct bench_options *o = &b->o;
     if (o->json) {
-        printf("{\"type\":\"%s\",\"kernel\":\"%s\",\"threads\":%u,\"vocab\":%u,"
-               "\"weight_bytes\":%llu,", m->type, b->solo.ops->name, team_threads(b->solo.team),
-               m->vocab, (unsigned long long)m->weight_bytes);
+        printf("{\"type\":\"%s\",\"kernel\":\"%s\",\"device\":\"%s\",\"threads\":%u,\"vocab\":%u,"
+               "\"weight_bytes\":%llu,", m->type, b->solo.ops->name,
+               b->solo.device ? b->solo.device->name : "cpu", team_threads(b->solo.team), m->vocab,
+               (unsigned long long)m->weight_bytes);
         figure_json("prefill", o->prompt, b->prefill_s, o->rounds);
         putchar(',');
         figure_json("decode", o->answer, b->decode_s, o->rounds);
@@ -161,6 +163,7 @@ static void bench_print(struct bench *b)
     }
     printf("%s, %s, %.1f MB of weights, kernel %s, threads %u\n", m->name, m->type,
            (double)m->weight_bytes * 1e-6, b->solo.ops->name, team_threads(b->solo.team));
+    if (b->solo.device) printf("%s\n", b->solo.placement.text);
     figure_print("prefill", o->prompt, b->prefill_s, o->rounds);
     figure_print("decode", o->answer, b->decode_s, o->rounds);
     if (o->operations) operations_print(b);
@@ -183,12 +186,16 @@ static int bench_options_read(int argc, char **argv, struct bench_options *o)
         { "--repeat", "-r", OPTION_U32, &o->rounds, 1, ROUNDS_MAX, NULL },
         { "--threads", "-t", OPTION_U32, &o->solo.threads, 1, 256, NULL },
         { "--batch", "-b", OPTION_U32, &o->solo.batch, 1, 4096, NULL },
+        { "--device", NULL, OPTION_TEXT, &o->solo.device, 0, 0, NULL },
+        { "--device-memory", NULL, OPTION_BYTES, &o->solo.device_memory, 0, 0, NULL },
         { "--json", NULL, OPTION_FLAG, &o->json, 0, 0, NULL },
         { "--operations", NULL, OPTION_FLAG, &o->operations, 0, 0, NULL },
         { "--instrumentation", NULL, OPTION_FLAG, &o->instrumentation, 0, 0, NULL },
     };
     bad = option_read(argc, argv, rows, sizeof(rows) / sizeof(rows[0]));
     if (bad) return bad;
+    const int listed = device_list(argv[0], o->solo.device);
+    if (listed) return listed;
     if (!o->solo.model_path) return command_bad("bench", "which model? -m FILE");
     if (!(o->prompt + o->answer)) {
         return command_bad("bench", "-p 0 and -n 0 leave nothing to measure");
@@ -202,7 +209,8 @@ static int bench_open(struct bench *b)
     struct fail why;
     struct gguf *g;
     if (gguf_open(b->o.solo.model_path, &g, &why) || solo_open(&b->solo, g, &b->o.solo, &why)) {
-        return command_bad_model("bench", b->o.solo.model_path, why.text);
+        return command_bad_model("bench", b->solo.device_refused ? "" : b->o.solo.model_path,
+                                 why.text);
     }
     const uint32_t count = b->o.prompt + b->o.answer;
     b->tokens = malloc(count * sizeof(*b->tokens));
@@ -216,7 +224,7 @@ static int command_bench_run(int argc, char **argv)
 {
     static struct bench b;
     const int bad = bench_options_read(argc, argv, &b.o);
-    if (bad) return bad;
+    if (bad) return bad == DEVICE_LISTED ? 0 : bad;
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config),
                                        .name = "sonde-engine" });
     if (b.o.instrumentation) return bench_cost(&b.o.solo, b.o.prompt, b.o.rounds, b.o.json);
@@ -245,6 +253,9 @@ const struct command command_bench = {
             "  -r, --repeat N        rounds (5); the median is printed, the range beside it\n"
             "  -t, --threads N       (as many as there are CPUs)\n"
             "  -b, --batch N         tokens of the prompt in one pass (512)\n"
+            "      --device NAME     computes matrix products: cpu (default), opencl, opencl:N;\n"
+            "                        list prints what there is\n"
+            "      --device-memory N of it: 512MB; what does not fit stays on the CPU (all)\n"
             "      --json            print an object\n"
             "      --operations      also the time by operation and layer\n"
             "      --instrumentation what telling sonde costs: passes with recording on and off "

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/command.h"
+#include "cmd/device_option.h"
 #include "cmd/option.h"
 #include "cmd/solo.h"
 #include "model/sampler.h"
@@ -178,12 +179,16 @@ static int run_options_read(int argc, char **argv, struct run_options *o)
         { "--threads", "-t", OPTION_U32, &o->solo.threads, 1, 256, NULL },
         { "--ctx", "-c", OPTION_U32, &o->solo.context, 1, 1 << 20, NULL },
         { "--batch", "-b", OPTION_U32, &o->solo.batch, 1, 4096, NULL },
+        { "--device", NULL, OPTION_TEXT, &o->solo.device, 0, 0, NULL },
+        { "--device-memory", NULL, OPTION_BYTES, &o->solo.device_memory, 0, 0, NULL },
         { "--ids", NULL, OPTION_FLAG, &o->ids, 0, 0, NULL },
         { "--ignore-end", NULL, OPTION_FLAG, &o->ignore_end, 0, 0, NULL },
         { "--logits", NULL, OPTION_TEXT, &o->logits_path, 0, 0, NULL },
     };
     bad = option_read(argc, argv, rows, sizeof(rows) / sizeof(rows[0]));
     if (bad) return bad;
+    const int listed = device_list(argv[0], o->solo.device);
+    if (listed) return listed;
     if (!o->solo.model_path) return command_bad("run", "which model? -m FILE");
     if (o->prompt_set == o->file_set) {
         return command_bad("run", "the prompt is either -p TEXT or -f FILE");
@@ -201,18 +206,19 @@ static int run_open(struct run_text *r)
         goto failed;
     }
     if (solo_open(&r->solo, g, &r->o.solo, &why)) goto failed;
+    if (r->solo.device) fprintf(stderr, "sonde-engine run: %s\n", r->solo.placement.text);
     if (r->solo.notice[0]) fprintf(stderr, "sonde-engine run: %s\n", r->solo.notice);
     return 0;
 
 failed:
-    return command_bad_model("run", r->o.solo.model_path, why.text);
+    return command_bad_model("run", r->solo.device_refused ? "" : r->o.solo.model_path, why.text);
 }
 
 static int command_run_run(int argc, char **argv)
 {
     struct run_text r = { 0 };
     const int bad = run_options_read(argc, argv, &r.o);
-    if (bad) return bad;
+    if (bad) return bad == DEVICE_LISTED ? 0 : bad;
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config),
                                        .name = "sonde-engine" });
     int rc = run_open(&r);
@@ -253,6 +259,9 @@ const struct command command_run = {
             "  -t, --threads N       (as many as there are CPUs)\n"
             "  -c, --ctx N           positions at most (the model's, at most 4096)\n"
             "  -b, --batch N         tokens of the prompt in one pass (256)\n"
+            "      --device NAME     computes matrix products: cpu (default), opencl, opencl:N;\n"
+            "                        list prints what there is\n"
+            "      --device-memory N of it: 512MB; what does not fit stays on the CPU (all)\n"
             "      --ids             the prompt is token ids, and ids are printed, a line each\n"
             "      --ignore-end      go on after tokens that end a text\n"
             "      --logits FILE     write the logits of every token, prompt and answer, as f32\n"

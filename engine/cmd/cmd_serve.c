@@ -5,30 +5,15 @@
 #include <string.h>
 
 #include "cmd/command.h"
+#include "cmd/device_option.h"
 #include "cmd/option.h"
 #include "http/server.h"
 
 struct serve_options {
     struct engine_options engine;
     struct http_options http;
-    const char *memory_limit;
     float drain_s;
 };
-
-/* "512MB": as sonde_inference_env() has it, powers of 1024. 0 = it is not one. */
-static uint64_t bytes_parse(const char *text)
-{
-    static const char units[] = "KMGT";
-    char *end;
-    if (*text < '0' || *text > '9') return 0;
-    const unsigned long long n = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (unit) end++;
-    if (unit && *end == 'i') end++;
-    if (*end == 'B') end++;
-    return *end || n > UINT64_MAX >> shift ? 0 : (uint64_t)n << shift;
-}
 
 static int engine_cmd_serve_options_read(struct serve_options *s, int argc, char **argv)
 {
@@ -43,7 +28,9 @@ static int engine_cmd_serve_options_read(struct serve_options *s, int argc, char
         { "--ctx", "-c", OPTION_U32, &e->context, ENGINE_CONTEXT_MIN, ENGINE_CONTEXT_MAX, NULL },
         { "--batch", "-b", OPTION_U32, &e->batch_tokens, 1, ENGINE_BATCH_MAX, NULL },
         { "--queue", NULL, OPTION_U32, &e->queue_max, 1, ENGINE_QUEUE_MAX, NULL },
-        { "--memory-limit", NULL, OPTION_TEXT, &s->memory_limit, 0, 0, NULL },
+        { "--memory-limit", NULL, OPTION_BYTES, &e->memory_limit, 0, 0, NULL },
+        { "--device", NULL, OPTION_TEXT, &e->device, 0, 0, NULL },
+        { "--device-memory", NULL, OPTION_BYTES, &e->device_memory, 0, 0, NULL },
         { "--deterministic", NULL, OPTION_FLAG, &e->deterministic, 0, 0, NULL },
         { "--seed", NULL, OPTION_U64, &e->seed, 0, 0, &e->seed_set },
         { "--event-log", NULL, OPTION_TEXT, &e->event_log, 0, 0, NULL },
@@ -59,16 +46,9 @@ static int engine_cmd_serve_options_read(struct serve_options *s, int argc, char
     }
     const int bad = option_read(argc, argv, rows, sizeof(rows) / sizeof(rows[0]));
     if (bad) return bad;
+    const int listed = device_list(argv[0], e->device);
+    if (listed) return listed;
     if (!e->model_path) return command_bad("serve", "-m FILE is needed: a GGUF file");
-    if (s->memory_limit) {
-        e->memory_limit = bytes_parse(s->memory_limit);
-        if (!e->memory_limit) {
-            return command_bad("serve",
-                               "--memory-limit is '%s', but has to be a whole number of bytes, "
-                               "or one with KB, MB, GB or TB, and more than 0",
-                               s->memory_limit);
-        }
-    }
     return 0;
 }
 
@@ -86,6 +66,7 @@ static int serve_until_signal(struct engine *e, const struct serve_options *s,
     printf("model %s, %s, %.1f MB; %u threads, %u slots, context %u\n", m->name, m->type,
            (double)m->weight_bytes / (1 << 20), engine_threads(e), engine_slots(e),
            engine_context(e));
+    if (engine_device(e)[0]) printf("device %s\n", engine_device(e));
     if (engine_notice(e)[0]) printf("%s\n", engine_notice(e));
     printf("listening on %s\n", http_server_url(server));
     fflush(stdout);
@@ -107,7 +88,7 @@ static int command_serve_run(int argc, char **argv)
     struct fail why;
     sigset_t signals;
     const int bad = engine_cmd_serve_options_read(&s, argc, argv);
-    if (bad) return bad;
+    if (bad) return bad == DEVICE_LISTED ? 0 : bad;
     /* Before there are threads: all of them leave these to sigwait(). */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
@@ -137,6 +118,9 @@ const struct command command_serve = {
             "      --queue N          requests that may wait; more are answered 429 (256)\n"
             "      --memory-limit N   for weights, activations and KV cache: 512MB, 2GB; the\n"
             "                         cache has what is left of it (no limit)\n"
+            "      --device NAME      computes matrix products: cpu (default), opencl, opencl:N;\n"
+            "                         list prints what there is\n"
+            "      --device-memory N  of it: 512MB; what does not fit stays on the CPU (all)\n"
             "      --deterministic    requests without a seed get that of --seed\n"
             "      --seed N           (random; 42 with --deterministic)\n"
             "      --event-log FILE   what happened to requests when, as JSON lines\n"

@@ -38,7 +38,7 @@ int command_bad_model(const char *name, const char *path, const char *why)
 static void help_print(FILE *to)
 {
     fputs("usage: sonde-engine COMMAND …\n"
-          "A small inference server for GGUF models on the CPU, instrumented with libsonde.\n\n",
+          "A small inference server for GGUF models, instrumented with libsonde.\n\n",
           to);
     for (int i = 0; i < COMMANDS; i++) {
         fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);

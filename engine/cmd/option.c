@@ -41,6 +41,32 @@ static int option_u64(const char *command, const struct option_row *row, const c
     return 0;
 }
 
+/* "512MB": as sonde_inference_env() has them, powers of 1024. 0 = it is not one. */
+static uint64_t option_bytes_parse(const char *text)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    if (*text < '0' || *text > '9') return 0;
+    const unsigned long long n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (unit) end++;
+    if (unit && *end == 'i') end++;
+    if (*end == 'B') end++;
+    return *end || n > UINT64_MAX >> shift ? 0 : (uint64_t)n << shift;
+}
+
+static int option_bytes(const char *command, const struct option_row *row, const char *value)
+{
+    const uint64_t bytes = option_bytes_parse(value);
+    if (!bytes) {
+        return command_bad(command, "%s is '%s', but has to be a whole number of bytes, or one "
+                           "with KB, MB, GB or TB, and more than 0", row->name, value);
+    }
+    *(uint64_t *)row->to = bytes;
+    return 0;
+}
+
 static int option_list(const char *command, const struct option_row *row, const char *value)
 {
     struct option_list *list = row->to;
@@ -58,6 +84,7 @@ static int option_set(const char *command, const struct option_row *row, const c
     case OPTION_FLAG: *(int *)row->to = 1; return 0;
     case OPTION_TEXT: *(const char **)row->to = value; return 0;
     case OPTION_U64: return option_u64(command, row, value);
+    case OPTION_BYTES: return option_bytes(command, row, value);
     case OPTION_LIST: return option_list(command, row, value);
     case OPTION_U32:
     case OPTION_FLOAT: break;

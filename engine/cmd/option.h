@@ -10,6 +10,7 @@ enum option_kind {
     OPTION_U32,                  /* uint32_t *: from min to max */
     OPTION_U64,                  /* uint64_t *: any */
     OPTION_FLOAT,                /* float *: from min to max */
+    OPTION_BYTES,                /* uint64_t *: "512MB", more than 0 */
     OPTION_LIST,                 /* struct option_list *: may be repeated */
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/command.h"
+#include "opencl/opencl.h"
 #include "sonde/inference.h"
 
 enum { CONTEXT_DEFAULT = 4096, POOL_UNIT = 4096 };
@@ -57,6 +58,21 @@ static int solo_limit(struct solo *s, uint32_t threads, uint64_t limit, struct f
     return 0;
 }
 
+static int solo_device_open(struct solo *s, const struct solo_options *o, struct fail *why)
+{
+    struct opencl_wish wish;
+    s->device_refused = opencl_wish_parse(o->device, &wish, why) ||
+                        opencl_open(&wish, o->device_memory, &s->device, why);
+    return s->device_refused ? -1 : 0;
+}
+
+static int solo_device_place(struct solo *s, struct fail *why)
+{
+    if (!s->device) return 0;
+    s->device_refused = model_place(s->model, s->forward, s->device, &s->placement, why) != 0;
+    return s->device_refused ? -1 : 0;
+}
+
 static int solo_compute(struct solo *s, const struct solo_options *o, struct fail *why)
 {
     const uint32_t threads = o->threads ? o->threads : cpus_there_are();
@@ -78,6 +94,7 @@ static int solo_compute(struct solo *s, const struct solo_options *o, struct fai
                        &s->forward, why)) {
         return -1;
     }
+    if (solo_device_place(s, why)) return -1;
     s->tokens = calloc(s->batch, sizeof(*s->tokens));
     if (!s->tokens) return fail_set(why, "out of memory");
     s->slot = (uint32_t)kv_slot_take(s->kv, NULL, 0, &reused);
@@ -87,7 +104,8 @@ static int solo_compute(struct solo *s, const struct solo_options *o, struct fai
 int solo_open(struct solo *s, struct gguf *g, const struct solo_options *o, struct fail *why)
 {
     *s = (struct solo){ 0 };
-    if (buddy_create("weights", model_pool_bytes(g), POOL_UNIT, &s->weights, why) ||
+    if (solo_device_open(s, o, why) ||
+        buddy_create("weights", model_pool_bytes(g), POOL_UNIT, &s->weights, why) ||
         model_load(g, s->weights, &s->model, why)) {
         gguf_close(g);
         solo_close(s);
@@ -102,6 +120,7 @@ void solo_close(struct solo *s)
 {
     free(s->tokens);
     forward_destroy(s->forward);
+    device_destroy(s->device);
     kv_destroy(s->kv);
     team_destroy(s->team);
     model_destroy(s->model);

@@ -2,7 +2,7 @@
 #ifndef ENGINE_CMD_SOLO_H
 #define ENGINE_CMD_SOLO_H
 
-#include "model/forward.h"
+#include "model/placement.h"
 
 struct solo_options {
     const char *model_path;
@@ -10,6 +10,8 @@ struct solo_options {
     uint32_t context;            /* 0 = the model's, at most 4096 */
     uint32_t batch;              /* tokens of a pass at most */
     uint64_t memory_limit;       /* bytes for weights, KV cache and activations; 0 = none */
+    const char *device;          /* "opencl", …; NULL = "cpu" */
+    uint64_t device_memory;      /* bytes of its memory; 0 = all that it has */
 };
 
 struct solo {
@@ -19,12 +21,16 @@ struct solo {
     struct team *team;
     const struct kernel_ops *ops;
     struct forward *forward;
+    struct device *device;       /* NULL: the CPU does all */
+    struct placement placement;
+    int device_refused;
     uint32_t context, batch, slot, length;
     struct forward_token *tokens; /* room for a pass */
     char notice[160];            /* what a memory limit changed; "" = nothing */
 };
 
-/* Takes the file over, also on failure; -1: why. */
+/* Takes the file over, also on failure; -1: why. What is wrong with is the model, or, if
+ * s->device_refused is set then, the device. */
 int solo_open(struct solo *s, struct gguf *g, const struct solo_options *o, struct fail *why);
 void solo_close(struct solo *s);
 

@@ -30,9 +30,10 @@ enum MHD_Result http_health(struct http_call *c)
                                (json_int_t)n.waiting, "done", (json_int_t)n.done, "failed",
                                (json_int_t)n.failed, "cancelled", (json_int_t)n.cancelled);
     return http_reply_json(c, stopping ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK,
-                           json_pack("{s:s,s:i,s:i,s:o,s:I,s:I}", "status",
+                           json_pack("{s:s,s:i,s:i,s:s,s:o,s:I,s:I}", "status",
                                      stopping ? "stopping" : "ok", "slots", (int)engine_slots(e),
-                                     "threads", (int)engine_threads(e), "requests", counts,
+                                     "threads", (int)engine_threads(e), "device",
+                                     engine_device_name(e), "requests", counts,
                                      "tokens_in", (json_int_t)n.tokens_in, "tokens_out",
                                      (json_int_t)n.tokens_out));
 }

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 #include "math/acts.h"
+#include "math/offload.h"
 #include "sonde/engine.h"
 
 enum {
-    PRODUCTS_MAX = 4,
     PIECE_ROWS = 32,             /* what the kernels like: a multiple of their groups */
     PIECES_PER_THREAD = 4,
     ALONE_BYTES = 32 * 1024,     /* of weights times tokens: a few microseconds */
@@ -33,12 +33,14 @@ struct matmul {
     size_t acts_bytes_max;
     int timed;
     struct matmul_time product, quantize;
+    struct offload offload;
 };
 
 void matmul_pass_begin(struct matmul *m, int timed)
 {
     m->timed = timed;
     m->product.ticks = m->product.count = m->quantize.ticks = m->quantize.count = 0;
+    offload_pass_begin(&m->offload);
 }
 
 uint64_t matmul_pass_end(struct matmul *m)
@@ -46,7 +48,7 @@ uint64_t matmul_pass_end(struct matmul *m)
     sonde_device_op_record_mean(m->product.op, sonde_ticks_ns(m->product.ticks), m->product.count);
     sonde_device_op_record_mean(m->quantize.op, sonde_ticks_ns(m->quantize.ticks),
                                 m->quantize.count);
-    return m->product.ticks + m->quantize.ticks;
+    return m->product.ticks + m->quantize.ticks + offload_pass_end(&m->offload);
 }
 
 int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
@@ -65,6 +67,22 @@ int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
 }
 
 void matmul_destroy(struct matmul *m) { free(m); }
+
+int matmul_use_device(struct matmul *m, struct device *d, size_t out_bytes_max, struct fail *why)
+{
+    void *staging = NULL;
+    const enum device_refusal refusal =
+        d->ops->reserve(d, m->acts_bytes_max, out_bytes_max, &staging);
+    if (refusal) {
+        return fail_set(why, "%s, %s, has no room for the %zu bytes of activations and results of "
+                        "a pass (%s): give smaller passes, or more of its memory", d->name,
+                        d->title, m->acts_bytes_max + out_bytes_max, device_refusal_name(refusal));
+    }
+    offload_open(&m->offload, d);
+    if (!staging) return 0;
+    m->acts = staging;
+    return 1;
+}
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
@@ -127,6 +145,26 @@ static void matmul_multiply(struct matmul *m, struct matmul_pass *p)
     }
 }
 
+/* Products that use the same activations, which were converted at `begin`: by the device, and the
+ * rest by the team. Ticks of the team. */
+static uint64_t matmul_group(struct matmul *m, const struct matmul_product *group, uint32_t n,
+                             uint32_t count, uint64_t begin)
+{
+    uint32_t done = 0;
+    if (m->offload.device) {
+        done = offload_run(&m->offload, m->acts, count, group, n, m->timed);
+        if (done == (1u << n) - 1) return 0;
+        begin = m->timed ? sonde_ticks() : 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (done & 1u << i) continue;
+        struct matmul_pass p = { m->ops, m->acts, &group[i], count, 0 };
+        matmul_multiply(m, &p);
+        m->product.count++;
+    }
+    return m->timed ? sonde_ticks() - begin : 0;
+}
+
 /* Tokens are taken in parts if their activations do not fit all at once. */
 static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
                         size_t skip, const struct matmul_product *products, uint32_t products_count)
@@ -140,26 +178,24 @@ static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint3
         const uint64_t begin = m->timed ? sonde_ticks() : 0;
         matmul_convert(m, &c, count);
         const uint64_t converted = m->timed ? sonde_ticks() : 0;
-        for (uint32_t j = i; j < products_count; j++) {
-            if (!acts_same(w->type, products[j].w->type)) continue;
-            struct matmul_product product = products[j];
-            product.out += skip * product.stride;
-            struct matmul_pass p = { m->ops, m->acts, &product, count, 0 };
-            matmul_multiply(m, &p);
-            done |= 1u << j;
-            m->product.count++;
-        }
-        if (!m->timed) continue;
-        m->product.ticks += sonde_ticks() - converted;
         m->quantize.ticks += converted - begin;
         m->quantize.count++;
+        struct matmul_product group[MATMUL_PRODUCTS_MAX];
+        uint32_t n = 0;
+        for (uint32_t j = i; j < products_count; j++) {
+            if (!acts_same(w->type, products[j].w->type)) continue;
+            group[n] = products[j];
+            group[n++].out += skip * products[j].stride;
+            done |= 1u << j;
+        }
+        m->product.ticks += matmul_group(m, group, n, count, converted);
     }
 }
 
 void matmul_run(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
                 const struct matmul_product *products, uint32_t products_count)
 {
-    assert(products_count <= PRODUCTS_MAX);
+    assert(products_count <= MATMUL_PRODUCTS_MAX);
     size_t bytes = 1;
     for (uint32_t i = 0; i < products_count; i++) {
         const size_t n = m->ops->acts_bytes(products[i].w->type, products[i].w->cols);

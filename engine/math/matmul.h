@@ -21,14 +21,21 @@ int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
                   size_t acts_bytes_max, struct matmul **out, struct fail *why);
 void matmul_destroy(struct matmul *m);
 
+/* From now on products whose weights this device keeps are computed there, if it can.
+ * out_bytes_max: results of one matmul_run(). 1: the activations that were given are not needed any
+ * more, the device has room of its own; 0: they are; -1: it has no room, and why. */
+struct device;
+int matmul_use_device(struct matmul *m, struct device *d, size_t out_bytes_max, struct fail *why);
+
 /* Up to 4 products of the same input: outs[i][t · strides[i] + r] = ws[i] row r · x[t · x_stride].
  * All ws have the same cols; their types may differ. */
+enum { MATMUL_PRODUCTS_MAX = 4 };
 struct matmul_product { const struct weight *w; float *out; size_t stride; };
 void matmul_run(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
                 const struct matmul_product *products, uint32_t products_count);
 
 /* A pass begins: whether the clock is read in it. At its end sonde is told of its products and of
- * the conversions for them, how many and how long; returns the ticks of both. */
+ * the conversions for them, how many and how long, on which device; returns the ticks of all. */
 void matmul_pass_begin(struct matmul *m, int timed);
 uint64_t matmul_pass_end(struct matmul *m);
 

@@ -198,6 +198,27 @@ void forward_destroy(struct forward *f)
     free(f);
 }
 
+/* Results of one matmul_run(), at most: of q, k and v, of gate and up, of the output. */
+static uint64_t results_bytes_max(const struct forward *f)
+{
+    const struct model *m = f->m;
+    const uint64_t qkv = ((uint64_t)m->heads + 2 * m->heads_kv) * m->head_dim;
+    const uint64_t a_token = forward_larger(forward_larger(qkv, m->embd), 2 * (uint64_t)m->ff);
+    return sizeof(float) * forward_larger(f->batch_max * a_token,
+                                          f->logits_max * (uint64_t)m->vocab);
+}
+
+int forward_use_device(struct forward *f, struct device *d, struct fail *why)
+{
+    const int rc = matmul_use_device(f->matmul, d, results_bytes_max(f), why);
+    if (rc < 0) return -1;
+    if (rc) { /* activations are converted to memory of the device */
+        buddy_free(f->pool, f->part[PART_ACTS]);
+        f->part[PART_ACTS] = NULL;
+    }
+    return 0;
+}
+
 uint32_t forward_logits_max(const struct forward *f) { return f->logits_max; }
 
 /* ---- Times ----------------------------------------------------------------------------------- */

@@ -23,6 +23,11 @@ struct forward;
 enum { FORWARD_LOGITS_MIN = 64 };
 uint32_t forward_logits_max(const struct forward *f);
 
+/* Products whose weights the device keeps are computed there from now on. -1: it has no room for
+ * what a pass needs, and why. */
+struct device;
+int forward_use_device(struct forward *f, struct device *d, struct fail *why);
+
 /* Bytes that forward_create will use, and that a pool of them needs (blocks are rounded up to
  * powers of two; what is behind their ends takes no memory). */
 struct forward_bytes { uint64_t used, pool; };

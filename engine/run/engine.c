@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "opencl/opencl.h"
 #include "run/engine_private.h"
 
 enum { THREADS_DEFAULT_MAX = 64, SLOTS = 4, CONTEXT = 4096, BATCH = 256, QUEUE = 256 };
@@ -61,7 +62,7 @@ static int model_open(struct engine *e, struct fail *why)
     }
     e->name = load.model = sonde_name(e->model->name);
     sonde_model_load_end(&load, e->model->weight_bytes, SONDE_OK);
-    sonde_model_backend(e->name, "cpu");
+    sonde_model_backend(e->name, e->accelerator ? "opencl" : "cpu");
     if (tokenizer_size(e->tokenizer) > e->model->vocab) {
         return fail_set(why, "%s: its tokenizer has %u tokens, and its embedding %u",
                         e->o.model_path, tokenizer_size(e->tokenizer), e->model->vocab);
@@ -100,14 +101,24 @@ static int operations_create(struct engine *e, struct fail *why)
     return 0;
 }
 
+static int accelerator_open(struct engine *e, struct fail *why)
+{
+    struct opencl_wish wish;
+    if (opencl_wish_parse(e->o.device, &wish, why)) return -1;
+    return opencl_open(&wish, e->o.device_memory, &e->accelerator, why);
+}
+
 static int engine_open(struct engine *e, struct fail *why)
 {
     if (options_fill(&e->o, why)) return -1;
     e->kernels = kernel_choose();
     if (!e->kernels) return kernel_refuse(why);
     if (e->o.event_log && event_log_create(e->o.event_log, &e->log, why)) return -1;
-    if (model_open(e, why) || team_create(e->o.threads, &e->team, why) ||
-        engine_memory_create(e, why) || (e->o.operations && operations_create(e, why))) {
+    if (accelerator_open(e, why) || model_open(e, why) ||
+        team_create(e->o.threads, &e->team, why) || engine_memory_create(e, why) ||
+        (e->accelerator &&
+         model_place(e->model, e->forward, e->accelerator, &e->placement, why)) ||
+        (e->o.operations && operations_create(e, why))) {
         return -1;
     }
     e->scratch = sampler_scratch_create(e->model->vocab);
@@ -160,6 +171,7 @@ void engine_destroy(struct engine *e)
         pthread_join(e->thread, NULL);
     }
     forward_destroy(e->forward);
+    device_destroy(e->accelerator);
     kv_destroy(e->kv);
     team_destroy(e->team);
     model_destroy(e->model);
@@ -182,6 +194,11 @@ void engine_destroy(struct engine *e)
 const struct model *engine_model(const struct engine *e) { return e->model; }
 const struct tokenizer *engine_tokenizer(const struct engine *e) { return e->tokenizer; }
 const char *engine_notice(const struct engine *e) { return e->notice; }
+const char *engine_device_name(const struct engine *e)
+{
+    return e->accelerator ? e->accelerator->name : "cpu";
+}
+const char *engine_device(const struct engine *e) { return e->placement.text; }
 uint32_t engine_context(const struct engine *e) { return e->context; }
 uint32_t engine_slots(const struct engine *e) { return e->o.slots; }
 uint32_t engine_threads(const struct engine *e) { return e->o.threads; }

@@ -32,6 +32,8 @@ struct engine_options {
     int seed_set;
     uint64_t seed;
     const char *event_log;       /* JSON lines of what happened when; NULL = none */
+    const char *device;          /* "cpu", "opencl", "opencl:N"; NULL = "cpu" */
+    uint64_t device_memory;      /* bytes of the device's memory; 0 = all that it has */
     int operations;              /* times of every pass by layer and operation, for sonde */
 };
 
@@ -51,6 +53,10 @@ const struct model *engine_model(const struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 /* What a memory limit changed, in a sentence; "" = nothing. */
 const char *engine_notice(const struct engine *e);
+/* "cpu", or that of the device that computes products: "opencl0" */
+const char *engine_device_name(const struct engine *e);
+/* What the device has of the model, in a sentence; "" = there is none but the CPU. */
+const char *engine_device(const struct engine *e);
 /* Positions that a request may take, prompt and answer. */
 uint32_t engine_context(const struct engine *e);
 uint32_t engine_slots(const struct engine *e);

@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include "math/device.h"
+#include "model/placement.h"
 #include "run/engine.h"
 #include "run/event_log.h"
 #include "sonde/engine.h"
@@ -49,6 +51,8 @@ struct engine {
     const struct kernel_ops *kernels;
     struct kv *kv;
     struct forward *forward;
+    struct device *accelerator;  /* NULL: the CPU does all */
+    struct placement placement;
     struct sampler_scratch *scratch;
     struct event_log *log;
     uint32_t name;               /* of the model */
