@@ -87,7 +87,7 @@ def folded(lines):
     for line in lines:
         stack, _, count = line.rpartition(" ")
         for name in ("much", "some", "little"):
-            if re.search(rf"(^|;){name}( \(|;|$)", stack):
+            if re.search(rf"(^|[;.]){name}( \(|;|$)", stack):  # spin.much of ours, much (spin.py:9) of py-spy's
                 weights[name] = weights.get(name, 0) + float(count)
     return shares(weights)
 
