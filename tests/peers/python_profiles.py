@@ -8,12 +8,13 @@ which it is known where its time goes is run under `sonde record`, py-spy and sc
 own count, and the CPU time of a round of its work; and one of which it is known what it allocates, under
 `sonde record --heap` and memray. All take turns, in several rounds.
 
-Checked is that sonde's shares are within 4 points of the truth (that is three standard deviations of so many
-samples), that with --heap=full its bytes are memray's, and that a heap profile takes no more of the program's time
+Checked is that sonde's shares are within two points of the truth and three standard deviations of as many samples
+as the CPU time gave, that with --heap=full its bytes are memray's, and that a heap profile takes no more of the program's time
 than memray's of the same kind; the tables are for reading. The CPU time of all processes has sonde's symbols in it:
 a few tenths of a second once, which native frames need and py-spy, which leaves those out, does not.
 """
 import json
+import math
 import os
 import pathlib
 import re
@@ -180,8 +181,10 @@ def check_profiles(o, program, threads, failures):
         everything = row.all_s / row.rounds / (plain.all_s / plain.rounds)
         print(f"  {name:10}" + "".join(f"{f} {100 * seen[f]:5.1f} ({100 * own[f]:4.1f})   " for f in NAMES) +
               f"{100 * inside - 100:+6.1f} %{100 * everything - 100:+8.1f} %", flush=True)
-        if name == "sonde" and max(abs(seen[f] - own[f]) for f in NAMES) > 0.04:
-            failures.append(f"shares with {threads} threads are more than 4 points off")
+        samples = row.program_ns / 1e9 * RATE_HZ
+        if name == "sonde" and any(abs(seen[f] - own[f]) > 0.02 + 3 * math.sqrt(own[f] * (1 - own[f]) / samples)
+                                   for f in NAMES):
+            failures.append(f"shares with {threads} threads are not those of the program")
 
 
 # ---- Allocations --------------------------------------------------------------------------------
