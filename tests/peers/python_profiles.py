@@ -9,9 +9,10 @@ own count, and the CPU time of a round of its work; and one of which it is known
 `sonde record --heap` and memray. All take turns, in several rounds.
 
 Checked is that sonde's shares are within two points of the truth and three standard deviations of as many samples
-as the CPU time gave, that with --heap=full its bytes are memray's, and that a heap profile takes no more of the program's time
-than memray's of the same kind; the tables are for reading. The CPU time of all processes has sonde's symbols in it:
-a few tenths of a second once, which native frames need and py-spy, which leaves those out, does not.
+as the CPU time gave, that with --heap=full its bytes are memray's but for an arena or two, and that a heap profile
+takes no more of the program's time than memray's of the same kind; the tables are for reading. The CPU time of all
+processes has sonde's symbols in it: a few tenths of a second once, which native frames need and py-spy, which leaves
+those out, does not.
 """
 import json
 import math
@@ -24,6 +25,7 @@ import sys
 import tempfile
 
 RATE_HZ, SECONDS, ROUNDS = 99, 5, 3
+ARENA = 1 << 20     # of CPython's own allocator: which function meets the end of one is different in every run
 NAMES = ("much", "some", "little")      # 60, 30 and 10 %
 
 SPIN = r"""
@@ -123,8 +125,9 @@ def under_nothing(o, program, arguments):
 
 
 def under_sonde(o, program, arguments):
-    return run([o.sonde, "record", "-q", "-F", RATE_HZ, "-o", o.work / "sonde.run", "--", o.python, program,
-                *arguments]), lambda: folded(run([o.sonde, "export", "-f", "folded", o.work / "sonde.run"]).splitlines())
+    file = o.work / "sonde.run"
+    return run([o.sonde, "record", "-q", "-F", RATE_HZ, "-o", file, "--", o.python, program, *arguments]), \
+        lambda: folded(run([o.sonde, "export", "-f", "folded", file]).splitlines())
 
 
 def under_py_spy(o, program, arguments):
@@ -224,7 +227,7 @@ def check_heaps(o, program, failures):
         print(f"  {name:18}" + "".join(f"{f} {found.get(f, 0) / 1e6:8.2f}   " for f in NAMES) +
               f"{least[name]:7.2f} s{least[name] / least['plain']:7.2f} times", flush=True)
     for f in NAMES:
-        if seen["sonde --heap=full"].get(f) != seen["memray"].get(f):
+        if abs(seen["sonde --heap=full"].get(f, 0) - seen["memray"].get(f, 0)) > 2 * ARENA:
             failures.append(f"{f}() allocated {seen['memray'].get(f)} bytes by memray, "
                             f"{seen['sonde --heap=full'].get(f)} by sonde --heap=full")
         if abs(shares(seen["sonde --heap"])[f] - shares(asked)[f]) > 0.05:

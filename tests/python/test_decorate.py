@@ -71,6 +71,44 @@ class Classes(unittest.TestCase):
         self.assertEqual(series("sonde_throughput_items_total", scope="decorate.methods")["value"], 6)
 
 
+class Surrogates(unittest.TestCase):
+    """Names of files that are not UTF-8 are str with lone surrogates: nothing is raised because of one."""
+    NAME, SHOWN = "decorate\udcff.bin", "decorate?.bin"
+
+    def test_names_labels_attributes(self):
+        sonde.counter("decorate_files_total", "x", ("file", "other")).labels(self.NAME, "é").add(2)
+        again = sonde.counter("decorate_files_total", "x", ("file", "other")).labels(other="é", file=self.NAME)
+        again.add()
+        self.assertEqual(series("decorate_files_total", file=self.SHOWN, other="é")["value"], 3)
+        with sonde.span(self.NAME, path=self.NAME) as s:
+            s["other"] = self.NAME
+        self.assertEqual(span(self.SHOWN)["attributes"], {"path": self.SHOWN, "other": self.SHOWN})
+        with sonde.operation(self.NAME):
+            pass
+        self.assertEqual(series("sonde_operation_duration_seconds", operation=self.SHOWN)["count"], 1)
+
+    def test_ready_made(self):
+        sonde.bandwidth("in", 5, self.NAME)
+        sonde.cache_access(True, self.NAME)
+        sonde.pool(self.NAME).set(7)
+        self.assertEqual(series("sonde_bandwidth_bytes_total", source=self.SHOWN)["value"], 5)
+        self.assertEqual(series("sonde_cache_accesses_total", tier=self.SHOWN)["value"], 1)
+        self.assertEqual(series("sonde_memory_pool_bytes", pool=self.SHOWN)["value"], 7)
+        for bad in (lambda: sonde.bandwidth("in", 1, 3), lambda: sonde.cache_access(True, b"x"),
+                    lambda: sonde.pool(None), lambda: sonde.bandwidth("in", 1, source=None)):
+            with self.assertRaisesRegex(TypeError, "is a str, not"):
+                bad()
+
+    def test_exceptions_stay_what_they_are(self):
+        """Whatever asking for the name of their type says."""
+        for shown, asked in (("Odd?", lambda cls: "Odd\udcff"), ("Exception", lambda cls: 1 // 0)):
+            odd = type("Meta", (type,), {"__name__": property(asked)})("Odd", (Exception,), {})
+            with self.assertRaises(odd):
+                with sonde.operation("decorate.odd"):
+                    raise odd
+            self.assertEqual(series("sonde_operation_errors_total", operation="decorate.odd", type=shown)["value"], 1)
+
+
 class Generators(unittest.TestCase):
     def test_throughput(self):
         """What a generator yields is counted as it comes, and all of it is one span."""
