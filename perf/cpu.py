@@ -25,7 +25,7 @@ from profilers import Gperftools, Perf, Run, Sonde, burner_cpu
 UNITS = 50000            # a second of work
 RATE = 1000
 # Seconds for the rounds of each group, so that all of it takes less than three minutes.
-SECONDS = {"cpu_sample": 80, "cpu_start": 8, "cpu_always": 25, "cpu_continuous": 25, "cpu_python": 25,
+SECONDS = {"cpu_sample": 80, "cpu_start": 8, "cpu_always": 25, "cpu_continuous": 25, "cpu_python": 50,
            "cpu_flamegraph": 10}
 
 
@@ -293,30 +293,35 @@ def measure_continuous(args, scratch):
 
 PYTHON = "/usr/bin/python3"
 PYTHON_TURNS = 60
+PYTHON_DEPTHS = (25, 100)
 
 
-def python_turns(command):
+def python_turns(command, depth):
     """CPU time of each turn of the same work, in a process of its own, in ns, ascending."""
-    burner = [PYTHON, str(ROOT / "perf" / "python_burner.py"), str(PYTHON_TURNS)]
+    burner = [PYTHON, str(ROOT / "perf" / "python_burner.py"), str(PYTHON_TURNS), str(depth)]
     done = subprocess.run([*command, *burner], check=True, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=120)
     return sorted(int(line) for line in done.stdout.split())
 
 
+def python_row(args, scratch, depth):
+    under = [str(args.build / "sonde"), "record", "-q", "-F", "99", "-o", str(scratch / "python.run"), "--"]
+    off, on = [], []
+    for n in rounds_until(args.effort * SECONDS["cpu_python"] / len(PYTHON_DEPTHS)):
+        for command, runs in ((([], off), (under, on)) if n % 2 else ((under, on), ([], off))):
+            runs.append(python_turns(command, depth))
+    middle = lambda times: times[len(times) // 2]
+    pairs = sorted(100 * (middle(b) / middle(a) - 1) for a, b in zip(off, on))
+    note = (f"99 Hz, one busy thread; {len(pairs)} pairs of processes, quartiles "
+            f"{pairs[len(pairs) // 4]:+.2f} and {pairs[len(pairs) * 3 // 4]:+.2f} %")
+    return row(f"cpu_python_{depth}", "cpu_python", f"Python, {depth} functions deep, taken from the program", "%",
+               named("sonde record", stats_of(pairs, pairs[len(pairs) // 2])), None, [], 1, note)
+
+
 def measure_python(args, scratch):
     """A turn is as long as some periods, so that hardly one is without a sample: medians of a process
     are compared, those of neighbours in time."""
-    under = [str(args.build / "sonde"), "record", "-q", "-F", "99", "-o", str(scratch / "python.run"), "--"]
-    off, on = [], []
-    for n in rounds_until(args.effort * SECONDS["cpu_python"]):
-        for command, runs in ((([], off), (under, on)) if n % 2 else ((under, on), ([], off))):
-            runs.append(python_turns(command))
-    middle = lambda times: times[len(times) // 2]
-    pairs = sorted(100 * (middle(b) / middle(a) - 1) for a, b in zip(off, on))
-    note = (f"99 Hz, 25 functions deep, one busy thread; {len(pairs)} pairs of processes, quartiles "
-            f"{pairs[len(pairs) // 4]:+.2f} and {pairs[len(pairs) * 3 // 4]:+.2f} %")
-    return [row("cpu_python", "cpu_python", "Python, taken from the program", "%",
-                named("sonde record", stats_of(pairs, pairs[len(pairs) // 2])), None, [], 1, note)]
+    return [python_row(args, scratch, depth) for depth in PYTHON_DEPTHS]
 
 
 # ---- Flame graphs ---------------------------------------------------------------------------

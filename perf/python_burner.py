@@ -1,4 +1,7 @@
-"""The same work again and again, 25 functions of Python deep: prints the CPU time of each turn, in ns."""
+"""The same work again and again, some functions of Python deep: prints the CPU time of each turn, in ns.
+
+    python_burner.py TURNS DEPTH
+"""
 import sys
 import time
 
@@ -14,11 +17,11 @@ def deep(depth, n):
     return deep(depth - 1, n) if depth else burn(n)
 
 
-def main(turns):
+def main(turns, depth):
     for _ in range(turns):
         begin = time.thread_time_ns()
-        deep(25, 200_000)
+        deep(depth, 200_000)
         print(time.thread_time_ns() - begin)
 
 
-main(int(sys.argv[1]))
+main(int(sys.argv[1]), int(sys.argv[2]))

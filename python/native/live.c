@@ -88,14 +88,17 @@ static void live_type_name(PyObject *type, char *out, size_t size)
     PyObject *word = PyUnicode_InternFromString("__name__");
     PyObject *name = word ? PyObject_GetAttr(type, word) : NULL;
     Py_ssize_t len = 0;
-    const char *utf8 = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+    PyObject *clean = name && PyUnicode_Check(name) ? native_utf8(name) : NULL;
+    const char *utf8 = clean ? PyUnicode_AsUTF8AndSize(clean, &len) : NULL;
     if (!utf8) {
+        PyErr_Clear(); /* it would replace the exception that is being counted */
         utf8 = "Exception";
         len = (Py_ssize_t)strlen(utf8);
     }
     const size_t n = (size_t)len < size - 1 ? (size_t)len : size - 1;
     memcpy(out, utf8, n);
     out[n] = 0;
+    Py_XDECREF(clean);
     Py_XDECREF(name);
     Py_XDECREF(word);
 }
@@ -244,12 +247,10 @@ void native_live_resume(struct live *l)
 static int live_attr_text(struct live *l, uint32_t key, PyObject *value)
 {
     PyObject *text = PyObject_Str(value);
-    const char *utf8 = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    if (!utf8 && text && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
-        PyErr_Clear(); /* lone surrogates */
-        utf8 = "?";
-    }
+    PyObject *clean = text ? native_utf8(text) : NULL;
+    const char *utf8 = clean ? PyUnicode_AsUTF8AndSize(clean, NULL) : NULL;
     if (utf8) sonde_span_attr_str(&l->u.span, key, utf8);
+    Py_XDECREF(clean);
     Py_XDECREF(text);
     return utf8 ? 0 : -1;
 }

@@ -327,6 +327,21 @@ static PyObject *metric_values(const struct metric *m, PyObject *const *args, Py
     return values;
 }
 
+/* Of a metric that is met for the first time: see native_utf8(). */
+static PyObject *metric_child_clean(struct metric *m, PyObject *values)
+{
+    const Py_ssize_t n = PyTuple_Size(values);
+    PyObject *clean = PyTuple_New(n), *child = NULL;
+    for (Py_ssize_t i = 0; clean && i < n; i++) {
+        PyObject *text = native_utf8(PyTuple_GetItem(values, i));
+        if (!text) Py_CLEAR(clean);
+        else PyTuple_SetItem(clean, i, text);
+    }
+    if (clean) child = metric_child(m, clean);
+    Py_XDECREF(clean);
+    return child;
+}
+
 static PyObject *metric_labels(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                                PyObject *names)
 {
@@ -340,7 +355,7 @@ static PyObject *metric_labels(PyObject *self, PyObject *const *args, Py_ssize_t
     PyObject *child = PyDict_GetItemWithError(m->children, values);
     Py_XINCREF(child);
     if (!child && !PyErr_Occurred()) {
-        child = metric_child(m, values);
+        child = metric_child_clean(m, values);
         if (child && PyDict_Size(m->children) < CHILDREN_MAX &&
             PyDict_SetItem(m->children, values, child)) {
             Py_CLEAR(child);

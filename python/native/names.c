@@ -45,15 +45,39 @@ static int name_matches(const char *utf8)
     return 0;
 }
 
+PyObject *native_utf8(PyObject *text)
+{
+    Py_ssize_t n;
+    if (PyUnicode_AsUTF8AndSize(text, NULL)) {
+        Py_INCREF(text);
+        return text;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return NULL;
+    PyErr_Clear();
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace"), *clean = NULL;
+    char *utf8;
+    if (bytes && !PyBytes_AsStringAndSize(bytes, &utf8, &n)) {
+        clean = PyUnicode_DecodeUTF8(utf8, n, "strict");
+    }
+    Py_XDECREF(bytes);
+    if (clean && !PyUnicode_AsUTF8AndSize(clean, NULL)) Py_CLEAR(clean);
+    return clean;
+}
+
 /* A new entry, chained and with its switch set; NULL with an exception. */
 static struct name *name_make(PyObject *text)
 {
-    const char *utf8 = PyUnicode_AsUTF8AndSize(text, NULL);
-    if (!utf8) return NULL;
+    PyObject *clean = native_utf8(text); /* kept as long as the entry */
+    if (!clean) return NULL;
+    const char *utf8 = PyUnicode_AsUTF8AndSize(clean, NULL);
     struct name *n = calloc(1, sizeof(*n));
-    if (!n) return (struct name *)PyErr_NoMemory();
+    if (!n) {
+        Py_DECREF(clean);
+        return (struct name *)PyErr_NoMemory();
+    }
     Py_INCREF(text);
     n->text = text;
+    n->clean = clean;
     n->utf8 = utf8;
     names_lock();
     n->off = (uint32_t)name_matches(utf8);

@@ -73,7 +73,8 @@ static inline int native_off(void) { return SONDE__GATE() == SONDE__GATE_OFF; }
 
 struct name {               /* of spans, attributes, operations: never freed, found by its text */
     PyObject *text;         /* owned str */
-    const char *utf8;       /* in text */
+    PyObject *clean;        /* owned str: native_utf8() of text */
+    const char *utf8;       /* in clean */
     uint32_t id;            /* atomic; libsonde's; 0 = not known yet */
     uint32_t off;           /* atomic; 1 = switched off by a pattern */
     uint64_t ok_off;        /* atomic; histogram of this operation's outcome "ok"; 0 = not yet */
@@ -83,6 +84,11 @@ struct name {               /* of spans, attributes, operations: never freed, fo
 
 /* The entry of a str. NULL with an exception: it is not one, or out of memory. */
 struct name *native_name(PyObject *text);
+
+/* text itself, a str; or where it has lone surrogates, as Python's names of files have whose bytes
+ * are not UTF-8, one with '?' in their place: a record does not raise because of a value. A new
+ * reference, NULL with an exception. */
+PyObject *native_utf8(PyObject *text);
 
 /* libsonde's id; 0 while recording is off or when its table is full. */
 static inline uint32_t native_name_id(struct name *n)

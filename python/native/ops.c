@@ -5,42 +5,49 @@
 
 static PyTypeObject *pool_type;
 
-/* NULL with an exception. */
-static const char *ops_text(PyObject *o, const char *what)
+/* A new reference to a str that is UTF-8. NULL with an exception. */
+static PyObject *ops_text(PyObject *o, const char *what)
 {
-    if (PyUnicode_Check(o)) return PyUnicode_AsUTF8AndSize(o, NULL);
-    PyErr_Format(PyExc_TypeError, "%s is a str, not %R", what, o);
-    return NULL;
+    if (PyUnicode_Check(o)) return native_utf8(o);
+    return PyErr_Format(PyExc_TypeError, "%s is a str, not %R", what, o);
 }
 
 static PyObject *ops_bandwidth(PyObject *module, PyObject *args, PyObject *keywords)
 {
     static char *const words[] = { "direction", "bytes", "source", NULL };
-    const char *direction, *source = "";
-    PyObject *bytes;
+    const char *direction;
+    PyObject *bytes, *given = NULL, *source = NULL;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|s", (char **)words, &direction, &bytes,
-                                     &source)) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O", (char **)words, &direction, &bytes,
+                                     &given)) {
         return NULL;
     }
     const unsigned long long n = PyLong_AsUnsignedLongLong(bytes);
     if (n == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
-    if (!strcmp(direction, "in")) sonde_bandwidth_in(source, n);
-    else if (!strcmp(direction, "out")) sonde_bandwidth_out(source, n);
-    else return PyErr_Format(PyExc_ValueError, "direction '%s' is not 'in' or 'out'", direction);
+    const int in = !strcmp(direction, "in");
+    if (!in && strcmp(direction, "out")) {
+        return PyErr_Format(PyExc_ValueError, "direction '%s' is not 'in' or 'out'", direction);
+    }
+    if (given && !(source = ops_text(given, "source"))) return NULL;
+    const char *utf8 = source ? PyUnicode_AsUTF8AndSize(source, NULL) : "";
+    if (in) sonde_bandwidth_in(utf8, n);
+    else sonde_bandwidth_out(utf8, n);
+    Py_XDECREF(source);
     Py_RETURN_NONE;
 }
 
 static PyObject *ops_cache_access(PyObject *module, PyObject *args, PyObject *keywords)
 {
     static char *const words[] = { "hit", "tier", NULL };
-    const char *tier = "default";
+    PyObject *given = NULL, *tier = NULL;
     int hit;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "p|s", (char **)words, &hit, &tier)) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "p|O", (char **)words, &hit, &given)) {
         return NULL;
     }
-    sonde_cache_access(tier, hit);
+    if (given && !(tier = ops_text(given, "tier"))) return NULL;
+    sonde_cache_access(tier ? PyUnicode_AsUTF8AndSize(tier, NULL) : "default", hit);
+    Py_XDECREF(tier);
     Py_RETURN_NONE;
 }
 
@@ -73,11 +80,13 @@ static void pool_bind(struct pool *p)
 static PyObject *pool_make(PyObject *module, PyObject *name)
 {
     (void)module;
-    if (!ops_text(name, "a pool's name")) return NULL;
-    struct pool *p = PyObject_New(struct pool, pool_type);
-    if (!p) return NULL;
-    Py_INCREF(name);
-    p->name = name;
+    PyObject *clean = ops_text(name, "a pool's name");
+    struct pool *p = clean ? PyObject_New(struct pool, pool_type) : NULL;
+    if (!p) {
+        Py_XDECREF(clean);
+        return NULL;
+    }
+    p->name = clean;
     p->pool.off = 0;
     pool_bind(p);
     return (PyObject *)p;

@@ -24,7 +24,7 @@ allowed_preload="$allowed __cxa_atexit
 __environ environ __libc_stack_end _dl_find_object dlopen dlsym getcwd prctl
 pthread_attr_destroy pthread_attr_getguardsize pthread_attr_getstack pthread_attr_getstacksize
 pthread_attr_init pthread_key_create pthread_self pthread_setspecific sigaddset sigdelset stpcpy strstr
-access clock_getres process_vm_readv stat strcspn strspn
+access clock_getres stat strcspn strspn
 "
 allowed_hot_preload="$allowed_hot
 _dl_find_object memcmp strlen strncmp

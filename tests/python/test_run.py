@@ -117,6 +117,16 @@ class Recorded(unittest.TestCase):
         with self.assertRaisesRegex(RunError, "no_such_kind"):
             run.plot("no_such_kind")
 
+    def test_plots_side_by_side(self):
+        """Style sheets of pictures in a notebook are in force in all of it: none changes another picture."""
+        rules = {}
+        for dark in (False, True):
+            sheet = re.search("<style>(.*?)</style>", sonde.Run(self.python).plot("training", dark=dark).svg).group(1)
+            for number, part in enumerate(sheet.split("@media")):   # where viewers like it dark
+                for selector, what in re.findall(r"([^{}]+)\{([^{}]+)\}", part):
+                    self.assertEqual(rules.setdefault((number, selector), what), what, selector)
+        self.assertGreater(len(rules), 20)
+
     def test_notebook(self):
         notebook = json.loads((SOURCE / "examples/python/notebook.ipynb").read_text(encoding="utf-8"))
         self.assertEqual((notebook["nbformat"], notebook["nbformat_minor"]), (4, 5))

@@ -344,8 +344,10 @@ static void show_stat(struct process_probe *p, struct probe_process_entry *e, st
     }
     e->cpu_ticks = cpu;
     e->cpu_at_ns = now_ns;
-    probe_process_gauge(e, m, RESIDENT, (double)s->resident_pages * (double)p->page_bytes);
-    probe_process_gauge(e, m, VIRTUAL, (double)s->virtual_bytes);
+    if (s->virtual_bytes) { /* one that has ended has none left, which is not what it used */
+        probe_process_gauge(e, m, RESIDENT, (double)s->resident_pages * (double)p->page_bytes);
+        probe_process_gauge(e, m, VIRTUAL, (double)s->virtual_bytes);
+    }
     probe_process_gauge(e, m, THREADS, (double)s->threads);
     e->process->threads = (uint32_t)s->threads;
     if (p->boot_s > 0) {

@@ -381,19 +381,19 @@ static int python_step(struct sonde__python_walk *w, uint64_t *code, uint64_t *i
 static int python_ahead(struct sonde__python_walk *w)
 {
     struct sonde__python_room *r = w->room;
-    uint64_t addrs[SONDE__PYTHON_BATCH];
     int step = 1;
     r->count = r->at = 0;
-    while (!r->over && r->count < SONDE__PYTHON_BATCH && step > 0) {
-        step = python_step(w, &addrs[r->count], &r->frame[r->count].instruction);
+    while (!r->over && r->count < SONDE__PYTHON_BATCH) {
+        const uint32_t i = r->count;
+        step = python_step(w, &r->frame[i].code, &r->frame[i].instruction);
         if (step <= 0) break;
-        r->frame[r->count].code = addrs[r->count];
+        r->from[i] = (struct iovec){ (void *)(uintptr_t)r->frame[i].code, sizeof(r->code[i]) };
         r->count++;
     }
     r->over = step == 0;
     if (step < 0) return -1;
-    return sonde__python_copy_all(addrs, r->count, r->code[0], sizeof(r->code[0])) == r->count
-               ? 0 : -1;
+    if (!r->count) return 0;
+    return sonde__python_copy_all(r->from, r->count, r->code);
 }
 
 static uint64_t python_frame_from_room(struct sonde__python_walk *w)

@@ -17,7 +17,7 @@
  * Reading. A signal may come while a frame is being pushed or popped, when the last one's fields
  * are those of a frame that was there before; or while the thread has let go of the GIL, and the
  * interpreter is being finalized and its memory freed. So from a handler no word is believed to be
- * there: the kernel copies it (process_vm_readv of ourselves fails where memory does not), and an
+ * there: the kernel copies it (process_vm_writev to ourselves fails where memory is not), and an
  * object has to be of the type that it should be. What is there for sure is the thread's stack
  * above where it is, and its state while it has the GIL. Inside malloc all that the interpreter has
  * begun is done, as it is a call that may look at any memory; as long as the thread has the GIL
@@ -33,6 +33,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "segment/python.h"
 #include "segment/python_layout.h"
@@ -63,13 +64,14 @@ uint32_t sonde__python_met(uint32_t *version);
 /* A call that copies takes longer than all that it copies: so frames are read by the page that they
  * are in, and code objects several at a time. That needs room, which a signal's stack may not have:
  * there are some, for as many threads at once; who finds none copies one by one. */
-#define SONDE__PYTHON_BATCH 16u
+#define SONDE__PYTHON_BATCH 64u
 struct sonde__python_room {
     uint32_t taken;
     uint32_t count, at;         /* frames read ahead, and which is next */
     uint32_t over;              /* the run ends with them */
     uint64_t low, high;         /* what page is a copy of */
     struct { uint64_t code, instruction; } frame[SONDE__PYTHON_BATCH];
+    struct iovec from[SONDE__PYTHON_BATCH]; /* their code objects, and copies of those */
     char code[SONDE__PYTHON_BATCH][SONDE__PYTHON_CODE_BYTES];
     char page[4096 + SONDE__PYTHON_FRAME_BYTES];
 };
@@ -105,9 +107,8 @@ void sonde__python_forked(void);    /* in a child: its segment is another */
 
 /* n bytes at addr, which may not be there: 0 or -1. Changes errno. */
 int sonde__python_copy(uint64_t addr, void *to, size_t n);
-/* The same of count places (up to SONDE__PYTHON_BATCH), n bytes each: how many of them are there,
- * from the first on. */
-uint32_t sonde__python_copy_all(const uint64_t *addrs, uint32_t count, char *to, size_t n);
+/* The same of count places, one at least and all of one length, one behind the other. */
+int sonde__python_copy_all(const struct iovec *from, uint32_t count, void *to);
 /* A filter for system calls is, or is going to be, in force. */
 void sonde__python_filtered(void);
 void sonde__python_start(void);     /* in this process, also in a child */

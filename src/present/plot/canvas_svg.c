@@ -1,6 +1,7 @@
 /* canvas_svg.c - see canvas.h. Colours are classes, so that a style sheet inside can have two sets
- * of them; a rule is in force below .sonde-plot only, for pages that have such a picture among
- * others. */
+ * of them. Style sheets of pictures in a page are in force in all of it: rules are for what is
+ * below .sonde-plot, and colours for what is below the class of their theme, since a notebook has
+ * light pictures and dark ones. */
 #include <string.h>
 
 #include "present/plot/canvas_private.h"
@@ -22,12 +23,22 @@ void sonde_canvas_escape(struct sonde_buf *out, const char *text)
     }
 }
 
-static void canvas_svg_colors(struct sonde_buf *out, enum sonde_theme theme)
+static const char *canvas_svg_class(enum sonde_theme theme)
+{
+    switch (theme) {
+    case SONDE_THEME_LIGHT: return "sonde-light";
+    case SONDE_THEME_DARK: return "sonde-dark";
+    default: return "sonde-auto";
+    }
+}
+
+/* The colours of one theme for pictures of another, or of the same. */
+static void canvas_svg_colors(struct sonde_buf *out, enum sonde_theme theme, const char *of)
 {
     for (int i = SONDE_INK_NONE + 1; i < SONDE_INK_COUNT; i++) {
         const unsigned color = sonde_ink_color((enum sonde_ink)i, theme);
-        sonde_buf_printf(out, ".sonde-plot .f%d{fill:#%06x}.sonde-plot .s%d{stroke:#%06x}", i,
-                         color, i, color);
+        sonde_buf_printf(out, ".%s .f%d{fill:#%06x}.%s .s%d{stroke:#%06x}", of, i, color, of, i,
+                         color);
     }
 }
 
@@ -36,10 +47,11 @@ void sonde_canvas_svg_style(struct sonde_buf *out, enum sonde_theme theme)
     sonde_buf_puts(out, ".sonde-plot text{font-family:ui-sans-serif,system-ui,-apple-system,"
                         "\"Segoe UI\",Roboto,\"Noto Sans\",\"DejaVu Sans\",sans-serif}"
                         ".sonde-plot path{fill:none;stroke-linejoin:round}");
-    canvas_svg_colors(out, theme == SONDE_THEME_DARK ? SONDE_THEME_DARK : SONDE_THEME_LIGHT);
+    const char *of = canvas_svg_class(theme);
+    canvas_svg_colors(out, theme == SONDE_THEME_DARK ? SONDE_THEME_DARK : SONDE_THEME_LIGHT, of);
     if (theme != SONDE_THEME_AUTO) return;
     sonde_buf_puts(out, "@media(prefers-color-scheme:dark){");
-    canvas_svg_colors(out, SONDE_THEME_DARK);
+    canvas_svg_colors(out, SONDE_THEME_DARK, of);
     sonde_buf_putc(out, '}');
 }
 
@@ -120,9 +132,9 @@ int sonde_canvas_svg_begin(struct sonde_canvas_svg *s, struct sonde_buf *out, do
     *s = (struct sonde_canvas_svg){ .out = out, .theme = theme };
     const int rc = sonde_canvas_init(&s->canvas, &canvas_svg_ops, width, height);
     if (rc) return rc;
-    sonde_buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sonde-plot\" "
+    sonde_buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sonde-plot %s\" "
                      "width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"",
-                     width, height, width, height);
+                     canvas_svg_class(theme), width, height, width, height);
     sonde_canvas_escape(out, title);
     sonde_buf_puts(out, "\">\n<style>");
     sonde_canvas_svg_style(out, theme);

@@ -147,6 +147,28 @@ static void golden(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* A process that has ended, until its parent waits for it, is shown by the kernel as one without
+ * memory. */
+static void ended_without_memory(void **state)
+{
+    (void)state;
+    const double pages = 10.0 * (double)sysconf(_SC_PAGESIZE);
+    struct made_up ended = process;
+    ended.state = 'Z';
+    ended.virtual_bytes = ended.rss = 0;
+    for (int alive_first = 0; alive_first < 2; alive_first++) {
+        struct fixture f;
+        setup(&f);
+        fixture_open(&f);
+        if (alive_first) fixture_tick(&f);
+        write_stat(&f, "proc/4242/stat", &ended);
+        fixture_tick(&f);
+        check_value(&f, "sonde_process_resident_memory_bytes", "", alive_first ? pages : -1);
+        check_value(&f, "sonde_process_virtual_memory_bytes", "", alive_first ? 1 << 20 : -1);
+        fixture_release(&f);
+    }
+}
+
 static double seconds_now(void)
 {
     struct timespec t;
@@ -848,6 +870,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden),
+        cmocka_unit_test(ended_without_memory),
         cmocka_unit_test(utilization),
         cmocka_unit_test(absent_files),
         cmocka_unit_test(run_delay),
