@@ -3,6 +3,7 @@
 #define SONDE_CLI_AB_H
 
 #include "bench/ab/pairs.h"
+#include "bench/trust.h"
 #include "cli/baseline.h"
 #include "cli/bench_output.h"
 #include "cli/cli.h"
@@ -16,6 +17,7 @@ struct ab_values {
     const char *a, *b, *detect, *on, *shell, *prepare, *input;
     const char *api, *model, *prompt, *max_tokens;
     struct sonde_cli_list header;
+    struct sonde_bench_trust trust;
     double max_time_s, timeout_s;
     uint64_t max_runs, warmup, seed, record_runs, requests, concurrency;
     int record, ignore_failure, show_output, no_stream;

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "bench/http/bench.h"
 #include "cli/ab.h"
+#include "cli/bench_options.h"
 #include "sonde/sonde.h"
 
 #define AB_HTTP_REQUESTS 20u
@@ -122,6 +123,7 @@ static int ab_http_take(const struct sonde_cli *cli, struct ab_http *s)
     if (!s->headers) return sonde_cli_fail(cli, "out of memory");
     for (size_t i = 0; i < v->header.count; i++) s->headers[i] = v->header.item[i];
     s->plan.headers = s->headers;
+    s->plan.trust = v->trust;
     s->plan.stream = !v->no_stream;
     s->plan.concurrency = v->concurrency ? (uint32_t)v->concurrency : 1;
     s->plan.requests = v->requests ? v->requests : AB_HTTP_REQUESTS;
@@ -133,7 +135,8 @@ static int ab_http_take(const struct sonde_cli *cli, struct ab_http *s)
         .measure = ab_http_measure, .measure_arg = s,
         .progress = ab_http_progress, .progress_arg = &s->progress,
     };
-    int status = sonde_cli_ab_plan(cli, &s->o);
+    int status = sonde_cli_bench_trust(cli, &v->trust, v->a, v->b);
+    if (!status) status = sonde_cli_ab_plan(cli, &s->o);
     if (!status) status = ab_http_length(cli, "prompt-tokens", v->prompt, &s->plan.prompt);
     if (!status) status = ab_http_length(cli, "max-tokens", v->max_tokens, &s->plan.output);
     return status;
@@ -147,7 +150,7 @@ static int ab_http_probe(const struct sonde_cli *cli, struct ab_http *s)
         struct sonde_err err = { "" };
         const struct sonde_load_probe_options probe = {
             .url = urls[arm], .api = v->api ? sonde_load_api_find(v->api) : -1, .model = v->model,
-            .headers = s->headers, .stream = s->plan.stream, .ignore_eos = 1, .calibrate = 1 };
+            .headers = s->headers, .trust = v->trust, .stream = s->plan.stream, .ignore_eos = 1, .calibrate = 1 };
         const int rc = sonde_load_probe(&probe, &s->targets[arm], &err);
         if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "--%c: %s", arm ? 'b' : 'a', err.text);
         if (rc) return sonde_cli_fail(cli, "--%c: %s", arm ? 'b' : 'a', err.text);

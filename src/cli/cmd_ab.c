@@ -49,7 +49,6 @@ static const struct sonde_cli_opt options[] = {
     { .name = "detect", .type = SONDE_OPT_STR, .value = "PERCENT%", AT(detect),
       .help = "a difference that matters: stop too when there is none as large (default 3%)" },
     { .name = "on", .type = SONDE_OPT_STR, .value = "FIGURE", AT(on),
-      
       .help = "figure that decides, as the JSON calls it (default wall_s; of servers e2e_s)" },
     { .name = "max-runs", .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = SONDE_PAIRS_MAX,
       AT(max_runs), .help = "at most so many pairs (default 200)" },
@@ -89,6 +88,7 @@ static const struct sonde_cli_opt options[] = {
       .help = "of servers: model to ask for (default the first that a server lists)" },
     { .name = "header", .letter = 'H', .type = SONDE_OPT_LIST, .value = "NAME: VALUE", AT(header),
       .help = "of servers: send this header with every request" },
+    SONDE_OPT_BENCH_TRUST(struct ab_values, trust),
     { .name = "no-stream", .type = SONDE_OPT_FLAG, AT(no_stream),
       .help = "of servers: ask for whole answers" },
     { .name = "seed", .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = 9e15, AT(seed),
@@ -392,7 +392,7 @@ static int cmd_ab_run(struct sonde_cli *cli)
     if (servers == 1) return sonde_cli_usage(cli, "--a and --b: two commands or two URLs");
     if (servers) return sonde_cli_ab_http(cli);
     if (v->requests || v->concurrency || v->prompt || v->max_tokens || v->api || v->model ||
-        v->header.count || v->no_stream) {
+        v->header.count || v->no_stream || v->trust.insecure || v->trust.ca_file) {
         return sonde_cli_usage(cli, "options of servers go with --a URL --b URL");
     }
     struct cmd_ab_state s;

@@ -1,7 +1,7 @@
 /* both.h - one load seen from both sides: the client's records and the requests that an agent saw,
  * joined, and the time to first token taken apart.
  *
- *   intended ─client─▶ sent ─network─▶ front ─▶ arrived ─queue─encode─prefill─first decode─▶ first
+ *   intended ─client, connection─▶ sent ─network─▶ front ─▶ arrived ─queue─encode─prefill─first decode─▶ first
  *
  * All parts are measured but for the network, which is what the client waited from sending to the
  * first token less what the server says of the same time: so clocks need not agree. What the server
@@ -22,6 +22,8 @@
 
 #define SONDE_LOAD_PIECES(X)                                                                     \
     X(CLIENT, "client_queue", "client: due to sent")                                            \
+    X(CONNECT, "connect", "client: TCP connection")                                             \
+    X(TLS, "tls", "client: TLS handshake")                                                      \
     X(NETWORK, "network", "network and server's socket")                                        \
     X(FRONT, "front", "sonde's front")                                                          \
     X(QUEUE, "server_queue", "server: waiting")                                                 \
