@@ -157,6 +157,7 @@ enum sonde_bench_tls_problem sonde_bench_tls_classify(long verify_result, unsign
 {
     const int reason = ERR_GET_REASON(error);
     if (ERR_SYSTEM_ERROR(error) || !error) return SONDE_BENCH_TLS_CLOSED;
+    if (ERR_GET_LIB(error) != ERR_LIB_SSL) return SONDE_BENCH_TLS_FAILED;
     if (reason > SSL_AD_REASON_OFFSET) return SONDE_BENCH_TLS_REFUSED; /* its alert */
     switch (reason) {
     case SSL_R_CERTIFICATE_VERIFY_FAILED: return trust_of_verify(verify_result);
@@ -194,8 +195,9 @@ enum sonde_bench_tls_problem sonde_bench_tls_of_curl(CURL *curl, CURLcode code, 
     if (code == CURLE_PEER_FAILED_VERIFICATION) {
         long result = X509_V_OK;
         curl_easy_getinfo(curl, CURLINFO_SSL_VERIFYRESULT, &result);
-        /* It compares the host itself, when the certificate was found good. */
-        p = result == X509_V_OK ? SONDE_BENCH_TLS_HOST : trust_of_verify(result);
+        /* It compares the host itself, before it asks what else was found. */
+        const int unasked = result == X509_V_OK || result == X509_V_ERR_UNSPECIFIED;
+        p = unasked ? SONDE_BENCH_TLS_HOST : trust_of_verify(result);
         if (p == SONDE_BENCH_TLS_UNTRUSTED) detail = X509_verify_cert_error_string(result);
     } else if (code == CURLE_SSL_CONNECT_ERROR) {
         p = trust_of_text(why);

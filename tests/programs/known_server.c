@@ -591,6 +591,12 @@ static void conn_readable(struct server_conn *c)
         conn_drop(c, 0);
         return;
     }
+    if (!c->ssl && c->in[0] == 22) { /* TLS, to a server without */
+        conn_puts(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        c->closing = 1;
+        conn_flush(c);
+        return;
+    }
     c->arrived_ns = c->busy ? c->arrived_ns : server_now();
     c->in_len += (size_t)n;
     const int fd = c->fd;

@@ -224,7 +224,7 @@ static enum load_tls_step tls_break(struct load_conn *c, enum sonde_bench_tls_pr
 {
     struct load_tls *t = c->tls;
     const long verified = SSL_get_verify_result(t->ssl);
-    const unsigned long error = ERR_peek_error();
+    const unsigned long error = ERR_peek_last_error();
     const char *detail = ERR_reason_error_string(error);
     *problem = sonde_bench_tls_classify(verified, error);
     if (*problem == SONDE_BENCH_TLS_UNTRUSTED) detail = X509_verify_cert_error_string(verified);
