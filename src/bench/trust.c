@@ -89,7 +89,8 @@ int sonde_bench_trust_context(const struct sonde_bench_trust *t, SSL_CTX **out,
             SSL_CTX_free(c);
             return rc;
         }
-        if (!t || !t->ca_file) SSL_CTX_set_default_verify_paths(c); /* nobody is trusted, at worst */
+        /* Without a store nobody is trusted, which is said of a certificate. */
+        if (!t || !t->ca_file) SSL_CTX_set_default_verify_paths(c);
     }
     ERR_clear_error();
     *out = c;

@@ -150,7 +150,8 @@ static int ab_http_probe(const struct sonde_cli *cli, struct ab_http *s)
         struct sonde_err err = { "" };
         const struct sonde_load_probe_options probe = {
             .url = urls[arm], .api = v->api ? sonde_load_api_find(v->api) : -1, .model = v->model,
-            .headers = s->headers, .trust = v->trust, .stream = s->plan.stream, .ignore_eos = 1, .calibrate = 1 };
+            .headers = s->headers, .trust = v->trust, .stream = s->plan.stream, .ignore_eos = 1,
+            .calibrate = 1 };
         const int rc = sonde_load_probe(&probe, &s->targets[arm], &err);
         if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "--%c: %s", arm ? 'b' : 'a', err.text);
         if (rc) return sonde_cli_fail(cli, "--%c: %s", arm ? 'b' : 'a', err.text);

@@ -172,7 +172,8 @@ static struct sonde_load_options bench_options(const struct sonde_load_plan *p,
 {
     const double drain = p->drain_s > 0 ? p->drain_s : DRAIN_DEFAULT_S;
     return (struct sonde_load_options){
-        .url = t->url, .trust = &p->trust, .headers = p->headers, .source = &watch->source, .open = open,
+        .url = t->url, .trust = &p->trust, .headers = p->headers, .source = &watch->source,
+        .open = open,
         .connections_max = open ? p->connections : p->concurrency ? p->concurrency : 1,
         .threads = p->threads, .duration_ns = (uint64_t)(seconds * 1e9),
         .drain_ns = (uint64_t)(drain * 1e9), .timeout_ns = (uint64_t)(p->timeout_s * 1e9),

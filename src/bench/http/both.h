@@ -1,7 +1,10 @@
 /* both.h - one load seen from both sides: the client's records and the requests that an agent saw,
  * joined, and the time to first token taken apart.
  *
- *   intended ─client, connection─▶ sent ─network─▶ front ─▶ arrived ─queue─encode─prefill─first decode─▶ first
+ *   intended ─client─▶ sent ─network─▶ front ─▶ arrived ─queue─encode─prefill─first decode─▶ first
+ *
+ * What opening a connection took, if the request had to wait for one, is taken from the client's
+ * part.
  *
  * All parts are measured but for the network, which is what the client waited from sending to the
  * first token less what the server says of the same time: so clocks need not agree. What the server

@@ -69,7 +69,7 @@ struct sonde_load_record {
     uint16_t status;        /* of HTTP; 0 = none */
     uint8_t outcome;        /* enum sonde_load_outcome */
     uint8_t streamed;       /* the answer came in events */
-    uint32_t tls_ns;        /* that the TLS handshake took after connecting; 0 = as above, or none */
+    uint32_t tls_ns;        /* that the TLS handshake took after connecting; 0 = none */
     uint8_t tls_problem;    /* enum sonde_bench_tls_problem, of outcome TLS */
 };
 
@@ -159,7 +159,7 @@ struct sonde_load_setup {
     int tls;                     /* they are TLS; all below is of it */
     int verified;                /* certificates were verified */
     uint64_t tls_p50_ns, tls_p99_ns;         /* of handshakes */
-    uint64_t resumed;            /* of opened, by a session of an earlier one: a shorter handshake */
+    uint64_t resumed;            /* of opened, by the session of an earlier one */
     uint64_t failed[SONDE_BENCH_TLS_PROBLEM_COUNT]; /* handshakes and connections */
     char version[16], cipher[64];            /* "TLSv1.3"; "" = none was opened */
     char why[400];               /* what failed first, and what to do; "" = nothing */

@@ -1,5 +1,5 @@
-/* load_url.c - "http[s]://host:port/path?query" to addresses and a path; see load_private.h. The host
- * and its port are for the front's parser, which knows what they may be. */
+/* load_url.c - "http[s]://host:port/path?query" to addresses and a path; see load_private.h. The
+ * host and its port are for the front's parser, which knows what they may be. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
