@@ -23,9 +23,15 @@ struct ab_values {
     int record, ignore_failure, show_output, no_stream;
 };
 
-/* Limits, seed and --detect, and the figure of --on among those that o has. Tells and returns the
+/* ab.c, as the next two: limits, seed and --detect, and the figure of --on among those that o has. Tells and returns the
  * exit status. */
 int sonde_cli_ab_plan(const struct sonde_cli *cli, struct sonde_pairs_options *o);
+
+/* The result, before the first pair; and after the last, with what sonde_pairs_run said. Tell and
+ * return the exit status. */
+int sonde_cli_ab_begin(const struct sonde_cli *cli, uint64_t seed, struct sonde_bench_result *r);
+int sonde_cli_ab_end(const struct sonde_cli *cli, int rc, const struct sonde_err *err,
+                     const struct sonde_pairs *p, struct sonde_bench_result *r);
 
 /* ab_http.c: --a URL --b URL; the exit status. */
 int sonde_cli_ab_http(struct sonde_cli *cli);

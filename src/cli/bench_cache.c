@@ -232,22 +232,11 @@ static int bench_cache_report(const struct sonde_cli *cli, const struct bench_ca
         sonde_buf_puts(&tail, "This machine is virtual: its host may have what is cold here in its "
                               "own memory.\n");
     }
-    for (size_t i = 0; i < r->reason_count; i++) {
-        sonde_buf_printf(&tail, "not valid: %s\n", r->reasons[i]);
-    }
-    const int status = sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
-    sonde_buf_release(&head);
-    sonde_buf_release(&tail);
-    sonde_table_release(&table);
-    return status;
+    sonde_bench_form_doubts(r, &tail);
+    return sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
-
-static void bench_cache_told(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
-}
 
 static size_t bench_cache_doubts(const struct bench_cache_state *s, struct sonde_bench_result *r)
 {
@@ -278,7 +267,7 @@ static int bench_cache_measure(const struct sonde_cli *cli, struct bench_cache_s
     const char *what = v->url ? v->url : cli->operands[0];
     struct sonde_cache_options o = { .duration_s = v->duration_s > 0 ? v->duration_s : 1,
         .bytes_max = BENCH_CACHE_BYTES, .exponent = v->exponent > 0 ? v->exponent : 0.99,
-        .seed = v->seed ? v->seed : 1, .trust = v->trust, .tell = bench_cache_told };
+        .seed = v->seed ? v->seed : 1, .trust = v->trust, .tell = sonde_progress_told };
     struct sonde_bench_result r;
     struct sonde_progress progress;
     struct sonde_err err = { "" };
