@@ -185,6 +185,9 @@ has "why" 'no request succeeded: all 3 requests failed, most by: tls: .* not tru
 status 0 "$sonde" ab --a "$secure" --b "$secure" --cacert good.pem --max-tokens 6 -n 4 --max-runs 2
 status 1 "$sonde" ab --a "$secure" --b "$secure" --max-tokens 6 -n 4 --max-runs 2
 has "ab" 'certificate is not trusted' err
+status 0 "$sonde" bench cache --url "$secure/fast" --cacert good.pem -d 0.01 --pattern sequential --state plain
+status 1 "$sonde" bench cache --url "$secure/fast" -d 0.01
+has "cache" 'certificate is not trusted \(self-signed certificate\)' err
 tls_stop
 tls_server good --tls12
 status 0 bench "$secure/v1/chat/completions" --cacert good.pem -n 6 --no-keep-alive -o r.json
