@@ -23,8 +23,8 @@ struct ab_values {
     int record, ignore_failure, show_output, no_stream;
 };
 
-/* ab.c, as the next two: limits, seed and --detect, and the figure of --on among those that o has. Tells and returns the
- * exit status. */
+/* ab.c, as the next two: limits, seed and --detect, and the figure of --on among those that o has.
+ * Tells and returns the exit status. */
 int sonde_cli_ab_plan(const struct sonde_cli *cli, struct sonde_pairs_options *o);
 
 /* The result, before the first pair; and after the last, with what sonde_pairs_run said. Tell and

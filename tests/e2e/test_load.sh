@@ -86,16 +86,20 @@ stop
 truth starved --events 1 --requests 80 --starved
 
 # What no server should do: each is what it is called, and the connection that broke takes no other with it.
+# hostile OPTION…: paths and their outcomes from standard input
+hostile() {
+    while read -r path outcome; do
+        case $path in stall*) limit_ms=300 ;; *) limit_ms=60000 ;; esac
+        drive "$url/$path" --requests 12 --connections 4 --timeout-ms $limit_ms --body '{}' "$@" ||
+            complain "$url/$path: exited with $?"
+        grep -q "\"records\": 12, .*\"$outcome\": 12," "$scratch/result" ||
+            complain "$url/$path: not $outcome: $(cat "$scratch/result")"
+        kilobytes=$(grep -oE '"rss_max_kb": [0-9]+' "$scratch/result" | grep -oE '[0-9]+$')
+        [ "$kilobytes" -lt 400000 ] || complain "$url/$path: $kilobytes kB"
+    done
+}
 server
-while read -r path outcome; do
-    case $path in stall*) limit_ms=300 ;; *) limit_ms=60000 ;; esac
-    drive "$url/$path" --requests 12 --connections 4 --timeout-ms $limit_ms --body '{}' ||
-        complain "$path: exited with $?"
-    grep -q "\"records\": 12, .*\"$outcome\": 12," "$scratch/result" ||
-        complain "$path: not $outcome: $(cat "$scratch/result")"
-    kilobytes=$(grep -oE '"rss_max_kb": [0-9]+' "$scratch/result" | grep -oE '[0-9]+$')
-    [ "$kilobytes" -lt 400000 ] || complain "$path: $kilobytes kB"
-done <<'LIST'
+hostile <<'LIST'
 reset-early reset
 close-early truncated
 stall timeout
@@ -127,13 +131,7 @@ LIST
 stop
 # And over TLS, where an end that was not announced is none.
 secure
-while read -r path outcome; do
-    case $path in stall*) limit_ms=300 ;; *) limit_ms=60000 ;; esac
-    drive "$url/$path" --requests 12 --connections 4 --timeout-ms $limit_ms --body '{}' --insecure ||
-        complain "TLS, $path: exited with $?"
-    grep -q "\"records\": 12, .*\"$outcome\": 12," "$scratch/result" ||
-        complain "TLS, $path: not $outcome: $(cat "$scratch/result")"
-done <<'LIST'
+hostile --insecure <<'LIST'
 reset-early reset
 close-early truncated
 stall timeout

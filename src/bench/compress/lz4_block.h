@@ -1,5 +1,5 @@
-/* lz4_block.h - private to codec_lz4.c and codec_lz4hc.c: LZ4's blocks, without a frame around them.
- * The two differ in how they search and what that needs; both make what one function unpacks. */
+/* lz4_block.h - private to codec_lz4.c and codec_lz4hc.c: LZ4's blocks, without a frame around
+ * them. The two differ in how they search and what that needs; what they make is unpacked alike. */
 #ifndef SONDE_BENCH_COMPRESS_LZ4_BLOCK_H
 #define SONDE_BENCH_COMPRESS_LZ4_BLOCK_H
 
