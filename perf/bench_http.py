@@ -2,12 +2,14 @@
 (tests/programs/known_server.c), which has another core. Both are kept awake (awake.py).
 
     load           requests/s beside wrk in turns, events/s of streams, memory of 10,000 open streams
+    load_tls       the same over TLS, and what a connection takes to be opened
     load_truth     when requests were sent, and what was measured of them, against the schedule and the log
 """
 import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -39,6 +41,15 @@ def server(args, log=None, **options):
         process.communicate(timeout=30)
 
 
+def certificate(scratch):
+    """For 127.0.0.1, by itself: (certificate, key)."""
+    cert, key = scratch / "cert.pem", scratch / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key,
+                    "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
 def drive(args, url, **options):
     command = [str(args.build / "perf" / "bench_load"), url]
     for name, value in options.items():
@@ -50,9 +61,14 @@ def drive(args, url, **options):
 
 
 def wrk(url, connections, seconds):
+    """Requests/s, and CPU time of each in µs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(pinned(1, ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", url]), capture_output=True,
                           text=True, timeout=60, check=True)
-    return float(re.search(r"Requests/sec:\s*([\d.]+)", done.stdout).group(1))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    requests = int(re.search(r"(\d+) requests in", done.stdout).group(1))
+    return float(re.search(r"Requests/sec:\s*([\d.]+)", done.stdout).group(1)), cpu_s / requests * 1e6
 
 
 def rounds_of(args, usual):
@@ -71,7 +87,7 @@ def load_rows(args):
         for _ in range(rounds_of(args, 5)):
             ours.append(drive(args, f"{url}/fast", connections=32, duration_ms=2000)["requests_per_s"])
             if args.peers:
-                theirs.append(wrk(f"{url}/fast", 32, 2))
+                theirs.append(wrk(f"{url}/fast", 32, 2)[0])
             events.append(drive(args, f"{url}/flood?tokens=200000", connections=8, duration_ms=2000,
                                 drain_ms=5000)["events_per_s"] / 1e6)
     with server(args, ttft_us=4000000, itl_us=500000, tokens=4) as url:
@@ -94,6 +110,52 @@ def load_rows(args):
                         named("sonde", stats_of(ratios, ratios[len(ratios) // 2])), budget=0.8, higher=True,
                         note="median of rounds"))
     return rows
+
+
+def measure_tls(args, scratch):
+    say("load: one core over TLS beside wrk, streams, connections")
+    with awake.Awake():
+        return tls_rows(args, *certificate(scratch))
+
+
+def tls_rows(args, cert, key):
+    """The server encrypts on the other core and may be the limit of both: so CPU time of a request is beside it."""
+    ours, theirs, ours_us, theirs_us, events, opened = [], [], [], [], [], []
+    with server(args, cert=cert, key=key) as url:
+        url = url.replace("http:", "https:")
+        for _ in range(rounds_of(args, 5)):
+            r = drive(args, f"{url}/fast", connections=32, duration_ms=2000, cacert=cert)
+            ours.append(r["requests_per_s"])
+            ours_us.append(r["client"]["cpu_s"] / r["ok"] * 1e6)
+            if args.peers:
+                rate, cpu_us = wrk(f"{url}/fast", 32, 2)
+                theirs.append(rate)
+                theirs_us.append(cpu_us)
+            events.append(drive(args, f"{url}/flood?tokens=200000", connections=8, duration_ms=2000, drain_ms=5000,
+                                cacert=cert)["events_per_s"] / 1e6)
+            opened.append(drive(args, f"{url}/fast", connections=1, requests=300, no_keep_alive=True, insecure=True))
+    with server(args, ttft_us=20000000, itl_us=500000, tokens=4, cert=cert, key=key) as url:
+        url = url.replace("http:", "https:")
+        streams = drive(args, f"{url}/v1/chat/completions", rate=1000, requests=STREAMS, connections=STREAMS, cacert=cert)
+    if streams["ok"] != STREAMS:
+        raise RuntimeError(f"{streams['ok']} of {STREAMS} streams over TLS ended well")
+    peers = [named("wrk", stats_of(theirs, max(theirs)))] if theirs else []
+    peers_us = [named("wrk", stats_of(theirs_us, min(theirs_us)))] if theirs else []
+    return [
+        row("load_tls_requests", "load_tls", "requests/s over TLS, one core, not streamed", "1/s",
+            named("sonde", stats_of(ours, max(ours))), peers=peers, higher=True,
+            note="32 connections, in turns; the most of each"),
+        row("load_tls_cpu", "load_tls", "CPU time of a request over TLS", "us",
+            named("sonde", stats_of(ours_us, min(ours_us))), peers=peers_us, note="the least of each"),
+        row("load_tls_events", "load_tls", "SSE events/s over TLS, one core", "M/s",
+            named("sonde", stats_of(events, max(events))), budget=0.8, higher=True,
+            note="chat chunks of 180 bytes, 8 connections"),
+        row("load_tls_resumed", "load_tls", "a TLS handshake, resumed, median", "us",
+            named("sonde", stats_of([r["tls_us"] for r in opened])), note="both sides of it"),
+        row("load_tls_memory", "load_tls", f"resident with {STREAMS:,} open streams over TLS", "MB",
+            named("sonde", stats_of([streams["rss_max_kb"] / 1000])), budget=350,
+            note=f"{streams['resumed']:,} of the connections resumed"),
+    ]
 
 
 def joined(records, log):
@@ -153,4 +215,4 @@ def truth_rows(args, scratch):
     ]
 
 
-GROUPS = {"load": measure_load, "load_truth": measure_truth}
+GROUPS = {"load": measure_load, "load_tls": measure_tls, "load_truth": measure_truth}

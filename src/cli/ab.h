@@ -3,6 +3,7 @@
 #define SONDE_CLI_AB_H
 
 #include "bench/ab/pairs.h"
+#include "bench/trust.h"
 #include "cli/baseline.h"
 #include "cli/bench_output.h"
 #include "cli/cli.h"
@@ -16,14 +17,21 @@ struct ab_values {
     const char *a, *b, *detect, *on, *shell, *prepare, *input;
     const char *api, *model, *prompt, *max_tokens;
     struct sonde_cli_list header;
+    struct sonde_bench_trust trust;
     double max_time_s, timeout_s;
     uint64_t max_runs, warmup, seed, record_runs, requests, concurrency;
     int record, ignore_failure, show_output, no_stream;
 };
 
-/* Limits, seed and --detect, and the figure of --on among those that o has. Tells and returns the
- * exit status. */
+/* ab.c, as the next two: limits, seed and --detect, and the figure of --on among those that o has.
+ * Tells and returns the exit status. */
 int sonde_cli_ab_plan(const struct sonde_cli *cli, struct sonde_pairs_options *o);
+
+/* The result, before the first pair; and after the last, with what sonde_pairs_run said. Tell and
+ * return the exit status. */
+int sonde_cli_ab_begin(const struct sonde_cli *cli, uint64_t seed, struct sonde_bench_result *r);
+int sonde_cli_ab_end(const struct sonde_cli *cli, int rc, const struct sonde_err *err,
+                     const struct sonde_pairs *p, struct sonde_bench_result *r);
 
 /* ab_http.c: --a URL --b URL; the exit status. */
 int sonde_cli_ab_http(struct sonde_cli *cli);

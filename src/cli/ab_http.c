@@ -12,6 +12,8 @@
 #include "base/array.h"
 #include "bench/http/bench.h"
 #include "cli/ab.h"
+#include "cli/bench_form.h"
+#include "cli/bench_options.h"
 #include "sonde/sonde.h"
 
 #define AB_HTTP_REQUESTS 20u
@@ -55,11 +57,6 @@ static int ab_http_look(void *arg, double share, const char *state)
     (void)share;
     (void)state;
     return ab_http_stopped != 0;
-}
-
-static void ab_http_progress(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
 }
 
 /* ---- An arm ---------------------------------------------------------------------------------- */
@@ -122,6 +119,7 @@ static int ab_http_take(const struct sonde_cli *cli, struct ab_http *s)
     if (!s->headers) return sonde_cli_fail(cli, "out of memory");
     for (size_t i = 0; i < v->header.count; i++) s->headers[i] = v->header.item[i];
     s->plan.headers = s->headers;
+    s->plan.trust = v->trust;
     s->plan.stream = !v->no_stream;
     s->plan.concurrency = v->concurrency ? (uint32_t)v->concurrency : 1;
     s->plan.requests = v->requests ? v->requests : AB_HTTP_REQUESTS;
@@ -131,9 +129,10 @@ static int ab_http_take(const struct sonde_cli *cli, struct ab_http *s)
     s->o = (struct sonde_pairs_options){
         .figures = ab_http_figures, .figure_count = SONDE_COUNT(ab_http_figures),
         .measure = ab_http_measure, .measure_arg = s,
-        .progress = ab_http_progress, .progress_arg = &s->progress,
+        .progress = sonde_progress_told, .progress_arg = &s->progress,
     };
-    int status = sonde_cli_ab_plan(cli, &s->o);
+    int status = sonde_cli_bench_trust(cli, &v->trust, v->a, v->b);
+    if (!status) status = sonde_cli_ab_plan(cli, &s->o);
     if (!status) status = ab_http_length(cli, "prompt-tokens", v->prompt, &s->plan.prompt);
     if (!status) status = ab_http_length(cli, "max-tokens", v->max_tokens, &s->plan.output);
     return status;
@@ -147,7 +146,8 @@ static int ab_http_probe(const struct sonde_cli *cli, struct ab_http *s)
         struct sonde_err err = { "" };
         const struct sonde_load_probe_options probe = {
             .url = urls[arm], .api = v->api ? sonde_load_api_find(v->api) : -1, .model = v->model,
-            .headers = s->headers, .stream = s->plan.stream, .ignore_eos = 1, .calibrate = 1 };
+            .headers = s->headers, .trust = v->trust, .stream = s->plan.stream, .ignore_eos = 1,
+            .calibrate = 1 };
         const int rc = sonde_load_probe(&probe, &s->targets[arm], &err);
         if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "--%c: %s", arm ? 'b' : 'a', err.text);
         if (rc) return sonde_cli_fail(cli, "--%c: %s", arm ? 'b' : 'a', err.text);
@@ -164,9 +164,7 @@ static void ab_http_text(const struct sonde_bench_result *r, const struct sonde_
 {
     const struct ab_http *s = arg;
     sonde_pairs_text(&s->pairs, s->v->a, s->v->b, view, out);
-    for (size_t i = 0; i < r->reason_count; i++) {
-        sonde_buf_printf(out, "not valid: %s\n", r->reasons[i]);
-    }
+    sonde_bench_form_doubts(r, out);
 }
 
 static int ab_http_test(const struct sonde_cli *cli, struct ab_http *s)
@@ -175,28 +173,14 @@ static int ab_http_test(const struct sonde_cli *cli, struct ab_http *s)
     const struct sigaction action = { .sa_handler = ab_http_on_signal,
                                       .sa_flags = (int)SA_RESETHAND };
     struct sonde_err err = { "" };
-    char *const words[] = { (char *)(uintptr_t) "sonde", (char *)(uintptr_t) "ab",
-                            (char *)(uintptr_t) "--a", (char *)(uintptr_t)v->a,
-                            (char *)(uintptr_t) "--b", (char *)(uintptr_t)v->b };
-    sonde_bench_result_init(&s->result, "ab", "");
-    s->result.seed = s->o.seed;
-    if (sonde_bench_result_command(&s->result, words, SONDE_COUNT(words))) {
-        return sonde_cli_fail(cli, "out of memory");
-    }
+    const int status = sonde_cli_ab_begin(cli, s->o.seed, &s->result);
+    if (status) return status;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sonde_progress_begin(&s->progress, cli, "comparing", v->b);
     const int rc = sonde_pairs_run(&s->o, &s->pairs, &err);
     sonde_progress_end(&s->progress);
-    sonde_bench_result_end(&s->result);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s", err.text);
-    if (!s->pairs.pairs) return sonde_cli_fail(cli, "interrupted in the first pair");
-    if (s->pairs.end == SONDE_PAIRS_INTERRUPTED) {
-        sonde_bench_result_doubt(&s->result, "it was interrupted");
-    }
-    return sonde_pairs_result(&s->pairs, &s->result) ? sonde_cli_fail(cli, "out of memory")
-                                                     : SONDE_EXIT_OK;
+    return sonde_cli_ab_end(cli, rc, &err, &s->pairs, &s->result);
 }
 
 int sonde_cli_ab_http(struct sonde_cli *cli)

@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "bench/cache/cache.h"
 #include "cli/bench_form.h"
+#include "cli/bench_options.h"
 #include "cli/progress.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
@@ -19,6 +20,7 @@ enum { BENCH_CACHE_ROWS_MAX = 4096 };
 struct bench_cache_values {
     struct sonde_bench_form_values form;
     const char *url, *blocks, *threads, *patterns, *states, *max_bytes;
+    struct sonde_bench_trust trust;
     double duration_s, exponent;
     uint64_t seed;
 };
@@ -27,6 +29,7 @@ struct bench_cache_values {
 static const struct sonde_cli_opt bench_cache_options[] = {
     { .name = "url", .type = SONDE_OPT_STR, .value = "URL", AT(url),
       .help = "instead of a file: an object of an HTTP server, by range requests" },
+    SONDE_OPT_BENCH_TRUST(struct bench_cache_values, trust),
     { .name = "block", .letter = 'b', .type = SONDE_OPT_STR, .value = "BYTES,…", AT(blocks),
       .help = "read at a time (default 4K,64K,1M; of a URL 64K)" },
     { .name = "threads", .letter = 't', .type = SONDE_OPT_STR, .value = "N,…", AT(threads),
@@ -229,22 +232,11 @@ static int bench_cache_report(const struct sonde_cli *cli, const struct bench_ca
         sonde_buf_puts(&tail, "This machine is virtual: its host may have what is cold here in its "
                               "own memory.\n");
     }
-    for (size_t i = 0; i < r->reason_count; i++) {
-        sonde_buf_printf(&tail, "not valid: %s\n", r->reasons[i]);
-    }
-    const int status = sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
-    sonde_buf_release(&head);
-    sonde_buf_release(&tail);
-    sonde_table_release(&table);
-    return status;
+    sonde_bench_form_doubts(r, &tail);
+    return sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
-
-static void bench_cache_told(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
-}
 
 static size_t bench_cache_doubts(const struct bench_cache_state *s, struct sonde_bench_result *r)
 {
@@ -275,7 +267,7 @@ static int bench_cache_measure(const struct sonde_cli *cli, struct bench_cache_s
     const char *what = v->url ? v->url : cli->operands[0];
     struct sonde_cache_options o = { .duration_s = v->duration_s > 0 ? v->duration_s : 1,
         .bytes_max = BENCH_CACHE_BYTES, .exponent = v->exponent > 0 ? v->exponent : 0.99,
-        .seed = v->seed ? v->seed : 1, .tell = bench_cache_told };
+        .seed = v->seed ? v->seed : 1, .trust = v->trust, .tell = sonde_progress_told };
     struct sonde_bench_result r;
     struct sonde_progress progress;
     struct sonde_err err = { "" };
@@ -319,6 +311,7 @@ static int bench_cache_run(struct sonde_cli *cli)
     if (!status && v->url && !sonde_cli_is_url(v->url)) {
         status = sonde_cli_usage(cli, "'%.200s' is not the URL of a web server", v->url);
     }
+    if (!status) status = sonde_cli_bench_trust(cli, &v->trust, v->url, NULL);
     if (!status) status = bench_cache_rows(cli, &s);
     if (!status && !v->url) {
         fd = sonde_bench_file_open(cli, cli->operands[0], &bytes);

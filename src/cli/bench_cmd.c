@@ -187,11 +187,6 @@ static int bench_cmd_commands(const struct sonde_cli *cli, struct bench_cmd_stat
     return SONDE_EXIT_OK;
 }
 
-static void bench_cmd_progress(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
-}
-
 static int bench_cmd_take(const struct sonde_cli *cli, struct bench_cmd_state *s)
 {
     const struct bench_cmd_values *v = cli->values;
@@ -230,7 +225,7 @@ static int bench_cmd_take(const struct sonde_cli *cli, struct bench_cmd_state *s
     o->ignore_failure = v->ignore_failure;
     o->show_output = v->show_output;
     o->seed = sonde_cli_bench_seed(v->seed);
-    o->progress = bench_cmd_progress;
+    o->progress = sonde_progress_told;
     o->progress_arg = &s->progress;
     return status;
 }

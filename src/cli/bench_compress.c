@@ -418,24 +418,13 @@ static int bench_compress_report(const struct sonde_cli *cli, struct bench_compr
                          sonde_value_format(b, (double)s->file_bytes, SONDE_UNIT_BYTES, 0));
     }
     sonde_buf_puts(&head, "; every row was unpacked again and compared\n");
-    for (size_t i = 0; i < r->reason_count; i++) {
-        sonde_buf_printf(&tail, "not valid: %s\n", r->reasons[i]);
-    }
+    sonde_bench_form_doubts(r, &tail);
     bench_compress_table(s, &table);
     bench_compress_tail(s, &tail);
-    const int status = sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
-    sonde_buf_release(&head);
-    sonde_buf_release(&tail);
-    sonde_table_release(&table);
-    return status;
+    return sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
-
-static void bench_compress_told(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
-}
 
 /* Reasons not to trust it, and how many rows failed. */
 static size_t bench_compress_doubts(const struct bench_compress_state *s,
@@ -471,7 +460,7 @@ static int bench_compress_measure(const struct sonde_cli *cli, struct bench_comp
     const struct sonde_compress_options o = {
         .data = s->data, .bytes = (size_t)s->bytes, .time_s = v->time_s > 0 ? v->time_s : 1,
         .turns_min = v->turns ? (uint32_t)v->turns : 5, .until_ratio = s->until,
-        .limit_s = v->limit_s > 0 ? v->limit_s : 10, .tell = bench_compress_told,
+        .limit_s = v->limit_s > 0 ? v->limit_s : 10, .tell = sonde_progress_told,
         .arg = &progress };
     int status = sonde_compress_run(&o, s->rows, s->count, &err);
     sonde_progress_end(&progress);

@@ -167,9 +167,16 @@ static void form_paragraphs(const struct sonde_buf *text, struct sonde_buf *out)
     }
 }
 
+void sonde_bench_form_doubts(const struct sonde_bench_result *r, struct sonde_buf *out)
+{
+    for (size_t i = 0; i < r->reason_count; i++) {
+        sonde_buf_printf(out, "not valid: %s\n", r->reasons[i]);
+    }
+}
+
 int sonde_bench_form_write(const struct sonde_cli *cli, const struct sonde_bench_form_values *v,
-                           const struct sonde_bench_result *r, const struct sonde_buf *head,
-                           const struct sonde_table *table, const struct sonde_buf *tail)
+                           const struct sonde_bench_result *r, struct sonde_buf *head,
+                           struct sonde_table *table, struct sonde_buf *tail)
 {
     const char *format = sonde_cli_bench_form(&v->out);
     struct sonde_buf out;
@@ -193,6 +200,9 @@ int sonde_bench_form_write(const struct sonde_cli *cli, const struct sonde_bench
     const int status = bad ? sonde_cli_fail(cli, "out of memory")
                            : sonde_cli_write(cli, v->out.output, &out);
     sonde_buf_release(&out);
+    sonde_buf_release(head);
+    sonde_buf_release(tail);
+    sonde_table_release(table);
     const int kept = sonde_cli_bench_keep(cli, &v->out, r);
     return status ? status : kept;
 }

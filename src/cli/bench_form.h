@@ -35,10 +35,13 @@ int sonde_bench_list_parse(const struct sonde_cli *cli, const char *option, cons
 int sonde_bench_form_check(const struct sonde_cli *cli, const struct sonde_bench_form_values *v);
 
 /* The result in the form that was asked for. head and tail: lines of text around the table; as
- * Markdown each is a paragraph. Returns the exit status. */
+ * Markdown each is a paragraph. Releases all three, and returns the exit status. */
 int sonde_bench_form_write(const struct sonde_cli *cli, const struct sonde_bench_form_values *v,
-                           const struct sonde_bench_result *r, const struct sonde_buf *head,
-                           const struct sonde_table *table, const struct sonde_buf *tail);
+                           const struct sonde_bench_result *r, struct sonde_buf *head,
+                           struct sonde_table *table, struct sonde_buf *tail);
+
+/* A line for each reason why a result is not valid. */
+void sonde_bench_form_doubts(const struct sonde_bench_result *r, struct sonde_buf *out);
 
 /* Opens a file to be measured with: it is there, may be read and is a file. Says and returns -1
  * otherwise. Does not wait for a FIFO's writer. */

@@ -9,6 +9,7 @@
 
 #include "base/visible.h"
 #include "cli/bench_http_both.h"
+#include "cli/bench_options.h"
 #include "sonde/sonde.h"
 
 #define AT(field) .offset = offsetof(struct bench_http_values, field)
@@ -61,6 +62,7 @@ static const struct sonde_cli_opt bench_http_options[] = {
       .help = "send this header with every request" },
     { .name = "api-key-env", .type = SONDE_OPT_STR, .value = "VARIABLE", AT(key_env),
       .help = "environment variable that holds the key (Authorization: Bearer …)" },
+    SONDE_OPT_BENCH_TRUST(struct bench_http_values, trust),
     { .name = "no-probe", .type = SONDE_OPT_FLAG, AT(no_probe),
       .help = "send nothing but the load: no questions before it" },
     { .name = "slo", .type = SONDE_OPT_STR, .value = "LIMITS", AT(slo),
@@ -242,6 +244,7 @@ const struct sonde_command sonde_bench_cmd_http = {
         "examples:\n"
         "  sonde bench http http://127.0.0.1:8080 -c 8 -d 60s\n"
         "  sonde bench http http://127.0.0.1:8080 --rate 5 --slo 'ttft<500ms,itl<50ms'\n"
+        "  sonde bench http https://api.example.com/v1 --api-key-env API_KEY -c 4\n"
         "  sonde bench http http://127.0.0.1:8080 --sweep\n"
         "  sonde bench http http://127.0.0.1:8080 --find max-rate --slo 'ttft<1s'\n"
         "  sonde bench http http://127.0.0.1:8080 --replay trace.jsonl --speed 2x\n"

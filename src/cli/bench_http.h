@@ -12,6 +12,7 @@ struct bench_http_values {
     /* what is asked */
     const char *api, *model, *prompt, *max_tokens, *prompts, *replay, *speed, *key_env;
     struct sonde_cli_list header;
+    struct sonde_bench_trust trust;
     uint64_t prefix_tokens, prefix_count, turns, seed;
     int no_stream, keep_eos, no_probe;
     /* when */

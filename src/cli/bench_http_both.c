@@ -332,6 +332,8 @@ static void both_text_parts(const struct sonde_load_both *m, int width, int asci
         const int all = p == SONDE_LOAD_PIECE_COUNT;
         if (p == SONDE_LOAD_PIECE_FRONT && !m->has_front) continue;
         const double mean = all ? m->ttft_mean_s : m->mean_s[p];
+        const int setup = p == SONDE_LOAD_PIECE_CONNECT || p == SONDE_LOAD_PIECE_TLS;
+        if (setup && !(mean > 0)) continue; /* connections were there */
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s",
                          all ? "all" : sonde_load_piece_text((enum sonde_load_piece)p));

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/bench_http.h"
+#include "cli/bench_options.h"
 #include "present/report/requests.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
@@ -305,8 +306,9 @@ static int plan_what(struct bench_http *b)
     b->probe = (struct sonde_load_probe_options){
         .url = b->cli->operands[0], .api = v->api ? sonde_load_api_find(v->api) : -1,
         .model = v->model, .stream = p->stream, .ignore_eos = !v->keep_eos,
-        .calibrate = !p->trace || p->replay, .silent = v->no_probe };
-    return SONDE_EXIT_OK;
+        .calibrate = !p->trace || p->replay, .silent = v->no_probe, .trust = v->trust };
+    p->trust = v->trust;
+    return sonde_cli_bench_trust(b->cli, &v->trust, b->cli->operands[0], NULL);
 }
 
 /* ---- Limits ---------------------------------------------------------------------------------- */

@@ -57,11 +57,6 @@ static const struct sonde_cli_opt options[] = {
 };
 #undef AT
 
-static void bench_run_progress(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
-}
-
 static int bench_run_take(const struct sonde_cli *cli, struct sonde_suite_options *o)
 {
     const struct bench_run_values *v = cli->values;
@@ -85,7 +80,7 @@ static int bench_run_take(const struct sonde_cli *cli, struct sonde_suite_option
     o->timeout_s = v->timeout_s > 0 ? v->timeout_s : BENCH_RUN_TIMEOUT_S;
     o->show_output = v->show_output;
     o->seed = sonde_cli_bench_seed(v->seed);
-    o->progress = bench_run_progress;
+    o->progress = sonde_progress_told;
     return SONDE_EXIT_OK;
 }
 

@@ -115,19 +115,8 @@ static int bench_tokenizer_report(const struct sonde_cli *cli,
                          (unsigned long long)s->tokens, (unsigned long long)s->merges,
                          sonde_value_format(text, s->seconds, SONDE_UNIT_SECONDS, 0));
     }
-    for (size_t i = 0; i < r->reason_count; i++) {
-        sonde_buf_printf(&tail, "not valid: %s\n", r->reasons[i]);
-    }
-    const int status = sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
-    sonde_buf_release(&head);
-    sonde_buf_release(&tail);
-    sonde_table_release(&table);
-    return status;
-}
-
-static void bench_tokenizer_told(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
+    sonde_bench_form_doubts(r, &tail);
+    return sonde_bench_form_write(cli, &v->form, r, &head, &table, &tail);
 }
 
 static void bench_tokenizer_doubts(const struct sonde_tokenizer_bench *b,
@@ -163,7 +152,7 @@ static int bench_tokenizer_run(struct sonde_cli *cli)
     const struct sonde_tokenizer_options o = { .engine = v->engine, .model = model,
         .lengths = v->lengths, .kinds = v->kinds, .input = v->input,
         .seconds = v->time_s > 0 ? v->time_s : 0.5, .turns = v->turns ? (uint32_t)v->turns : 5,
-        .tell = bench_tokenizer_told, .arg = &progress };
+        .tell = sonde_progress_told, .arg = &progress };
     const int rc = sonde_tokenizer_run(&o, &b, &err);
     sonde_progress_end(&progress);
     sonde_bench_result_end(&r);

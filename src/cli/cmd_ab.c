@@ -15,13 +15,13 @@
 #include "bench/cmd/timing.h"
 #include "bench/http/api.h"
 #include "cli/ab.h"
+#include "cli/bench_form.h"
 #include "cli/bench_options.h"
 #include "present/report/ab.h"
 #include "present/report/compare.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
 
-#define CMD_AB_DETECT 0.03
 #define CMD_AB_RECORD_RUNS 5u
 #define CMD_AB_OUTPUT_MAX ((size_t)64 << 20)
 
@@ -49,7 +49,6 @@ static const struct sonde_cli_opt options[] = {
     { .name = "detect", .type = SONDE_OPT_STR, .value = "PERCENT%", AT(detect),
       .help = "a difference that matters: stop too when there is none as large (default 3%)" },
     { .name = "on", .type = SONDE_OPT_STR, .value = "FIGURE", AT(on),
-      
       .help = "figure that decides, as the JSON calls it (default wall_s; of servers e2e_s)" },
     { .name = "max-runs", .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = SONDE_PAIRS_MAX,
       AT(max_runs), .help = "at most so many pairs (default 200)" },
@@ -89,6 +88,7 @@ static const struct sonde_cli_opt options[] = {
       .help = "of servers: model to ask for (default the first that a server lists)" },
     { .name = "header", .letter = 'H', .type = SONDE_OPT_LIST, .value = "NAME: VALUE", AT(header),
       .help = "of servers: send this header with every request" },
+    SONDE_OPT_BENCH_TRUST(struct ab_values, trust),
     { .name = "no-stream", .type = SONDE_OPT_FLAG, AT(no_stream),
       .help = "of servers: ask for whole answers" },
     { .name = "seed", .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = 9e15, AT(seed),
@@ -162,39 +162,6 @@ static int cmd_ab_measure(void *arg, int arm, double *values, struct sonde_err *
 
 /* ---- What was asked for ---------------------------------------------------------------------- */
 
-static int cmd_ab_percent(const struct sonde_cli *cli, const char *text, double *out)
-{
-    *out = CMD_AB_DETECT;
-    return sonde_cli_bench_percent(cli, "detect", text, out);
-}
-
-int sonde_cli_ab_plan(const struct sonde_cli *cli, struct sonde_pairs_options *o)
-{
-    const struct ab_values *v = cli->values;
-    o->warmup = v->warmup;
-    o->pairs_max = v->max_runs ? v->max_runs : SONDE_CLI_AB_RUNS_MAX;
-    o->time_max_s = v->max_time_s;
-    o->seed = sonde_cli_bench_seed(v->seed);
-    o->lead = 0;
-    while (v->on && o->lead < o->figure_count && strcmp(o->figures[o->lead].name, v->on) != 0) {
-        o->lead++;
-    }
-    if (o->lead == o->figure_count) {
-        struct sonde_buf names;
-        sonde_buf_init(&names, 4096);
-        for (size_t i = 0; i < o->figure_count; i++) {
-            sonde_buf_printf(&names, "%s%s", i ? ", " : "", o->figures[i].name);
-        }
-        sonde_buf_putc(&names, '\0');
-        const char *all = names.error ? "others" : names.data;
-        const int status = sonde_cli_usage(cli, "--on: there is no figure '%s'; there are %s",
-                                           v->on, all);
-        sonde_buf_release(&names);
-        return status;
-    }
-    return cmd_ab_percent(cli, v->detect, &o->detect);
-}
-
 static int cmd_ab_command(const struct sonde_cli *cli, struct sonde_timing_command *c,
                           const char *option, const char *text)
 {
@@ -204,11 +171,6 @@ static int cmd_ab_command(const struct sonde_cli *cli, struct sonde_timing_comma
     const int rc = sonde_timing_command_init(c, NULL, text, shell, &err);
     if (rc == SONDE_ENOMEM) return sonde_cli_fail(cli, "%s", err.text);
     return rc ? sonde_cli_usage(cli, "--%s: %s", option, err.text) : SONDE_EXIT_OK;
-}
-
-static void cmd_ab_progress(void *arg, double share, const char *state)
-{
-    sonde_progress_share(arg, share, state);
 }
 
 static int cmd_ab_take(const struct sonde_cli *cli, struct cmd_ab_state *s)
@@ -228,7 +190,7 @@ static int cmd_ab_take(const struct sonde_cli *cli, struct cmd_ab_state *s)
     s->o = (struct sonde_pairs_options){
         .figures = cmd_ab_figures, .figure_count = SONDE_COUNT(cmd_ab_figures),
         .measure = cmd_ab_measure, .measure_arg = s,
-        .progress = cmd_ab_progress, .progress_arg = &s->progress,
+        .progress = sonde_progress_told, .progress_arg = &s->progress,
     };
     int status = sonde_cli_ab_plan(cli, &s->o);
     if (!status) status = cmd_ab_command(cli, &s->arms[0], "a", v->a);
@@ -309,9 +271,7 @@ static void cmd_ab_text(const struct sonde_bench_result *r, const struct sonde_b
 {
     const struct cmd_ab_state *s = arg;
     sonde_pairs_text(&s->pairs, s->v->a, s->v->b, view, out);
-    for (size_t i = 0; i < r->reason_count; i++) {
-        sonde_buf_printf(out, "not valid: %s\n", r->reasons[i]);
-    }
+    sonde_bench_form_doubts(r, out);
     if (!s->functions.len) return;
     sonde_buf_putc(out, '\n');
     sonde_buf_add(out, s->functions.data, s->functions.len);
@@ -321,14 +281,8 @@ static int cmd_ab_test(const struct sonde_cli *cli, struct cmd_ab_state *s)
 {
     const struct ab_values *v = cli->values;
     struct sonde_err err = { "" };
-    char *const words[] = { (char *)(uintptr_t) "sonde", (char *)(uintptr_t) "ab",
-                            (char *)(uintptr_t) "--a", (char *)(uintptr_t)v->a,
-                            (char *)(uintptr_t) "--b", (char *)(uintptr_t)v->b };
-    sonde_bench_result_init(&s->result, "ab", "");
-    s->result.seed = s->o.seed;
-    if (sonde_bench_result_command(&s->result, words, SONDE_COUNT(words))) {
-        return sonde_cli_fail(cli, "out of memory");
-    }
+    const int status = sonde_cli_ab_begin(cli, s->o.seed, &s->result);
+    if (status) return status;
     int rc = sonde_spawn_init(&s->spawn, 1, &err);
     if (!rc) {
         if (!v->show_output) sonde_progress_begin(&s->progress, cli, "comparing", v->b);
@@ -336,15 +290,7 @@ static int cmd_ab_test(const struct sonde_cli *cli, struct cmd_ab_state *s)
         if (!v->show_output) sonde_progress_end(&s->progress);
     }
     sonde_spawn_release(&s->spawn);
-    sonde_bench_result_end(&s->result);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s", err.text);
-    if (!s->pairs.pairs) return sonde_cli_fail(cli, "interrupted in the first pair");
-    if (s->pairs.end == SONDE_PAIRS_INTERRUPTED) {
-        sonde_bench_result_doubt(&s->result, "it was interrupted");
-    }
-    return sonde_pairs_result(&s->pairs, &s->result) ? sonde_cli_fail(cli, "out of memory")
-                                                     : SONDE_EXIT_OK;
+    return sonde_cli_ab_end(cli, rc, &err, &s->pairs, &s->result);
 }
 
 /* What an agent's front says of the servers that it splits or mirrors requests to. */
@@ -392,7 +338,7 @@ static int cmd_ab_run(struct sonde_cli *cli)
     if (servers == 1) return sonde_cli_usage(cli, "--a and --b: two commands or two URLs");
     if (servers) return sonde_cli_ab_http(cli);
     if (v->requests || v->concurrency || v->prompt || v->max_tokens || v->api || v->model ||
-        v->header.count || v->no_stream) {
+        v->header.count || v->no_stream || v->trust.insecure || v->trust.ca_file) {
         return sonde_cli_usage(cli, "options of servers go with --a URL --b URL");
     }
     struct cmd_ab_state s;

@@ -77,6 +77,11 @@ void sonde_progress_share(struct sonde_progress *p, double share, const char *st
     sonde_unlock(&p->lock);
 }
 
+void sonde_progress_told(void *arg, double share, const char *state)
+{
+    sonde_progress_share(arg, share, state);
+}
+
 void sonde_progress_end(struct sonde_progress *p)
 {
     if (!p->thread.started) return;

@@ -26,6 +26,8 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
 /* How much is done: the time that is left is shown with it. share: 0 … 1, 0 = not known. state:
  * "run 7 of 30", NULL = as it was. Quick: may be called for every step. */
 void sonde_progress_share(struct sonde_progress *p, double share, const char *state);
+/* The same, as what runs for long calls it: arg is a struct sonde_progress. */
+void sonde_progress_told(void *arg, double share, const char *state);
 void sonde_progress_end(struct sonde_progress *p);
 
 #endif

@@ -161,7 +161,9 @@ struct sonde_front_observer {
 
 struct sonde_front_upstream {
     char authority[SONDE_FRONT_HOST_MAX + 8]; /* host:port, for Host */
+    char host[SONDE_FRONT_HOST_MAX + 1]; /* without a port, an address without brackets */
     char prefix[256];                /* before every path; "" or "/prefix" */
+    int https;                       /* it was an https:// URL */
     struct sockaddr_storage address[8];
     size_t address_count;
 };
@@ -170,7 +172,8 @@ struct sonde_front_upstream {
  * anything else (https too: put a TLS terminator between), SONDE_ENOENT if it has no address. */
 int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out,
                                struct sonde_err *err);
-/* The same for who else speaks to servers; what: how sentences call the one that is meant. */
+/* The same for who else speaks to servers, also of https:// URLs; what: how sentences call the one
+ * that is meant. */
 int sonde_front_url_parse(const char *url, const char *what, struct sonde_front_upstream *out,
                           struct sonde_err *err);
 

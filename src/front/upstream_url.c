@@ -30,7 +30,8 @@ static int port_ok(const char *text, size_t len)
     return port >= 1 && port <= 65535;
 }
 
-/* Split "host:port", "[v6]:port" or a host alone. host comes without brackets. */
+/* Split "host:port", "[v6]:port" or a host alone, which leaves port as it was. host comes without
+ * brackets. */
 static const char *upstream_url_split(const char *text, size_t len, char *host, char *port)
 {
     const char *end = text + len, *colon = NULL, *from = text;
@@ -57,7 +58,6 @@ static const char *upstream_url_split(const char *text, size_t len, char *host, 
     }
     memcpy(host, from, host_len);
     host[host_len] = 0;
-    strcpy(port, "80");
     if (!colon) return NULL;
     const size_t port_len = (size_t)(end - colon - 1);
     if (!port_ok(colon + 1, port_len)) return "the port must be 1 to 65535";
@@ -82,9 +82,10 @@ static const char *set_prefix(struct sonde_front_upstream *u, const char *path)
     return NULL;
 }
 
-static int upstream_url_resolve(struct sonde_front_upstream *u, const char *what, const char *host,
-                                const char *port, struct sonde_err *err)
+static int upstream_url_resolve(struct sonde_front_upstream *u, const char *what, const char *port,
+                                struct sonde_err *err)
 {
+    const char *host = u->host;
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *all = NULL;
     const int rc = getaddrinfo(host, port, &hints, &all);
@@ -107,30 +108,31 @@ static int upstream_url_resolve(struct sonde_front_upstream *u, const char *what
 int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out,
                                struct sonde_err *err)
 {
+    if (strncasecmp(url, "https://", 8) == 0) {
+        return sonde_err_set(err, SONDE_EINVAL,
+                             "cannot use the upstream \"%.200s\": sonde speaks plain HTTP to it, "
+                             "not HTTPS; put a TLS tunnel between (stunnel, socat, nginx) and name "
+                             "its local address", url);
+    }
     return sonde_front_url_parse(url, "upstream", out, err);
 }
 
 int sonde_front_url_parse(const char *url, const char *what, struct sonde_front_upstream *out,
                           struct sonde_err *err)
 {
-    char host[SONDE_FRONT_HOST_MAX + 1], port[6];
-    if (strncasecmp(url, "https://", 8) == 0) {
-        return sonde_err_set(err, SONDE_EINVAL,
-                             "cannot use the %s \"%.200s\": sonde speaks plain HTTP to it, "
-                             "not HTTPS; put a TLS tunnel between (stunnel, socat, nginx) and name "
-                             "its local address", what, url);
-    }
-    if (strncasecmp(url, "http://", 7) != 0) {
+    char port[6] = "80";
+    struct sonde_front_upstream u = { .https = strncasecmp(url, "https://", 8) == 0 };
+    if (!u.https && strncasecmp(url, "http://", 7) != 0) {
         return upstream_url_refuse(err, what, url, "it is no http:// URL");
     }
-    struct sonde_front_upstream u = { .prefix = "" };
-    const char *at = url + 7;
+    if (u.https) strcpy(port, "443");
+    const char *at = url + (u.https ? 8 : 7);
     const size_t len = strcspn(at, "/?#");
-    const char *problem = len ? upstream_url_split(at, len, host, port) : "it names no host";
+    const char *problem = len ? upstream_url_split(at, len, u.host, port) : "it names no host";
     if (!problem) problem = set_prefix(&u, at + len);
     if (problem) return upstream_url_refuse(err, what, url, problem);
     snprintf(u.authority, sizeof(u.authority), "%.*s", (int)len, at);
-    const int rc = upstream_url_resolve(&u, what, host, port, err);
+    const int rc = upstream_url_resolve(&u, what, port, err);
     if (rc == 0) *out = u;
     return rc;
 }

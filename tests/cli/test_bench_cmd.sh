@@ -41,6 +41,11 @@ assert ("small.rss_bytes" in f) != r["commands"][1]["parallel"][0]["rss_is_upper
 assert r["shell_s"] > 0 and r["commands"][0]["shell"]
 END
 
+# What is as short as the shell's own start has no time of 0: it is said in words.
+status 0 "${bench[@]}" -r 20 true
+lacks "a time of nothing" '^true +0 s| 0 s …' out
+has "in words" 'too short' out
+has "and why" '^Below, too short: cannot be told from the time that the shell' out
 # After --, words are an argument each, without a shell.
 status 0 "${bench[@]}" -r 2 --show-output -o report -- printf '%s|' 'a b' '$HOME' '*'
 same "words" 'a b|$HOME|*|a b|$HOME|*|' "$(cat out)"

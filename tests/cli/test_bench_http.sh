@@ -121,6 +121,101 @@ bad "share" "'200%' is not a share" "$chat" --until 200%
 bad "find" '--find needs --slo' "$chat" --find max-rate
 bad "sweep" "'x' is not a concurrency" "$chat" --sweep=x
 
+# ---- HTTPS: what works, and what each kind of certificate and server is called ------------------------
+# cert NAME NAMES [OPTION…]: NAME.pem and NAME.key, by itself
+cert() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.pem" \
+        -subj "/CN=$1" -addext "subjectAltName=$2" "${@:3}" 2>openssl.err || complain "no certificate:" "$(cat openssl.err)"
+}
+# tls_server CERTIFICATE OPTION…: $secure is where
+tls_server() {
+    : >tls.out
+    "$programs/known_server" --cert "$1.pem" --key "$1.key" --log tls.log --ttft-us 2000 --itl-us 300 --tokens 6 --no-spin "${@:2}" >tls.out &
+    tls=$!
+    started+=("$tls")
+    until_line '^port [0-9]+$' tls.out || finish
+    secure=https://127.0.0.1:$(awk '{ print $2; exit }' tls.out)
+}
+tls_stop() {
+    kill -TERM "$tls"
+    wait "$tls" || complain "the TLS server exited with $?"
+}
+cert good 'IP:127.0.0.1,DNS:localhost' -days 30
+cert other 'IP:127.0.0.2' -days 30
+# Signed for days that are over: openssl req cannot, openssl ca is more than is needed.
+openssl req -new -key good.key -subj /CN=old 2>/dev/null | openssl x509 -req -signkey good.key -days -1 \
+    -extfile <(echo 'subjectAltName=IP:127.0.0.1') -out old.pem 2>/dev/null || complain "no expired certificate"
+cp good.key old.key
+
+tls_server good
+status 0 "$sonde" bench http "$secure/v1/chat/completions" --no-agent --max-tokens 6 --cacert good.pem -c 3 -n 60 -o r.json --records r.jsonl
+checked "HTTPS" counts r.json 60 60
+checked "HTTPS, JSON" schema r.json
+same "version" '"TLSv1.3"' "$(get r.json connections.tls.version)"
+same "verified" true "$(get r.json connections.tls.verified)"
+same "opened" 3 "$(get r.json connections.opened)"
+python3 -c '
+import json
+c = json.load(open("r.json"))["connections"]
+assert c["connect_p50_s"] > 0 and c["tls"]["handshake_p50_s"] > 0 and c["tls"]["why"] is None, c
+r = [json.loads(x) for x in open("r.jsonl")]
+opened = [x for x in r if x["tls_s"] > 0]
+assert len(opened) == 3 and all(x["connect_s"] + x["tls_s"] <= x["sent_s"] - x["intended_s"] for x in opened), opened' ||
+    complain "set-up of connections: $(get r.json connections)"
+# The system's store is that of the environment; a name is looked up and verified as well.
+status 0 env SSL_CERT_FILE="$PWD/good.pem" "$sonde" bench http "${secure/127.0.0.1/localhost}/v1/chat/completions" --no-agent --max-tokens 6 -n 10
+has "text" '^TLSv1.3, TLS_[A-Z0-9_]+; certificate verified$' out
+has "set-up" '^connections +1 opened; TCP .*, TLS .*, 0 resumed$' out
+status 0 bench "$secure/v1/chat/completions" --insecure --no-keep-alive -n 6 -o r.json
+same "not verified" false "$(get r.json connections.tls.verified)"
+same "resumed" 5 "$(get r.json connections.tls.resumed)"
+has "a remark" 'certificate was not verified' r.json
+# An answer whose end only the connection's end says: TLS has to say it too.
+status 0 bench "$secure/by-close" --api openai-chat --insecure -n 3 -o r.json
+status 1 bench "$secure/hang-up" --api openai-chat --insecure -n 3 -o r.json
+same "hung up" 3 "$(get r.json requests.by_outcome.truncated)"
+# Who is not believed: before the load, and in it.
+status 1 "$sonde" bench http "$secure" --no-agent -n 1
+has "not trusted" 'certificate is not trusted \(self-signed certificate\); .*--cacert FILE' err
+status 1 bench "$secure/v1/chat/completions" -n 3 -o r.json
+same "class" 3 "$(get r.json 'connections.tls.failed.not trusted')"
+same "outcome" 3 "$(get r.json requests.by_outcome.tls)"
+has "why" 'no request succeeded: all 3 requests failed, most by: tls: .* not trusted \(self-signed' err
+# Other commands that share it.
+status 0 "$sonde" ab --a "$secure" --b "$secure" --cacert good.pem --max-tokens 6 -n 4 --max-runs 2
+status 1 "$sonde" ab --a "$secure" --b "$secure" --max-tokens 6 -n 4 --max-runs 2
+has "ab" 'certificate is not trusted' err
+status 0 "$sonde" bench cache --url "$secure/fast" --cacert good.pem -d 0.01 --pattern sequential --state plain
+status 1 "$sonde" bench cache --url "$secure/fast" -d 0.01
+has "cache" 'certificate is not trusted \(self-signed certificate\)' err
+tls_stop
+tls_server good --tls12
+status 0 bench "$secure/v1/chat/completions" --cacert good.pem -n 6 --no-keep-alive -o r.json
+same "version" '"TLSv1.2"' "$(get r.json connections.tls.version)"
+same "resumed" 5 "$(get r.json connections.tls.resumed)"
+tls_stop
+tls_server other
+status 1 "$sonde" bench http "$secure" --no-agent -n 1 --cacert other.pem
+has "wrong host" 'certificate is for another host' err
+status 1 bench "$secure/v1/chat/completions" -n 2 --cacert other.pem -o r.json
+same "wrong host" 2 "$(get r.json 'connections.tls.failed.wrong host')"
+tls_stop
+tls_server old
+status 1 "$sonde" bench http "$secure" --no-agent -n 1 --cacert old.pem
+has "expired" 'certificate has expired' err
+status 1 bench "$secure/v1/chat/completions" -n 2 --cacert old.pem -o r.json
+same "expired" 2 "$(get r.json connections.tls.failed.expired)"
+tls_stop
+status 1 "$sonde" bench http "${known/http:/https:}" --no-agent -n 1
+has "not TLS" 'does not speak TLS on this port; use http://' err
+status 1 bench "${chat/http:/https:}" -n 2 -o r.json
+same "not TLS" 2 "$(get r.json 'connections.tls.failed.not TLS')"
+same "plain" null "$(bench "$chat" -n 2 -f json >r.json; get r.json connections.tls)"
+bad "trust without TLS" 'are for https:// URLs' "$chat" --insecure
+bad "both" '--insecure verifies no certificate' "$secure" --insecure --cacert good.pem
+bad "no such authorities" "--cacert: cannot use 'missing.pem': No such file" "$secure" --cacert missing.pem
+bad "no authorities" "it holds no certificate in PEM" "$secure" --cacert trace.jsonl
+
 # ---- Several loads -------------------------------------------------------------------------------
 status 0 bench "$chat" --sweep=1,3 -n 40 -o r.json
 same "points" 3 "$(get r.json sweep.points.1.load | cut -d. -f1)"

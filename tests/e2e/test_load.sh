@@ -51,6 +51,28 @@ drive "$url/v1/chat/completions?stream=0" --rate 500 --requests 100 --no-keep-al
 stop
 truth document --events 0 --requests 100
 
+# The same over TLS, by records, in both versions.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$scratch/key.pem" \
+    -out "$scratch/cert.pem" -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 2>/dev/null ||
+    complain "no certificate"
+secure() {
+    server --cert "$scratch/cert.pem" --key "$scratch/key.pem" "$@"
+    url=${url/http:/https:}
+}
+for version in '' --tls12; do
+    secure --ttft-us 500 --itl-us 100 --tokens 9 $version
+    drive "$url/v1/chat/completions" --requests 60 --connections 6 --threads 2 --body '{"stream":true}' \
+        --cacert "$scratch/cert.pem" || complain "TLS: exited with $?"
+    stop
+    truth TLS --events 9 --requests 60
+    secure --ttft-us 500 --itl-us 100 --tokens 5 $version
+    drive "$url/v1/chat/completions" --rate 300 --requests 90 --no-keep-alive --cacert "$scratch/cert.pem" ||
+        complain "open over TLS: exited with $?"
+    stop
+    truth "open over TLS" --events 5 --requests 90
+    grep -q '"opened": 90,' "$scratch/result" || complain "TLS: $(cat "$scratch/result")"
+done
+
 # A stall: what is due meanwhile is sent, over new connections, and waits at the server, not here.
 server --ttft-us 0 --itl-us 0 --tokens 2 --stall-at-ms 100 --stall-ms 600
 drive "$url/v1/chat/completions" --rate 300 --requests 240 || complain "stall: exited with $?"
@@ -64,16 +86,20 @@ stop
 truth starved --events 1 --requests 80 --starved
 
 # What no server should do: each is what it is called, and the connection that broke takes no other with it.
+# hostile OPTION…: paths and their outcomes from standard input
+hostile() {
+    while read -r path outcome; do
+        case $path in stall*) limit_ms=300 ;; *) limit_ms=60000 ;; esac
+        drive "$url/$path" --requests 12 --connections 4 --timeout-ms $limit_ms --body '{}' "$@" ||
+            complain "$url/$path: exited with $?"
+        grep -q "\"records\": 12, .*\"$outcome\": 12," "$scratch/result" ||
+            complain "$url/$path: not $outcome: $(cat "$scratch/result")"
+        kilobytes=$(grep -oE '"rss_max_kb": [0-9]+' "$scratch/result" | grep -oE '[0-9]+$')
+        [ "$kilobytes" -lt 400000 ] || complain "$url/$path: $kilobytes kB"
+    done
+}
 server
-while read -r path outcome; do
-    case $path in stall*) limit_ms=300 ;; *) limit_ms=60000 ;; esac
-    drive "$url/$path" --requests 12 --connections 4 --timeout-ms $limit_ms --body '{}' ||
-        complain "$path: exited with $?"
-    grep -q "\"records\": 12, .*\"$outcome\": 12," "$scratch/result" ||
-        complain "$path: not $outcome: $(cat "$scratch/result")"
-    kilobytes=$(grep -oE '"rss_max_kb": [0-9]+' "$scratch/result" | grep -oE '[0-9]+$')
-    [ "$kilobytes" -lt 400000 ] || complain "$path: $kilobytes kB"
-done <<'LIST'
+hostile <<'LIST'
 reset-early reset
 close-early truncated
 stall timeout
@@ -98,8 +124,31 @@ stale ok
 long-line too long
 big-head too long
 early-answer status
+by-close ok
+hang-up ok
 nowhere status
 LIST
+stop
+# And over TLS, where an end that was not announced is none.
+secure
+hostile --insecure <<'LIST'
+reset-early reset
+close-early truncated
+stall timeout
+reset reset
+stall-mid timeout
+wrong-length truncated
+no-done truncated
+conn-close ok
+by-close ok
+hang-up truncated
+trailing ok
+stale ok
+long-line too long
+early-answer status
+LIST
+stop
+server
 # A first token that does not come, a request that is broken off on purpose, a run that ends.
 drive "$url/v1/chat/completions?ttft_us=60000000" --requests 4 --connections 4 --first-timeout-ms 100
 grep -q '"timeout": 4,' "$scratch/result" || complain "no first token: $(cat "$scratch/result")"

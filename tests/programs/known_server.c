@@ -2,7 +2,7 @@
  * when it was told to, and logs when it did.
  *
  *   known_server [--log FILE] [--ttft-us N] [--itl-us N] [--tokens N] [--stall-at-ms N]
- *                [--stall-ms N] [--no-spin | --spin-always]
+ *                [--stall-ms N] [--no-spin | --spin-always] [--cert FILE --key FILE] [--tls12]
  *
  * Prints "port N" and serves on 127.0.0.1 until SIGTERM; then it writes its log and "served N".
  * Delays and counts of a request are in its query (ttft_us, itl_us, tokens, reasoning, prompt,
@@ -13,10 +13,13 @@
  * (CLOCK_MONOTONIC in ns, taken just before the write), tokens, path. With the query log_events=1 the
  * times of all tokens follow, with commas. Timers are met within microseconds: the last 200 µs before
  * one are not slept through, unless --no-spin. With --spin-always nothing is, so that a request's
- * arrival is logged when it came and not when a sleeper was woken. */
+ * arrival is logged when it came and not when a sleeper was woken.
+ *
+ * With a certificate and its key, in PEM, it serves TLS, of version 1.2 alone with --tls12. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,7 +47,7 @@ static const struct { const char *path; enum answer_api api; } answer_kinds[] = 
 #define SSE_HEAD "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 #define TOKEN "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"
 /* What is sent, and then: 'k' the connection is kept, 'c' it is closed, 'r' reset, 's' nothing more
- * is ever sent. */
+ * is ever sent; 'h' it is closed without TLS's goodbye. */
 static const struct hostile_kind { const char *path, *sends; char then; } hostile_kinds[] = {
     { "/reset-early", "", 'r' },
     { "/close-early", "", 'c' },
@@ -73,6 +76,8 @@ static const struct hostile_kind { const char *path, *sends; char then; } hostil
                       "\r\n24\r\ndata: {\"error\":{\"message\":\"full\"}}\n\n\r\n0\r\n\r\n", 'k' },
     { "/status500", "HTTP/1.1 500 Oh\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
       'k' },
+    { "/by-close", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}", 'c' },
+    { "/hang-up", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}", 'h' },
     { "/not-http", "SSH-2.0-OpenSSH_9.2\r\n", 'c' },
     { "/stale", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
       'c' },
@@ -83,6 +88,8 @@ static const struct hostile_kind { const char *path, *sends; char then; } hostil
 
 struct server_conn {
     int fd;
+    SSL *ssl;                   /* NULL = plain */
+    int rude;                   /* no goodbye */
     uint32_t heap_at;           /* place in the timers' heap + 1; 0 = it has no timer */
     uint64_t timer_ns;
     char *in, *out;
@@ -105,6 +112,9 @@ static struct {
     uint64_t first_ns, stall_at_ns, stall_ns, served;
     uint32_t ttft_us, itl_us, tokens;
     FILE *log;
+    SSL_CTX *tls;
+    const char *cert, *key;
+    int tls12;
 } server = { .spin = 1, .tokens = 16, .ttft_us = 1000, .itl_us = 200 };
 static volatile sig_atomic_t server_over;
 
@@ -160,11 +170,34 @@ static void timer_set(struct server_conn *c, uint64_t ns)
 
 /* ---- Connections ------------------------------------------------------------------------------ */
 
+/* As errno says it. */
+static ssize_t conn_tls_result(struct server_conn *c, int n)
+{
+    if (n > 0) return n;
+    const int error = SSL_get_error(c->ssl, n);
+    if (error == SSL_ERROR_ZERO_RETURN) return 0;
+    errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
+    return -1;
+}
+
+static ssize_t conn_recv(struct server_conn *c, char *data, size_t len)
+{
+    return c->ssl ? conn_tls_result(c, SSL_read(c->ssl, data, (int)len)) : recv(c->fd, data, len, 0);
+}
+
+static ssize_t conn_send(struct server_conn *c, const char *data, size_t len)
+{
+    return c->ssl ? conn_tls_result(c, SSL_write(c->ssl, data, (int)len))
+                  : send(c->fd, data, len, MSG_NOSIGNAL);
+}
+
 static void conn_drop(struct server_conn *c, int reset)
 {
     const struct linger hard = { .l_onoff = 1, .l_linger = 0 };
     if (reset) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
     timer_clear(c);
+    if (c->ssl && !reset && !c->rude) SSL_shutdown(c->ssl);
+    SSL_free(c->ssl);
     close(c->fd);
     server.conns[c->fd] = NULL;
     free(c->in);
@@ -185,7 +218,7 @@ static void conn_want_out(struct server_conn *c, int out)
 static int conn_flush(struct server_conn *c)
 {
     while (c->out_at < c->out_len) {
-        const ssize_t n = send(c->fd, c->out + c->out_at, c->out_len - c->out_at, MSG_NOSIGNAL);
+        const ssize_t n = conn_send(c, c->out + c->out_at, c->out_len - c->out_at);
         if (n > 0) c->out_at += (size_t)n;
         else if (n < 0 && errno == EAGAIN) break;
         else {
@@ -412,7 +445,8 @@ static void answer_hostile(struct server_conn *c)
         if (strcmp(k->path, c->path)) continue;
         conn_puts(c, k->sends);
         answer_log(c, server_now());
-        if (k->then == 'c') c->closing = 1;
+        if (k->then == 'c' || k->then == 'h') c->closing = 1;
+        c->rude = k->then == 'h';
         if (k->then == 'l') c->endless = 1;
         if (!conn_flush(c)) return;
         if (k->then == 'r') conn_drop(c, 1);
@@ -550,16 +584,25 @@ static void conn_requests(int fd)
 static void conn_readable(struct server_conn *c)
 {
     if (!c->in && !(c->in = malloc(IN_MAX))) abort();
-    const ssize_t n = recv(c->fd, c->in + c->in_len, IN_MAX - c->in_len, 0);
+    const ssize_t n = conn_recv(c, c->in + c->in_len, IN_MAX - c->in_len);
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) {
         if (c->busy) answer_log(c, server_now());
         conn_drop(c, 0);
         return;
     }
+    if (!c->ssl && c->in[0] == 22) { /* TLS, to a server without */
+        conn_puts(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        c->closing = 1;
+        conn_flush(c);
+        return;
+    }
     c->arrived_ns = c->busy ? c->arrived_ns : server_now();
     c->in_len += (size_t)n;
-    conn_requests(c->fd);
+    const int fd = c->fd;
+    conn_requests(fd);
+    /* What OpenSSL has read already makes no event. */
+    if (server.conns[fd] == c && c->ssl && SSL_pending(c->ssl) > 0) conn_readable(c);
 }
 
 static void server_accept(void)
@@ -573,6 +616,11 @@ static void server_accept(void)
             return;
         }
         c->fd = fd;
+        if (server.tls) {
+            c->ssl = SSL_new(server.tls);
+            if (!c->ssl || !SSL_set_fd(c->ssl, fd)) abort();
+            SSL_set_accept_state(c->ssl);
+        }
         server.conns[fd] = c;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &e);
@@ -642,9 +690,15 @@ static void server_options(int argc, char **argv)
             server.spin = 2;
             continue;
         }
+        if (!strcmp(a, "--tls12")) {
+            server.tls12 = 1;
+            continue;
+        }
         if (!v) exit(2);
         i++;
-        if (!strcmp(a, "--log")) server.log = fopen(v, "w");
+        if (!strcmp(a, "--cert")) server.cert = v;
+        else if (!strcmp(a, "--key")) server.key = v;
+        else if (!strcmp(a, "--log")) server.log = fopen(v, "w");
         else if (!strcmp(a, "--ttft-us")) server.ttft_us = (uint32_t)strtoul(v, NULL, 10);
         else if (!strcmp(a, "--itl-us")) server.itl_us = (uint32_t)strtoul(v, NULL, 10);
         else if (!strcmp(a, "--tokens")) server.tokens = (uint32_t)strtoul(v, NULL, 10);
@@ -652,6 +706,21 @@ static void server_options(int argc, char **argv)
         else if (!strcmp(a, "--stall-ms")) server.stall_ns = strtoull(v, NULL, 10) * 1000000u;
         else exit(2);
     }
+}
+
+static void server_tls(void)
+{
+    if (!server.cert) return;
+    server.tls = SSL_CTX_new(TLS_server_method());
+    signal(SIGPIPE, SIG_IGN);
+    if (!server.tls || SSL_CTX_use_certificate_chain_file(server.tls, server.cert) != 1 ||
+        SSL_CTX_use_PrivateKey_file(server.tls, server.key, SSL_FILETYPE_PEM) != 1) {
+        fprintf(stderr, "known_server: cannot use %s and %s\n", server.cert, server.key);
+        exit(1);
+    }
+    if (server.tls12) SSL_CTX_set_max_proto_version(server.tls, TLS1_2_VERSION);
+    SSL_CTX_set_mode(server.tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
+                                     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
 int main(int argc, char **argv)
@@ -662,6 +731,7 @@ int main(int argc, char **argv)
     struct epoll_event e = { .events = EPOLLIN };
     const struct sigaction stop = { .sa_handler = server_on_signal };
     server_options(argc, argv);
+    server_tls();
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGINT, &stop, NULL);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -687,6 +757,7 @@ int main(int argc, char **argv)
         if (server.conns[fd]) conn_drop(server.conns[fd], 0);
     }
     if (server.log) fclose(server.log);
+    SSL_CTX_free(server.tls);
     free(server.heap);
     printf("served %llu\n", (unsigned long long)server.served);
     return 0;

@@ -4,11 +4,11 @@
  *   load_drive URL [--rate N] [--poisson] [--connections N] [--requests N] [--duration-ms N]
  *              [--drain-ms N] [--timeout-ms N] [--first-timeout-ms N] [--threads N] [--spin N]
  *              [--body TEXT] [--cancel RATIO] [--no-keep-alive] [--keep-text] [--header TEXT]
- *              [--answer-max N] [--records FILE]
+ *              [--answer-max N] [--records FILE] [--cacert FILE] [--insecure]
  *
  * With --rate an open loop. Prints the result as one JSON object; --records writes a line for each
  * request, with tabs: trace id, intended, sent, head, first, content, last, end (0 = never), connect,
- * events, prompt, output, cached, reasoning tokens, status, outcome, bytes. */
+ * events, prompt, output, cached, reasoning tokens, status, outcome, bytes, TLS handshake. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -80,10 +80,11 @@ static void drive_records(const char *path, const struct sonde_load_result *r)
         const struct sonde_load_record *x = &r->records[i];
         fprintf(f, "%016" PRIx64 "%016" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
                 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%u\t%u\t%d\t%d\t%d\t%d\t%u\t%s\t%" PRIu64
-                "\n", x->trace[0], x->trace[1], x->intended_ns, x->sent_ns, x->head_ns, x->first_ns,
+                "\t%u\n", x->trace[0], x->trace[1], x->intended_ns, x->sent_ns, x->head_ns, x->first_ns,
                 x->content_ns, x->last_ns, x->end_ns, x->connect_ns, x->events, (int)x->prompt_tokens,
                 (int)x->output_tokens, (int)x->cached_tokens, (int)x->reasoning_tokens, x->status,
-                sonde_load_outcome_name(x->outcome), x->bytes);
+                sonde_load_outcome_name(x->outcome), x->bytes,
+                x->tls_ns);
     }
     fclose(f);
 }
@@ -130,10 +131,14 @@ static void drive_print(const struct sonde_load_result *r, const struct drive_so
     const struct sonde_load_client *c = &r->client;
     printf(", \"client\": {\"cpu_s\": %.3f, \"wall_s\": %.3f, \"spun_s\": %.3f, \"late_max_us\": %.1f, "
            "\"starved\": %" PRIu64 ", \"ready_delay_p99_us\": %.1f, \"involuntary\": %" PRIu64
-           ", \"queued_s\": %.4f, \"resent\": %" PRIu64 "}}\n", (double)c->cpu_ns / 1e9,
+           ", \"queued_s\": %.4f, \"resent\": %" PRIu64 "}", (double)c->cpu_ns / 1e9,
            (double)c->wall_ns / 1e9, (double)c->spun_ns / 1e9, (double)c->late_max_ns / 1e3,
            c->starved, (double)c->ready_delay_p99_ns / 1e3, c->involuntary,
            (double)c->queued_ns / 1e9, c->resent);
+    const struct sonde_load_setup *s = &r->setup;
+    printf(", \"opened\": %" PRIu64 ", \"resumed\": %" PRIu64 ", \"version\": \"%s\", "
+           "\"connect_us\": %.1f, \"tls_us\": %.1f, \"why\": \"%s\"}\n", s->opened, s->resumed,
+           s->version, (double)s->connect_p50_ns / 1e3, (double)s->tls_p50_ns / 1e3, s->why);
     free(late), free(ttft), free(e2e), free(scheduled);
 }
 
@@ -144,6 +149,7 @@ int main(int argc, char **argv)
     struct drive_source d = { .source = { drive_next, drive_done }, .draw = 1 };
     const char *headers[9] = { NULL }, *records = NULL;
     size_t header_count = 0;
+    struct sonde_bench_trust trust = { 0, NULL };
     struct sonde_load_options o = { .source = &d.source, .url = argc > 1 ? argv[1] : "", .spin = 1 };
     for (int i = 2; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
@@ -161,9 +167,11 @@ int main(int argc, char **argv)
         else if (!strcmp(a, "--cancel")) o.cancel_ratio = strtod(v, NULL);
         else if (!strcmp(a, "--answer-max")) o.answer_max = drive_number(v);
         else if (!strcmp(a, "--records")) records = v;
+        else if (!strcmp(a, "--cacert")) trust.ca_file = v;
         else if (!strcmp(a, "--header") && header_count < 8) headers[header_count++] = v;
         else if (i--, !strcmp(a, "--poisson")) d.poisson = 1;
         else if (!strcmp(a, "--no-keep-alive")) o.no_keep_alive = 1;
+        else if (!strcmp(a, "--insecure")) trust.insecure = 1;
         else if (!strcmp(a, "--keep-text")) d.keep_text = 1;
         else {
             fprintf(stderr, "load_drive: unknown option %s\n", a);
@@ -171,6 +179,7 @@ int main(int argc, char **argv)
         }
     }
     o.headers = headers;
+    o.trust = &trust;
     struct sonde_load_result r;
     struct sonde_err err;
     const int rc = sonde_load_run(&o, &r, &err);

@@ -23,6 +23,7 @@
 
 #include "base/err.h"
 #include "bench/result.h"
+#include "bench/trust.h"
 
 #define SONDE_CACHE_THREADS_MAX 256u
 #define SONDE_CACHE_BLOCK_MAX ((size_t)64 << 20)
@@ -81,6 +82,7 @@ struct sonde_cache_options {
     uint64_t bytes_max;          /* of the file or object, from its beginning */
     double exponent;             /* of zipf */
     uint64_t seed;
+    struct sonde_bench_trust trust; /* of an object behind https */
     void (*tell)(void *arg, double share, const char *state); /* NULL = nobody listens */
     void *arg;
 };

@@ -35,6 +35,7 @@ struct cache_answer {
     uint64_t total;              /* of Content-Range, else of Content-Length; 0 = not said */
     int hit;                     /* 1 hit, 0 miss, -1 not said */
     char etag[HTTP_ETAG_MAX + 1];
+    char said[CURL_ERROR_SIZE];  /* by libcurl, of what failed */
 };
 
 struct cache_http {
@@ -114,17 +115,19 @@ static size_t http_take_header(char *data, size_t size, size_t count, void *arg)
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-static CURL *http_handle(const char *url, struct cache_answer *answer)
+static CURL *http_handle(const struct cache_http *h, struct cache_answer *answer)
 {
     CURL *c = curl_easy_init();
     if (!c) return NULL;
-    curl_easy_setopt(c, CURLOPT_URL, url);
+    curl_easy_setopt(c, CURLOPT_URL, h->url);
+    sonde_bench_trust_curl(&h->o->trust, c);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)HTTP_TIMEOUT_S);
     curl_easy_setopt(c, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, http_take_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, answer->said);
     curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, http_take_header);
     curl_easy_setopt(c, CURLOPT_HEADERDATA, answer);
     return c;
@@ -144,7 +147,7 @@ static long http_get(CURL *c, struct cache_answer *a, uint64_t at, uint64_t byte
     if (!rc) return status;
     if (rc == CURLE_WRITE_ERROR && status) {
         snprintf(why, why_size, "status %ld with more bytes than were asked for", status);
-    } else {
+    } else if (!sonde_bench_tls_of_curl(c, rc, a->said, why, why_size)) {
         snprintf(why, why_size, "%s", curl_easy_strerror(rc));
     }
     return -1;
@@ -154,8 +157,8 @@ static long http_get(CURL *c, struct cache_answer *a, uint64_t at, uint64_t byte
 static int http_look(struct cache_http *h, struct sonde_cache_target *t, struct sonde_err *err)
 {
     struct cache_answer a;
-    char why[120] = "";
-    CURL *c = http_handle(h->url, &a);
+    char why[300] = "";
+    CURL *c = http_handle(h, &a);
     if (!c) return sonde_err_memory(err);
     long status = http_get(c, &a, 0, 1, 1, why, sizeof(why));
     const int no_ranges = status < 0 && a.bytes > 1;
@@ -244,7 +247,7 @@ static int cache_client_open(struct cache_client *c, const struct cache_http *h,
                              const struct sonde_cache_row *row)
 {
     char line[HTTP_ETAG_MAX + 32];
-    c->curl = http_handle(h->url, &c->answer);
+    c->curl = http_handle(h, &c->answer);
     if (!c->curl) return SONDE_ENOMEM;
     if (row->state == SONDE_CACHE_NO_CACHE) {
         c->headers = curl_slist_append(NULL, "Cache-Control: no-cache");

@@ -38,6 +38,43 @@ static void text_case_counts(const struct sonde_timing_row *row, struct sonde_ta
     }
 }
 
+/* Of a command in a shell, that its mean cannot be told from the time of the shell alone. */
+static int text_hidden(const struct sonde_timing_report *r, size_t i)
+{
+    const struct sonde_timing_row *row = &r->rows[i];
+    return r->o->commands[row->of->command].shell && row->of->copies == 1 &&
+           row->mean.value <= (isfinite(row->half) ? row->half : 0);
+}
+
+/* Runs that took no longer than the shell alone have a time of 0, which nothing has. */
+static void text_wall(const struct sonde_timing_report *r, size_t i, struct sonde_table *t,
+                      int ascii)
+{
+    char a[SONDE_VALUE_BYTES];
+    const struct sonde_timing_row *row = &r->rows[i];
+    if (text_hidden(r, i)) {
+        const double most = row->mean.value + (isfinite(row->half) ? row->half : 0);
+        if (most > 0) sonde_table_cell(t, 2, "below %s", text_seconds(a, most, ascii));
+        else sonde_table_cell(t, 2, "too short");
+    } else {
+        sonde_table_cell(t, 2, "%s", text_seconds(a, row->mean.value, ascii));
+        if (isfinite(row->half)) {
+            sonde_table_cell(t, 3, "%s (%.1f %%)", text_seconds(a, row->half, ascii),
+                             100 * row->half / row->mean.value);
+        }
+    }
+    const char *to = ascii ? "..." : "…";
+    if (row->least > 0) {
+        char b[SONDE_VALUE_BYTES];
+        sonde_table_cell(t, 4, "%s %s %s", text_seconds(a, row->least, ascii), to,
+                         text_seconds(b, row->most, ascii));
+    } else if (row->most > 0) {
+        sonde_table_cell(t, 4, "too short %s %s", to, text_seconds(a, row->most, ascii));
+    } else {
+        sonde_table_cell(t, 4, "too short");
+    }
+}
+
 static void text_table(const struct sonde_timing_report *r, int width, int ascii,
                        struct sonde_buf *out)
 {
@@ -59,7 +96,7 @@ static void text_table(const struct sonde_timing_report *r, int width, int ascii
         { .title = counted ? "cycles" : "", .align = SONDE_RIGHT, .drop = 3 },
         { .title = parallel ? "runs/s" : "", .align = SONDE_RIGHT },
     };
-    char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
+    char a[SONDE_VALUE_BYTES];
     struct sonde_table t;
     sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < r->b->case_count; i++) {
@@ -67,13 +104,7 @@ static void text_table(const struct sonde_timing_report *r, int width, int ascii
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", text_name(r, i));
         if (parallel) sonde_table_cell(&t, 1, "%u", row->of->copies);
-        sonde_table_cell(&t, 2, "%s", text_seconds(a, row->mean.value, ascii));
-        if (isfinite(row->half)) {
-            sonde_table_cell(&t, 3, "%s (%.1f %%)", text_seconds(a, row->half, ascii),
-                             100 * row->half / row->mean.value);
-        }
-        sonde_table_cell(&t, 4, "%s %s %s", text_seconds(a, row->least, ascii),
-                         ascii ? "..." : "…", text_seconds(b, row->most, ascii));
+        text_wall(r, i, &t, ascii);
         sonde_table_cell(&t, 5, "%s", text_seconds(a, row->metric[SONDE_TIMING_USER], ascii));
         sonde_table_cell(&t, 6, "%s", text_seconds(a, row->metric[SONDE_TIMING_SYSTEM], ascii));
         sonde_value_format(a, row->metric[SONDE_TIMING_RSS], SONDE_UNIT_BYTES, ascii);
@@ -180,17 +211,22 @@ static void text_notes(const struct sonde_timing_report *r, int ascii, struct so
 {
     char a[SONDE_VALUE_BYTES];
     const double shell = sonde_timing_shell_mean(r->b, SONDE_TIMING_WALL);
-    int fast = 0, shells = 0;
+    int fast = 0, shells = 0, short_ones = 0;
     for (size_t i = 0; i < r->b->case_count; i++) {
         const int in_shell = r->o->commands[r->rows[i].of->command].shell;
         shells |= in_shell;
         fast |= in_shell && r->rows[i].mean.value < 0.005;
+        short_ones |= text_hidden(r, i) || !(r->rows[i].least > 0);
     }
     sonde_buf_putc(out, '\n');
     if (shell > 0) {
         sonde_buf_printf(out, "The start of the shell, %s, is subtracted.%s\n",
                          text_seconds(a, shell, ascii),
                          fast ? " A command is so short that --shell none is better." : "");
+        if (short_ones) {
+            sonde_buf_puts(out, "Below, too short: cannot be told from the time that the shell "
+                           "alone takes, which differs from run to run.\n");
+        }
     } else if (shells) {
         sonde_buf_puts(out, "The start of the shell is in these times; --shell none leaves it "
                        "out.\n");

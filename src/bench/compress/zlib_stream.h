@@ -16,4 +16,10 @@ int codec_zlib_unpack(void *state, const void *in, size_t bytes, void *out, size
                       size_t *made);
 void codec_zlib_close(void *state);
 
+/* What both say of themselves but for names and open. */
+#define CODEC_ZLIB_MEMBERS                                                                       \
+    .level_min = 1, .level_max = 9, .levels = "1,6,9", .counted = 1,                             \
+    .block_max = (size_t)1 << 40, .version = codec_zlib_version, .bound = codec_zlib_bound,      \
+    .pack = codec_zlib_pack, .unpack = codec_zlib_unpack, .close = codec_zlib_close
+
 #endif

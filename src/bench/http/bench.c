@@ -172,7 +172,8 @@ static struct sonde_load_options bench_options(const struct sonde_load_plan *p,
 {
     const double drain = p->drain_s > 0 ? p->drain_s : DRAIN_DEFAULT_S;
     return (struct sonde_load_options){
-        .url = t->url, .headers = p->headers, .source = &watch->source, .open = open,
+        .url = t->url, .trust = &p->trust, .headers = p->headers, .source = &watch->source,
+        .open = open,
         .connections_max = open ? p->connections : p->concurrency ? p->concurrency : 1,
         .threads = p->threads, .duration_ns = (uint64_t)(seconds * 1e9),
         .drain_ns = (uint64_t)(drain * 1e9), .timeout_ns = (uint64_t)(p->timeout_s * 1e9),
@@ -244,8 +245,7 @@ static int bench_measure(const struct sonde_load_plan *p, double seconds,
     sonde_bench_result_end(result);
     if (!rc) rc = bench_figures(&b->measures, result);
     if (!rc) {
-        rc = sonde_load_judge(&b->measures, &b->load.client, b->load.unsent, b->open, result,
-                              &b->remarks);
+        rc = sonde_load_judge(&b->measures, &b->load, b->open, result, &b->remarks);
     }
     if (!rc && p->until > 0 && !b->narrow) {
         rc = sonde_bench_result_doubt(result, "intervals did not become as narrow as ±%g %%: run "

@@ -16,6 +16,7 @@
 
 struct sonde_load_plan {
     const char *const *headers;          /* borrowed, as is all here */
+    struct sonde_bench_trust trust;      /* of a server behind https */
     int stream;
     struct sonde_load_length prompt, output;
     uint32_t prefix_tokens, prefix_count, turns;

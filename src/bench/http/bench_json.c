@@ -134,6 +134,41 @@ static void bench_json_client(struct sonde_buf *out, const struct sonde_load_cli
     sonde_json_close(out, '}');
 }
 
+/* How the requests that had none got a connection, and what it was. */
+static void bench_json_setup(struct sonde_buf *out, const struct sonde_load_bench *b)
+{
+    const struct sonde_load_setup *s = &b->load.setup;
+    uint64_t waited = 0, failed = 0;
+    for (size_t i = 0; i < b->load.record_count; i++) waited += b->load.records[i].connect_ns != 0;
+    sonde_json_key_open(out, "connections", '{');
+    sonde_json_u64(out, "opened", s->opened);
+    sonde_json_u64(out, "requests_that_waited", waited);
+    sonde_json_ns(out, "connect_p50_s", s->connect_p50_ns);
+    sonde_json_ns(out, "connect_p99_s", s->connect_p99_ns);
+    if (!s->tls) {
+        sonde_json_str(out, "tls", NULL);
+        sonde_json_close(out, '}');
+        return;
+    }
+    sonde_json_key_open(out, "tls", '{');
+    sonde_json_str(out, "version", s->version[0] ? s->version : NULL);
+    sonde_json_str(out, "cipher", s->cipher[0] ? s->cipher : NULL);
+    sonde_json_bool(out, "verified", s->verified);
+    sonde_json_u64(out, "resumed", s->resumed);
+    sonde_json_ns(out, "handshake_p50_s", s->tls_p50_ns);
+    sonde_json_ns(out, "handshake_p99_s", s->tls_p99_ns);
+    sonde_json_key_open(out, "failed", '{');
+    for (size_t i = 0; i < SONDE_BENCH_TLS_PROBLEM_COUNT; i++) {
+        const enum sonde_bench_tls_problem p = (enum sonde_bench_tls_problem)i;
+        if (s->failed[i]) sonde_json_u64(out, sonde_bench_tls_problem_name(p), s->failed[i]);
+        failed += s->failed[i];
+    }
+    sonde_json_close(out, '}');
+    sonde_json_str(out, "why", failed ? s->why : NULL);
+    sonde_json_close(out, '}');
+    sonde_json_close(out, '}');
+}
+
 static void bench_json_target(struct sonde_buf *out, const struct sonde_load_plan *p,
                               const struct sonde_load_target *t)
 {
@@ -164,6 +199,7 @@ void sonde_load_bench_json(const struct sonde_load_plan *p, const struct sonde_l
     bench_json_window(out, b);
     bench_json_tokens(out, &b->measures);
     bench_json_client(out, &b->load.client);
+    bench_json_setup(out, b);
     sonde_json_key_open(out, "remarks", '[');
     for (size_t i = 0; i < b->remarks.count; i++) sonde_json_str(out, NULL, b->remarks.text[i]);
     for (size_t i = 0; i < SONDE_COUNT(b->target.notes); i++) {
@@ -205,6 +241,12 @@ void sonde_load_bench_records(const struct sonde_load_bench *b, struct sonde_buf
         bench_json_at(out, "content_s", r->content_ns, begin);
         bench_json_at(out, "last_s", r->last_ns, begin);
         bench_json_at(out, "end_s", r->end_ns, begin);
+        sonde_json_num(out, "connect_s", r->connect_ns * 1e-9);
+        sonde_json_num(out, "tls_s", r->tls_ns * 1e-9);
+        if (r->tls_problem) {
+            sonde_json_str(out, "tls_problem", sonde_bench_tls_problem_name(
+                           (enum sonde_bench_tls_problem)r->tls_problem));
+        }
         sonde_json_u64(out, "events", r->events);
         sonde_json_u64(out, "bytes", r->bytes);
         bench_json_count(out, "prompt_tokens", r->prompt_tokens);

@@ -57,6 +57,11 @@ static void text_head(const struct sonde_load_plan *p, const struct sonde_load_b
     }
     sonde_buf_printf(out, "; %s; seed %llu\n", p->stream ? "streamed" : "not streamed",
                      (unsigned long long)p->seed);
+    const struct sonde_load_setup *s = &b->load.setup;
+    if (s->version[0]) {
+        sonde_buf_printf(out, "%s, %s; certificate %s\n", s->version, s->cipher,
+                         s->verified ? "verified" : "NOT verified (--insecure)");
+    }
 }
 
 static void text_verdict(const struct sonde_load_bench *b, const struct sonde_bench_result *r,
@@ -192,6 +197,24 @@ static void text_counts(const struct sonde_load_bench *b, struct sonde_buf *out)
     }
 }
 
+/* What opening a connection takes: in no latency from sending. */
+static void text_setup(const struct sonde_load_setup *s, int ascii, struct sonde_buf *out)
+{
+    char v[2][SONDE_VALUE_BYTES];
+    if (!s->opened) return;
+    sonde_buf_printf(out, "%-18s%9llu opened; TCP %s (p99 %s)", "connections",
+                     (unsigned long long)s->opened,
+                     text_value(v[0], (double)s->connect_p50_ns * 1e-9, SONDE_UNIT_SECONDS, ascii),
+                     text_value(v[1], (double)s->connect_p99_ns * 1e-9, SONDE_UNIT_SECONDS, ascii));
+    if (s->tls) {
+        sonde_buf_printf(out, ", TLS %s (p99 %s), %llu resumed",
+                         text_value(v[0], (double)s->tls_p50_ns * 1e-9, SONDE_UNIT_SECONDS, ascii),
+                         text_value(v[1], (double)s->tls_p99_ns * 1e-9, SONDE_UNIT_SECONDS, ascii),
+                         (unsigned long long)s->resumed);
+    }
+    sonde_buf_putc(out, '\n');
+}
+
 static void text_method(const struct sonde_load_bench *b, int ascii, struct sonde_buf *out)
 {
     char v[4][SONDE_VALUE_BYTES];
@@ -221,5 +244,6 @@ void sonde_load_bench_text(const struct sonde_load_plan *p, const struct sonde_l
     text_latencies(b, width, ascii, out);
     text_rates(b, ascii, out);
     text_counts(b, out);
+    text_setup(&b->load.setup, ascii, out);
     text_method(b, ascii, out);
 }

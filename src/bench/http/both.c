@@ -158,7 +158,13 @@ static void both_pieces(const struct sonde_load_record *r, const struct both_pai
     const double client = (double)(r->first_ns - r->sent_ns) * 1e-9;
     memset(piece, 0, SONDE_LOAD_PIECE_COUNT * sizeof(*piece));
     if (r->sent_ns > r->intended_ns) {
-        piece[SONDE_LOAD_PIECE_CLIENT] = (double)(r->sent_ns - r->intended_ns) * 1e-9;
+        /* A request that was sent again has time of a connection from after its first byte. */
+        const double all = (double)(r->sent_ns - r->intended_ns) * 1e-9;
+        const double tls = fmin(r->tls_ns * 1e-9, all);
+        const double connect = fmin(r->connect_ns * 1e-9, all - tls);
+        piece[SONDE_LOAD_PIECE_CLIENT] = all - tls - connect;
+        piece[SONDE_LOAD_PIECE_CONNECT] = connect;
+        piece[SONDE_LOAD_PIECE_TLS] = tls;
     }
     piece[SONDE_LOAD_PIECE_NETWORK] = client - outer->ttft_s;
     if (pair->engine) both_engine(pair->engine, piece);

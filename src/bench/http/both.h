@@ -3,6 +3,9 @@
  *
  *   intended ─client─▶ sent ─network─▶ front ─▶ arrived ─queue─encode─prefill─first decode─▶ first
  *
+ * What opening a connection took, if the request had to wait for one, is taken from the client's
+ * part.
+ *
  * All parts are measured but for the network, which is what the client waited from sending to the
  * first token less what the server says of the same time: so clocks need not agree. What the server
  * does not explain of its own time is the residual. The parts add up to the time to first token
@@ -22,6 +25,8 @@
 
 #define SONDE_LOAD_PIECES(X)                                                                     \
     X(CLIENT, "client_queue", "client: due to sent")                                            \
+    X(CONNECT, "connect", "client: TCP connection")                                             \
+    X(TLS, "tls", "client: TLS handshake")                                                      \
     X(NETWORK, "network", "network and server's socket")                                        \
     X(FRONT, "front", "sonde's front")                                                          \
     X(QUEUE, "server_queue", "server: waiting")                                                 \

@@ -84,20 +84,46 @@ static int run_collect_records(struct load_run *run, struct sonde_load_result *o
     return 0;
 }
 
-static uint64_t run_delay_p99(struct load_run *run)
+/* Of the counts at this offset of each loop; 0 = there are none. */
+static uint64_t run_quantile(const struct load_run *run, size_t offset, uint64_t percent)
 {
     uint64_t all = 0, below = 0;
-    uint32_t *into = run->loops[0].delays;
     const size_t buckets = sonde_load_gap_buckets();
-    for (size_t b = 0; b < buckets; b++) {
-        for (uint32_t i = 1; i < run->loop_count; i++) into[b] += run->loops[i].delays[b];
-        all += into[b];
-    }
-    for (size_t b = 0; b < buckets; b++) {
-        below += into[b];
-        if (below && below * 100 >= all * 99) return (uint64_t)sonde_load_gap_middle_ns(b);
+    for (int second = 0; second < 2; second++) {
+        for (size_t b = 0; b < buckets; b++) {
+            uint64_t n = 0;
+            for (uint32_t i = 0; i < run->loop_count; i++) {
+                n += (*(uint32_t *const *)((const char *)&run->loops[i] + offset))[b];
+            }
+            if (!second) all += n;
+            else if ((below += n) && below * 100 >= all * percent) {
+                return (uint64_t)sonde_load_gap_middle_ns(b);
+            }
+        }
     }
     return 0;
+}
+
+static void run_collect_setup(const struct load_run *run, struct sonde_load_setup *out)
+{
+    const struct sonde_bench_trust *trust = run->options->trust;
+    for (uint32_t i = 0; i < run->loop_count; i++) {
+        const struct sonde_load_setup *s = &run->loops[i].setup;
+        out->opened += s->opened;
+        out->resumed += s->resumed;
+        for (size_t p = 0; p < SONDE_BENCH_TLS_PROBLEM_COUNT; p++) out->failed[p] += s->failed[p];
+        if (!out->version[0]) {
+            memcpy(out->version, s->version, sizeof(out->version));
+            memcpy(out->cipher, s->cipher, sizeof(out->cipher));
+        }
+        if (!out->why[0]) memcpy(out->why, s->why, sizeof(out->why));
+    }
+    out->tls = run->target.https;
+    out->verified = out->tls && !(trust && trust->insecure);
+    out->connect_p50_ns = run_quantile(run, offsetof(struct load_loop, connects), 50);
+    out->connect_p99_ns = run_quantile(run, offsetof(struct load_loop, connects), 99);
+    out->tls_p50_ns = run_quantile(run, offsetof(struct load_loop, shakes), 50);
+    out->tls_p99_ns = run_quantile(run, offsetof(struct load_loop, shakes), 99);
 }
 
 /* Times of the busiest loop, the rest of all. */
@@ -119,7 +145,7 @@ static void run_collect_client(struct load_run *run, struct sonde_load_result *o
         c->resent += l->resent;
         out->unsent += run->loops[i].unsent;
     }
-    c->ready_delay_p99_ns = run_delay_p99(run);
+    c->ready_delay_p99_ns = run_quantile(run, offsetof(struct load_loop, delays), 99);
 }
 
 static int run_collect(struct load_run *run, struct sonde_load_result *out)
@@ -127,6 +153,7 @@ static int run_collect(struct load_run *run, struct sonde_load_result *out)
     const int rc = run_collect_records(run, out);
     if (rc) return rc;
     run_collect_client(run, out);
+    run_collect_setup(run, &out->setup);
     for (uint32_t i = 1; i < run->loop_count; i++) {
         load_gaps_merge(&run->loops[0].gaps, &run->loops[i].gaps);
     }
@@ -212,6 +239,7 @@ int sonde_load_run(const struct sonde_load_options *o, struct sonde_load_result 
     run->loop_count = threads;
     run->answer_max = o->answer_max ? o->answer_max : 1ull << 30;
     rc = load_target_parse(o->url, &run->target, err);
+    if (!rc) rc = load_tls_init(run, err);
     if (rc) goto free_run;
     rc = load_feed_init(run, err);
     if (rc) goto release_feed;
@@ -228,6 +256,7 @@ int sonde_load_run(const struct sonde_load_options *o, struct sonde_load_result 
     sonde__free(run->loops);
 release_feed:
     load_feed_release(run);
+    load_tls_release(run);
 free_run:
     sonde__free(run);
     return rc;

@@ -25,6 +25,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "bench/trust.h"
 
 /* What became of a request. All but OK are kept out of latencies. */
 #define SONDE_LOAD_OUTCOMES(X)                                                                  \
@@ -32,6 +33,7 @@
     X(STATUS, "status")         /* an HTTP status other than 2xx */                             \
     X(ERROR, "error")           /* 2xx, but the answer holds an error */                        \
     X(CONNECT, "connect")       /* no connection */                                             \
+    X(TLS, "tls")               /* a connection, but no TLS over it: bench/trust.h has why */   \
     X(RESET, "reset")           /* the connection broke before the answer's end */              \
     X(TRUNCATED, "truncated")   /* it ended in order, but too early: length, chunk, no [DONE] */\
     X(PROTOCOL, "protocol")     /* not HTTP, or events that are not what they should be */      \
@@ -58,7 +60,8 @@ struct sonde_load_record {
     uint64_t end_ns;        /* the answer was complete, or it failed */
     uint64_t trace[2];      /* trace id that it was sent with */
     uint64_t bytes;         /* of the answer's body */
-    uint32_t connect_ns;    /* that connecting took (at most 4 s are counted); 0 = it was there */
+    uint32_t connect_ns;    /* that connecting took (at most 4 s are counted); 0 = it was there.
+                               It ends before sent_ns, as does tls_ns */
     uint32_t request;       /* which of the source's requests it was */
     uint32_t events;        /* that carry text: chunks, which may be more than a token or less */
     uint32_t prompt_tokens, output_tokens, cached_tokens, reasoning_tokens; /* by the server's
@@ -66,6 +69,8 @@ struct sonde_load_record {
     uint16_t status;        /* of HTTP; 0 = none */
     uint8_t outcome;        /* enum sonde_load_outcome */
     uint8_t streamed;       /* the answer came in events */
+    uint32_t tls_ns;        /* that the TLS handshake took after connecting; 0 = none */
+    uint8_t tls_problem;    /* enum sonde_bench_tls_problem, of outcome TLS */
 };
 
 /* Gaps between events of one answer, counted in buckets of at most 1/512 of their value, by
@@ -104,7 +109,8 @@ struct sonde_load_source {
 };
 
 struct sonde_load_options {
-    const char *url;             /* http://HOST:PORT/PATH */
+    const char *url;             /* http[s]://HOST:PORT/PATH */
+    const struct sonde_bench_trust *trust; /* of https; NULL = by the system's store */
     const char *const *headers;  /* "Name: value", NULL-terminated; NULL = none. Authorization … */
     struct sonde_load_source *source;
     int open;                    /* requests are sent when they are due (at_ns) */
@@ -146,17 +152,31 @@ struct sonde_load_client {
                                     the connection that they were to use */
 };
 
+/* How connections were opened, those that waited for a request included. */
+struct sonde_load_setup {
+    uint64_t opened;             /* ready to be written to */
+    uint64_t connect_p50_ns, connect_p99_ns; /* of TCP; 0 = none was opened */
+    int tls;                     /* they are TLS; all below is of it */
+    int verified;                /* certificates were verified */
+    uint64_t tls_p50_ns, tls_p99_ns;         /* of handshakes */
+    uint64_t resumed;            /* of opened, by the session of an earlier one */
+    uint64_t failed[SONDE_BENCH_TLS_PROBLEM_COUNT]; /* handshakes and connections */
+    char version[16], cipher[64];            /* "TLSv1.3"; "" = none was opened */
+    char why[400];               /* what failed first, and what to do; "" = nothing */
+};
+
 struct sonde_load_result {
     uint64_t begin_ns, end_ns;   /* first due, last done */
     struct sonde_load_record *records; /* owned; in order of intended_ns */
     size_t record_count;
     struct sonde_load_gaps gaps;
     struct sonde_load_client client;
+    struct sonde_load_setup setup;
     uint64_t unsent;             /* due, and not sent before the run ended */
 };
 
-/* Runs the whole load; blocks until it is over. SONDE_EINVAL and why: a URL that cannot be used;
- * SONDE_EIO: its host cannot be found. Requests that fail are records, not errors. */
+/* Runs the whole load; blocks until it is over. SONDE_EINVAL and why: a URL or trust that cannot be
+ * used; SONDE_EIO: its host cannot be found. Requests that fail are records, not errors. */
 int sonde_load_run(const struct sonde_load_options *o, struct sonde_load_result *out,
                    struct sonde_err *err);
 void sonde_load_result_release(struct sonde_load_result *r);

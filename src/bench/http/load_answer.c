@@ -374,3 +374,10 @@ void load_answer_close(struct load_answer *a, uint64_t now_ns)
         answer_set_over(a, SONDE_LOAD_TRUNCATED, now_ns);
     }
 }
+
+void load_answer_cut(struct load_answer *a, uint64_t now_ns)
+{
+    if (a->stage == OVER) return;
+    a->keep_alive = 0;
+    answer_set_over(a, SONDE_LOAD_TRUNCATED, now_ns);
+}

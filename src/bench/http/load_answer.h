@@ -87,6 +87,9 @@ int load_answer_feed(struct load_answer *a, struct sonde_http_head *head, char *
                      uint64_t now_ns);
 /* The server has closed the connection: it is over. */
 void load_answer_close(struct load_answer *a, uint64_t now_ns);
+/* The connection is gone, and the server did not say that it had ended (TLS): an answer that only
+ * its end would make whole is not. */
+void load_answer_cut(struct load_answer *a, uint64_t now_ns);
 
 /* ---- Gaps: load_gaps.c ----------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* load_conn.c - connections of a loop; see load_private.h.
  *
- *   closed ─open─▶ connecting ─▶ idle ◀─▶ busy ─▶ closed
- *                       └──── with a request ────┘
+ *   closed ─open─▶ connecting ─[▶ shaking, of TLS]─▶ idle ◀─▶ busy ─▶ closed
+ *                                        └─ with a request ─┘
  *
  * Events are level-triggered and asked for once: reading always, writing while connecting and
  * while a request did not fit. A request is written at once, and its answer is read with one call
@@ -11,7 +11,10 @@
  *
  * A connection that was idle and breaks before a byte of the answer came was closed by the server
  * at the moment we wrote to it, as every client with keep-alive meets: the request is sent again,
- * once, over a new one, and counted. */
+ * once, over a new one, and counted.
+ *
+ * With TLS bytes go through load_tls.c, and one event may bring several records: all are worked off
+ * at once, also those behind the end of an answer (sessions, the server's goodbye). */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -23,6 +26,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "bench/http/load_private.h"
+#include "sonde/sonde.h"
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
@@ -70,6 +74,7 @@ static void conn_leave_idle(struct load_conn *c)
 static void conn_shut(struct load_conn *c)
 {
     if (c->fd < 0) return;
+    load_tls_close(c);
     close(c->fd); /* which takes it out of the epoll, too */
     c->fd = -1;
     c->generation++;
@@ -112,6 +117,7 @@ static int conn_connect(struct load_conn *c)
 
 static void conn_end(struct load_conn *c);
 static void conn_fail(struct load_conn *c, enum sonde_load_outcome outcome);
+static void conn_shake(struct load_conn *c);
 
 /* From the address that it has, over all others. */
 static void conn_open(struct load_conn *c)
@@ -170,6 +176,7 @@ void load_conn_release_all(struct load_loop *loop)
 {
     for (uint32_t i = 0; i < loop->conn_count; i++) {
         struct load_conn *c = loop->conns[i];
+        load_tls_close(c);
         if (c->fd >= 0) close(c->fd);
         load_answer_release(&c->answer);
         sonde_buf_release(&c->prepared.head);
@@ -225,33 +232,39 @@ void load_conn_break_off(struct load_conn *c, enum sonde_load_outcome outcome)
     conn_fail(c, outcome);
 }
 
+static ssize_t conn_send(const struct load_conn *c)
+{
+    const struct load_prepared *p = &c->prepared;
+    const size_t head = p->head.len;
+    struct iovec part[2];
+    struct msghdr m = { .msg_iov = part };
+    if (c->written < head) {
+        part[m.msg_iovlen++] = (struct iovec){ p->head.data + c->written, head - c->written };
+    }
+    const size_t from = c->written > head ? c->written - head : 0;
+    if (p->request.body_len > from) {
+        part[m.msg_iovlen++] = (struct iovec){ (char *)(uintptr_t)p->request.body + from,
+                                               p->request.body_len - from };
+    }
+    return sendmsg(c->fd, &m, MSG_NOSIGNAL);
+}
+
 /* As much of the request as the kernel takes. */
 static void conn_write(struct load_conn *c)
 {
-    const struct load_prepared *p = &c->prepared;
-    const size_t head = p->head.len, all = head + p->request.body_len;
+    const size_t all = c->prepared.head.len + c->prepared.request.body_len;
     if (!c->record.sent_ns) {
         c->record.sent_ns = sonde_clock_ns(CLOCK_MONOTONIC);
         __atomic_store_n(&c->loop->sent, c->loop->sent + 1, __ATOMIC_RELAXED);
     }
     while (c->written < all && !c->broken) {
-        struct iovec part[2];
-        struct msghdr m = { .msg_iov = part };
-        if (c->written < head) {
-            part[m.msg_iovlen++] = (struct iovec){ p->head.data + c->written, head - c->written };
-        }
-        const size_t from = c->written > head ? c->written - head : 0;
-        if (p->request.body_len > from) {
-            part[m.msg_iovlen++] = (struct iovec){ (char *)(uintptr_t)p->request.body + from,
-                                                   p->request.body_len - from };
-        }
-        const ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
+        const ssize_t n = c->tls ? load_tls_write(c) : conn_send(c);
         if (n > 0) c->written += (size_t)n;
         else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
         else if (n < 0 && errno == EINTR) continue;
         else c->broken = 1; /* what the server said before it closed can still be read */
     }
-    const int out = c->written < all && !c->broken;
+    const int out = c->tls ? load_tls_holds(c->tls) : c->written < all && !c->broken;
     if (out != c->wants_out) conn_ask_events(c, EPOLL_CTL_MOD, out);
 }
 
@@ -316,6 +329,28 @@ static int conn_resend(struct load_conn *c)
     return 1;
 }
 
+/* It can be written to. */
+static void conn_set_ready(struct load_conn *c)
+{
+    c->loop->setup.opened++;
+    if (c->has_request) {
+        c->state = LOAD_BUSY;
+        conn_write(c);
+    } else {
+        if (!c->tls) conn_ask_events(c, EPOLL_CTL_MOD, 0);
+        conn_set_idle(c);
+    }
+}
+
+/* Time since connect_ns, counted; from now on that of what is next. */
+static uint32_t conn_count_time(struct load_conn *c, uint32_t *counts)
+{
+    const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC), took_ns = now_ns - c->connect_ns;
+    counts[sonde_load_gap_bucket(took_ns)]++;
+    c->connect_ns = now_ns;
+    return took_ns < UINT32_MAX ? (uint32_t)took_ns : UINT32_MAX;
+}
+
 static void conn_connected(struct load_conn *c)
 {
     struct load_loop *loop = c->loop;
@@ -330,15 +365,31 @@ static void conn_connected(struct load_conn *c)
         return;
     }
     loop->address = c->address;
-    if (!c->has_request) {
-        conn_ask_events(c, EPOLL_CTL_MOD, 0);
-        conn_set_idle(c);
+    const uint32_t took_ns = conn_count_time(c, loop->connects);
+    if (c->has_request) c->record.connect_ns = took_ns;
+    if (!loop->run->tls) {
+        conn_set_ready(c);
+    } else if (load_tls_open(c)) {
+        loop->error = SONDE_ENOMEM;
+    } else {
+        c->state = LOAD_SHAKING;
+        conn_shake(c);
+    }
+}
+
+/* Bytes of the answer. */
+static void conn_take_answer(struct load_conn *c, size_t len, uint64_t now_ns)
+{
+    struct load_loop *loop = c->loop;
+    if (load_answer_feed(&c->answer, &loop->head, loop->buffer, len, now_ns)) {
+        conn_end(c);
         return;
     }
-    const uint64_t took = sonde_clock_ns(CLOCK_MONOTONIC) - c->connect_ns;
-    c->record.connect_ns = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
-    c->state = LOAD_BUSY;
-    conn_write(c);
+    if (c->record.first_ns) conn_clear_first(c);
+    if (c->cancel_events && c->record.head_ns &&
+        (!c->record.streamed || c->record.events >= c->cancel_events)) {
+        conn_fail(c, SONDE_LOAD_CANCELLED);
+    }
 }
 
 static void conn_read(struct load_conn *c)
@@ -359,15 +410,109 @@ static void conn_read(struct load_conn *c)
     } else if (n == 0) {
         load_answer_close(&c->answer, now);
         conn_end(c);
-    } else if (load_answer_feed(&c->answer, &loop->head, loop->buffer, (size_t)n, now)) {
-        conn_end(c);
     } else {
-        if (c->record.first_ns) conn_clear_first(c);
-        if (c->cancel_events && c->record.head_ns &&
-            (!c->record.streamed || c->record.events >= c->cancel_events)) {
-            conn_fail(c, SONDE_LOAD_CANCELLED);
-        }
+        conn_take_answer(c, (size_t)n, now);
     }
+}
+
+/* ---- Events of TLS --------------------------------------------------------------------------- */
+
+static void conn_fail_tls(struct load_conn *c, enum sonde_bench_tls_problem problem)
+{
+    struct load_loop *loop = c->loop;
+    if (c->has_request) {
+        c->record.tls_problem = (uint8_t)problem;
+        conn_fail(c, SONDE_LOAD_TLS);
+        loop->hold_until_ns = loop->now_ns + LOAD_REFUSED_NS;
+    } else {
+        loop->spare_after_ns = loop->now_ns + 10 * LOAD_REFUSED_NS;
+        conn_close(c);
+    }
+}
+
+static void conn_shake(struct load_conn *c)
+{
+    enum sonde_bench_tls_problem problem;
+    const enum load_tls_step step = load_tls_shake(c, &problem);
+    if (step == LOAD_TLS_BROKEN) {
+        conn_fail_tls(c, problem);
+        return;
+    }
+    if (step == LOAD_TLS_DONE) {
+        const uint32_t took_ns = conn_count_time(c, c->loop->shakes);
+        if (c->has_request) c->record.tls_ns = took_ns;
+        c->loop->now_ns = c->connect_ns;
+        conn_set_ready(c);
+    }
+}
+
+/* The socket has ended, and the server had not said that it would. */
+static void conn_cut_tls(struct load_conn *c, int error, uint64_t now_ns)
+{
+    if (c->state == LOAD_SHAKING) {
+        load_tls_count(c->loop, SONDE_BENCH_TLS_CLOSED, "");
+        conn_fail_tls(c, SONDE_BENCH_TLS_CLOSED);
+    } else if (c->state == LOAD_IDLE) {
+        conn_close(c);
+    } else if (conn_resend(c)) {
+        return;
+    } else if (error) {
+        conn_fail(c, SONDE_LOAD_RESET);
+    } else {
+        load_answer_cut(&c->answer, now_ns);
+        conn_end(c);
+    }
+}
+
+/* One record, or what else it was. 1 = there may be more. */
+static int conn_open_record(struct load_conn *c, uint64_t now_ns)
+{
+    enum sonde_bench_tls_problem problem;
+    size_t len = 0;
+    const enum load_tls_step step = load_tls_read(c, &len, &problem);
+    if (step == LOAD_TLS_MORE) return 0;
+    if (step == LOAD_TLS_BROKEN) {
+        conn_fail_tls(c, problem);
+    } else if (c->state == LOAD_IDLE) {
+        conn_close(c); /* by the server; or it speaks without being asked */
+    } else if (step == LOAD_TLS_DONE) {
+        conn_take_answer(c, len, now_ns);
+    } else if (!conn_resend(c)) {
+        load_answer_close(&c->answer, now_ns);
+        conn_end(c);
+    }
+    return 1;
+}
+
+static void conn_read_tls(struct load_conn *c)
+{
+    const uint32_t generation = c->generation;
+    const ssize_t n = load_tls_receive(c);
+    const int error = n < 0 ? errno : 0;
+    const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    c->loop->now_ns = now_ns;
+    if (n < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR)) return;
+    if (n <= 0) {
+        conn_cut_tls(c, error, now_ns);
+        return;
+    }
+    if (c->state == LOAD_SHAKING) conn_shake(c);
+    while (c->generation == generation && c->state != LOAD_SHAKING && conn_open_record(c, now_ns)) {
+    }
+}
+
+static void conn_event_tls(struct load_conn *c, uint32_t events)
+{
+    const uint32_t generation = c->generation;
+    if (events & EPOLLOUT) load_tls_flush(c);
+    if (events & ~(uint32_t)EPOLLOUT) conn_read_tls(c);
+    if (c->generation != generation) return;
+    /* What was held is gone, or the server has said what had to come first. */
+    const int unsent = c->state == LOAD_BUSY &&
+                       c->written < c->prepared.head.len + c->prepared.request.body_len;
+    if (unsent && !c->broken) conn_write(c);
+    const int out = load_tls_holds(c->tls);
+    if (out != c->wants_out) conn_ask_events(c, EPOLL_CTL_MOD, out);
 }
 
 void load_conn_event(struct load_conn *c, uint32_t events)
@@ -375,6 +520,11 @@ void load_conn_event(struct load_conn *c, uint32_t events)
     const uint32_t generation = c->generation;
     if (c->state == LOAD_CONNECTING) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) conn_connected(c);
+        if (c->state == LOAD_SHAKING) conn_event_tls(c, 0);
+        return;
+    }
+    if (c->tls) {
+        conn_event_tls(c, events);
         return;
     }
     if ((events & EPOLLOUT) && c->state == LOAD_BUSY) conn_write(c);

@@ -40,7 +40,10 @@ int load_loop_init(struct load_loop *loop, struct load_run *run, uint32_t index,
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll < 0) return SONDE_ENOMEM;
     loop->delays = sonde__calloc(sonde_load_gap_buckets(), sizeof(*loop->delays));
-    if (!loop->delays) return SONDE_ENOMEM;
+    loop->connects = sonde__calloc(sonde_load_gap_buckets(), sizeof(*loop->connects));
+    loop->shakes = sonde__calloc(sonde_load_gap_buckets(), sizeof(*loop->shakes));
+    if (!loop->delays || !loop->connects || !loop->shakes) return SONDE_ENOMEM;
+    if (load_tls_loop_init(loop)) return SONDE_ENOMEM;
     return load_gaps_init(&loop->gaps, run->begin_ns, width_ns);
 }
 
@@ -53,6 +56,9 @@ void load_loop_release(struct load_loop *loop)
     for (uint32_t i = 0; i < loop->block_count; i++) sonde__free(loop->blocks[i]);
     sonde__free(loop->blocks);
     sonde__free(loop->delays);
+    sonde__free(loop->connects);
+    sonde__free(loop->shakes);
+    load_tls_loop_release(loop);
     sonde_load_gaps_release(&loop->gaps);
 }
 

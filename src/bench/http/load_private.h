@@ -4,6 +4,7 @@
  *   load_feed.c  requests out of the source, and their heads
  *   load_loop.c  one thread's event loop: what is due, timeouts, sleeping, the end
  *   load_conn.c  connections: connecting, writing, reading, and what becomes of a request
+ *   load_tls.c   TLS of a connection: bytes of HTTP to records and back
  *   load_url.c   where to */
 #ifndef SONDE_BENCH_HTTP_LOAD_PRIVATE_H
 #define SONDE_BENCH_HTTP_LOAD_PRIVATE_H
@@ -33,6 +34,8 @@ struct load_target {
     struct sockaddr_storage address[LOAD_ADDRESSES];
     size_t address_count;
     char authority[272];         /* host:port, for Host */
+    char host[256];              /* for certificates */
+    int https;
     char path[2048];             /* with its query */
 };
 
@@ -44,7 +47,17 @@ struct load_prepared {
     struct sonde_buf head;
 };
 
-enum load_conn_state { LOAD_CLOSED, LOAD_CONNECTING, LOAD_IDLE, LOAD_BUSY };
+enum load_conn_state { LOAD_CLOSED, LOAD_CONNECTING, LOAD_SHAKING, LOAD_IDLE, LOAD_BUSY };
+
+/* TLS of a connection: load_tls.c. */
+struct load_tls {
+    struct ssl_st *ssl;          /* owned */
+    char *held;                  /* owned: records that the kernel did not take yet */
+    uint32_t held_at, held_len, held_cap;
+    uint8_t done;                /* the handshake is */
+    uint8_t failed;              /* nothing more may be asked of ssl */
+    uint8_t spoke;               /* the first bytes of the server are TLS */
+};
 
 struct load_link { struct load_conn *before, *next; };
 struct load_list { struct load_conn *first, *last; };
@@ -52,6 +65,7 @@ struct load_list { struct load_conn *first, *last; };
 struct load_conn {
     struct load_loop *loop;
     int fd;
+    struct load_tls *tls;        /* owned; NULL = plain, or not connected */
     uint32_t index, generation;  /* generation: which of its sockets an event is of */
     uint8_t state;               /* enum load_conn_state */
     uint8_t has_request;         /* or it is a spare */
@@ -65,7 +79,7 @@ struct load_conn {
     struct load_link in_state;   /* in loop->idle, loop->closed or loop->busy */
     struct load_link in_first;   /* in loop->awaiting */
     uint64_t begun_ns;           /* the request was taken up */
-    uint64_t connect_ns;         /* when connecting began */
+    uint64_t connect_ns;         /* when connecting began; of TLS, when the handshake did */
     size_t written;
     struct load_prepared prepared;
     struct sonde_load_record record;
@@ -104,6 +118,12 @@ struct load_loop {
     uint32_t *delays;            /* owned: time that events waited, in buckets of gaps */
     struct sonde_load_client client;
     uint64_t unsent;
+    struct sonde_load_setup setup;
+    uint32_t *connects, *shakes; /* owned: how long connecting and handshakes took, in buckets of
+                                    gaps */
+    struct ssl_session_st *session; /* owned: the newest of the server's, to be resumed */
+    char *sealed;                /* owned: what was read last, and not yet by ssl; NULL = plain */
+    size_t sealed_at, sealed_len;
     uint64_t sent, done, failed; /* written by the loop, read by all */
 
     uint64_t stashes;            /* bytes of what is incomplete of all answers */
@@ -114,6 +134,8 @@ struct load_loop {
 struct load_run {
     const struct sonde_load_options *options;
     struct load_target target;
+    struct ssl_ctx_st *tls;      /* owned; NULL = plain */
+    struct bio_method_st *tls_bio; /* owned */
     struct sonde_buf fields;     /* of every head: what is the same in all */
     uint64_t begin_ns, answer_max;
     uint64_t key;                /* of trace ids: another one in each run */
@@ -140,6 +162,39 @@ int load_feed_next(struct load_loop *loop, struct load_prepared *out);
 /* It has ended. text NULL = none. */
 void load_feed_done(struct load_loop *loop, const struct sonde_load_request *request,
                     const struct sonde_load_record *record, const struct sonde_buf *text);
+
+/* ---- load_tls.c ------------------------------------------------------------------------------ */
+
+/* What all connections share. 0 also where there is no TLS; SONDE_EINVAL, SONDE_ENOMEM. */
+int load_tls_init(struct load_run *run, struct sonde_err *err);
+void load_tls_release(struct load_run *run);
+int load_tls_loop_init(struct load_loop *loop);
+void load_tls_loop_release(struct load_loop *loop);
+
+/* For a connection whose socket is connected. 0 or SONDE_ENOMEM. */
+int load_tls_open(struct load_conn *c);
+/* Says goodbye if it can, and frees it; the socket is still open. */
+void load_tls_close(struct load_conn *c);
+
+/* Reads the socket once, as recv does; then load_tls_shake and load_tls_read work off all of it. */
+ssize_t load_tls_receive(struct load_conn *c);
+
+enum load_tls_step { LOAD_TLS_MORE, LOAD_TLS_DONE, LOAD_TLS_OVER, LOAD_TLS_BROKEN };
+/* The handshake, as far as it goes: MORE = the server has to speak; DONE; BROKEN = see *problem,
+ * which was counted. */
+enum load_tls_step load_tls_shake(struct load_conn *c, enum sonde_bench_tls_problem *problem);
+/* DONE = *len bytes are in the loop's buffer; MORE = all was read; OVER = the server has said that
+ * nothing follows; BROKEN as above. */
+enum load_tls_step load_tls_read(struct load_conn *c, size_t *len,
+                                 enum sonde_bench_tls_problem *problem);
+/* Bytes of the request that were sealed and sent or held. -1 and errno: EAGAIN = the kernel takes
+ * no more, or the server has to speak first; else it broke. */
+ssize_t load_tls_write(struct load_conn *c);
+/* Sends what is held. 1 = nothing is any more. */
+int load_tls_flush(struct load_conn *c);
+static inline int load_tls_holds(const struct load_tls *t) { return t->held_len != 0; }
+/* Counts what kept a connection from being, and remembers the first. */
+void load_tls_count(struct load_loop *loop, enum sonde_bench_tls_problem p, const char *detail);
 
 /* ---- load_conn.c ----------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* load_url.c - "http://host:port/path?query" to addresses and a path; see load_private.h. The host
- * and its port are for the front's parser, which knows what they may be. */
+/* load_url.c - "http[s]://host:port/path?query" to addresses and a path; see load_private.h. The
+ * host and its port are for the front's parser, which knows what they may be. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -28,32 +28,31 @@ int load_target_parse(const char *url, struct load_target *out, struct sonde_err
 {
     struct load_target t = { .path = "" };
     struct sonde_front_upstream server;
-    char base[sizeof("http://") + sizeof(t.authority)];
-    if (!strncasecmp(url, "https://", 8)) {
+    char base[sizeof("https://") + sizeof(t.authority)];
+    const int https = !strncasecmp(url, "https://", 8);
+    if (!https && strncasecmp(url, "http://", 7)) {
         return sonde_err_set(err, SONDE_EINVAL,
-                             "cannot use \"%.200s\": load is sent as plain HTTP, not HTTPS; put a "
-                             "TLS proxy before the server (stunnel, socat, nginx) and name its "
-                             "local address",
-                             url);
-    }
-    if (strncasecmp(url, "http://", 7)) {
-        return sonde_err_set(err, SONDE_EINVAL,
-                             "\"%.200s\" is not an http:// URL; use http://HOST:PORT/PATH, such as "
+                             "\"%.200s\" is not an http:// or https:// URL; use "
+                             "http://HOST:PORT/PATH, such as "
                              "http://127.0.0.1:8080/v1/chat/completions",
                              url);
     }
-    const size_t host_len = strcspn(url + 7, "/?#");
+    const size_t scheme_len = https ? 8 : 7, host_len = strcspn(url + scheme_len, "/?#");
+    const char *path = url + scheme_len + host_len;
     const char *problem = host_len >= sizeof(t.authority) ? "its host is too long"
-                                                          : target_set_path(&t, url + 7 + host_len);
+                                                          : target_set_path(&t, path);
     if (problem) {
         return sonde_err_set(err, SONDE_EINVAL, "cannot use \"%.200s\": %s", url, problem);
     }
-    snprintf(base, sizeof(base), "http://%.*s", (int)host_len, url + 7);
+    snprintf(base, sizeof(base), "%.*s", (int)(path - url), url);
     const int rc = sonde_front_url_parse(base, "server", &server, err);
     if (rc) return rc == SONDE_ENOENT ? SONDE_EIO : rc;
     _Static_assert(sizeof(t.address) == sizeof(server.address), "as many addresses");
+    _Static_assert(sizeof(t.host) == sizeof(server.host), "as long a host");
     memcpy(t.address, server.address, sizeof(t.address));
+    memcpy(t.host, server.host, sizeof(t.host));
     t.address_count = server.address_count;
+    t.https = server.https;
     snprintf(t.authority, sizeof(t.authority), "%s", server.authority);
     *out = t;
     return 0;

@@ -482,7 +482,7 @@ static void measure_little(const struct sonde_load_result *r, struct sonde_load_
 static void measure_delays(const struct sonde_load_result *r, struct sonde_load_measures *m,
                            double *v)
 {
-    size_t n = 0, connects = 0;
+    size_t n = 0;
     for (size_t i = 0; i < r->record_count; i++) {
         const struct sonde_load_record *c = &r->records[i];
         if (!c->sent_ns || c->intended_ns < m->from_ns || c->intended_ns > m->to_ns) continue;
@@ -491,11 +491,6 @@ static void measure_delays(const struct sonde_load_result *r, struct sonde_load_
     qsort(v, n, sizeof(*v), sonde_cmp_double);
     m->send_delay_p50_s = n ? v[n / 2] : NAN;
     m->send_delay_p99_s = n ? v[(size_t)ceil(0.99 * (double)n) - 1] : NAN;
-    for (size_t i = 0; i < r->record_count; i++) {
-        if (r->records[i].connect_ns) v[connects++] = r->records[i].connect_ns * 1e-9;
-    }
-    qsort(v, connects, sizeof(*v), sonde_cmp_double);
-    m->connect_s = connects ? v[connects / 2] : NAN;
 }
 
 /* How many independent values the latencies are, and whether they still move. */

@@ -104,7 +104,6 @@ struct sonde_load_measures {
     double in_flight, little;      /* mean requests under way, and rate times latency */
     double in_flight_first, in_flight_last; /* of the first and last tenth of the window */
     double trend_first_s, trend_last_s, trend_p; /* e2e: first third, last third */
-    double connect_s;              /* median of connecting; NaN = all were there */
 };
 
 /* SONDE_ENOMEM. A result without records leaves NaN everywhere. */

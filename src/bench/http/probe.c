@@ -21,11 +21,11 @@ static size_t probe_on_body(char *data, size_t size, size_t count, void *arg)
     return b->error ? 0 : size * count;
 }
 
-int sonde_load_ask_http(const char *url, const char *const *headers, const char *body, size_t max,
-                        double timeout_s, struct sonde_buf *out, long *status,
-                        struct sonde_err *err)
+int sonde_load_ask_http(const char *url, const struct sonde_bench_trust *trust,
+                        const char *const *headers, const char *body, size_t max, double timeout_s,
+                        struct sonde_buf *out, long *status, struct sonde_err *err)
 {
-    char why[CURL_ERROR_SIZE] = "";
+    char why[CURL_ERROR_SIZE] = "", of_tls[400];
     struct curl_slist *list = NULL;
     *status = 0;
     sonde_buf_init(out, max);
@@ -41,6 +41,7 @@ int sonde_load_ask_http(const char *url, const char *const *headers, const char 
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
+    sonde_bench_trust_curl(trust, curl);
     for (const char *const *h = headers; h && *h; h++) list = curl_slist_append(list, *h);
     if (body) {
         list = curl_slist_append(list, "Content-Type: application/json");
@@ -50,9 +51,11 @@ int sonde_load_ask_http(const char *url, const char *const *headers, const char 
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
     const CURLcode code = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, status);
+    const int tls = sonde_bench_tls_of_curl(curl, code, why, of_tls, sizeof(of_tls));
     curl_easy_cleanup(curl);
     curl_slist_free_all(list);
     if (code == CURLE_OK) return 0;
+    if (tls) return sonde_err_set(err, SONDE_EIO, "%.100s: %s", url, of_tls);
     return sonde_err_set(err, SONDE_EIO, "%.200s: %s; check that a server listens there", url,
                          out->error == SONDE_EFULL ? "the answer is too long"
                          : why[0]                  ? why : curl_easy_strerror(code));
@@ -85,8 +88,8 @@ static json_t *probe_get(const struct sonde_load_probe_options *o, const char *p
     json_t *j = NULL;
     if (probe_url(url, o->url, path)) return NULL;
     const double limit = o->timeout_s > 0 ? o->timeout_s : TIMEOUT_S;
-    const int rc = sonde_load_ask_http(url, o->headers, NULL, ANSWER_MAX, limit, &b, &status,
-                                       &ignored);
+    const int rc = sonde_load_ask_http(url, &o->trust, o->headers, NULL, ANSWER_MAX, limit, &b,
+                                       &status, &ignored);
     if (status) *reached = 1;
     if (!rc && status == 200 && b.len) j = json_loadb(b.data, b.len, 0, NULL);
     sonde_buf_release(&b);
@@ -134,8 +137,8 @@ static int probe_dialect(const struct sonde_load_probe_options *o, struct sonde_
     if (!reached) {
         struct sonde_buf b = { 0 };
         long status;
-        const int rc = sonde_load_ask_http(o->url, o->headers, NULL, ANSWER_MAX, TIMEOUT_S, &b,
-                                           &status, err);
+        const int rc = sonde_load_ask_http(o->url, &o->trust, o->headers, NULL, ANSWER_MAX,
+                                           TIMEOUT_S, &b, &status, err);
         sonde_buf_release(&b);
         if (rc) return rc;
     }
@@ -170,8 +173,8 @@ static int probe_send(const struct sonde_load_probe_options *o, struct sonde_loa
     int rc = text.error || body.error ? sonde_err_memory(err) : 0;
     const double limit = o->timeout_s > 0 ? o->timeout_s : TIMEOUT_S;
     if (!rc) {
-        rc = sonde_load_ask_http(url, o->headers, body.data, ANSWER_MAX, limit, &answer, status,
-                                 err);
+        rc = sonde_load_ask_http(url, &o->trust, o->headers, body.data, ANSWER_MAX, limit, &answer,
+                                 status, err);
     }
     if (!rc && (*status < 200 || *status > 299)) {
         char why[300] = "";
@@ -216,7 +219,8 @@ static int probe_check_url(const char *url, struct sonde_err *err)
     const char *host = known ? strstr(url, "://") + 3 : url;
     if (known && strcspn(host, "/?#") && strlen(url) < SONDE_LOAD_URL_MAX - 64) return 0;
     return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is not the URL of a server: say "
-                         "http://HOST:PORT or with a path, as http://HOST:PORT/v1/chat/completions",
+                         "http://HOST:PORT or https://HOST, or with a path, as "
+                         "http://HOST:PORT/v1/chat/completions",
                          url);
 }
 

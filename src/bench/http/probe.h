@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "bench/http/api.h"
 #include "bench/http/prompt.h"
+#include "bench/trust.h"
 
 #define SONDE_LOAD_URL_MAX 2048u
 #define SONDE_LOAD_MODEL_MAX 256u
@@ -26,6 +27,7 @@ struct sonde_load_probe_options {
     int api;                             /* enum sonde_load_api; -1 = find out */
     const char *model;                   /* NULL = find out */
     const char *const *headers;          /* NULL-terminated; NULL = none */
+    struct sonde_bench_trust trust;
     int stream, ignore_eos;
     int calibrate;                       /* prompts are made up: ask what a word is */
     int silent;                          /* ask nothing: dialect from the path, or OpenAI's */
@@ -37,9 +39,11 @@ struct sonde_load_probe_options {
 int sonde_load_probe(const struct sonde_load_probe_options *o, struct sonde_load_target *out,
                      struct sonde_err *err);
 
-/* One question by HTTP: GET, or POST if there is a body. The answer's body is in out, at most max
- * bytes. *status: 0 = no answer; then err says why and SONDE_EIO is returned. */
-int sonde_load_ask_http(const char *url, const char *const *headers, const char *body, size_t max,
+/* One question by HTTP: GET, or POST if there is a body. trust: NULL = the system's store. The
+ * answer's body is in out, at most max bytes. *status: 0 = no answer; then err says why and
+ * SONDE_EIO is returned. */
+int sonde_load_ask_http(const char *url, const struct sonde_bench_trust *trust,
+                        const char *const *headers, const char *body, size_t max,
                         double timeout_s, struct sonde_buf *out, long *status,
                         struct sonde_err *err);
 

@@ -46,7 +46,8 @@ static uint64_t verdict_all(const struct sonde_load_measures *m)
     return all;
 }
 
-static int verdict_outcomes(const struct sonde_load_measures *m, struct sonde_bench_result *r)
+static int verdict_outcomes(const struct sonde_load_measures *m, const struct sonde_load_setup *s,
+                            struct sonde_bench_result *r)
 {
     const uint64_t all = verdict_all(m), ok = m->outcomes[SONDE_LOAD_OK];
     const uint64_t wanted = m->outcomes[SONDE_LOAD_CANCELLED]; /* by us */
@@ -56,15 +57,17 @@ static int verdict_outcomes(const struct sonde_load_measures *m, struct sonde_be
         if (m->outcomes[i] > m->outcomes[most]) most = i;
     }
     const char *class = sonde_load_outcome_name((enum sonde_load_outcome)most);
+    const char *why = most == SONDE_LOAD_TLS ? s->why : "";
     if (!ok) {
-        return sonde_bench_result_doubt(r, "all %llu requests failed, most by: %s",
-                                        (unsigned long long)all, class);
+        return sonde_bench_result_doubt(r, "all %llu requests failed, most by: %s%s%s",
+                                        (unsigned long long)all, class, *why ? ": " : "", why);
     }
     const uint64_t failed = all - ok - wanted;
     if ((double)failed > FAILED_MAX * (double)all) {
         return sonde_bench_result_doubt(r, "%llu of %llu requests failed, most by: %s; latencies "
-                                        "are of the others", (unsigned long long)failed,
-                                        (unsigned long long)all, class);
+                                        "are of the others%s%s%s", (unsigned long long)failed,
+                                        (unsigned long long)all, class, *why ? " (" : "", why,
+                                        *why ? ")" : "");
     }
     return 0;
 }
@@ -229,14 +232,19 @@ static void verdict_tokens(const struct sonde_load_measures *m, struct sonde_loa
     }
 }
 
-int sonde_load_judge(const struct sonde_load_measures *m, const struct sonde_load_client *client,
-                     uint64_t unsent, int open, struct sonde_bench_result *result,
+int sonde_load_judge(const struct sonde_load_measures *m, const struct sonde_load_result *load,
+                     int open, struct sonde_bench_result *result,
                      struct sonde_load_remarks *remarks)
 {
-    int rc = verdict_outcomes(m, result);
+    const struct sonde_load_setup *s = &load->setup;
+    int rc = verdict_outcomes(m, s, result);
+    if (s->tls && !s->verified) {
+        sonde_load_remark(remarks, "the server's certificate was not verified (--insecure): it may "
+                          "have been another server");
+    }
     if (!rc && m->measured) {
-        rc = verdict_client(m, client, open, result, remarks);
-        if (!rc) rc = verdict_schedule(m, unsent, result);
+        rc = verdict_client(m, &load->client, open, result, remarks);
+        if (!rc) rc = verdict_schedule(m, load->unsent, result);
         if (!rc) rc = verdict_steady(m, open, result, remarks);
         if (!rc) rc = verdict_little(m, result);
     }

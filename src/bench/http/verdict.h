@@ -22,8 +22,8 @@ void sonde_load_remark(struct sonde_load_remarks *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Reasons go to result, which has ended (its machine is looked at). 0 or SONDE_ENOMEM. */
-int sonde_load_judge(const struct sonde_load_measures *m, const struct sonde_load_client *client,
-                     uint64_t unsent, int open, struct sonde_bench_result *result,
+int sonde_load_judge(const struct sonde_load_measures *m, const struct sonde_load_result *load,
+                     int open, struct sonde_bench_result *result,
                      struct sonde_load_remarks *remarks);
 
 #endif

@@ -119,7 +119,7 @@ static int trial_wait_ready(const struct sonde_tune_plan *p, struct sonde_tune_p
             return SONDE_EIO;
         }
         sonde_buf_init(&body, READY_BODY_MAX);
-        sonde_load_ask_http(url, NULL, NULL, READY_BODY_MAX, 2, &body, &status, &ignored);
+        sonde_load_ask_http(url, NULL, NULL, NULL, READY_BODY_MAX, 2, &body, &status, &ignored);
         sonde_buf_release(&body);
         out->ready_s = sonde_clock_s(CLOCK_MONOTONIC) - begin_s;
         if (status && status != 503) return 0;

@@ -284,8 +284,8 @@ static void test_bad_options(void **state)
 {
     (void)state;
     static const struct { const char *url, *header, *says; int rc; } cases[] = {
-        { "ftp://x/", NULL, "not an http:// URL", SONDE_EINVAL },
-        { "https://x/", NULL, "TLS proxy", SONDE_EINVAL },
+        { "ftp://x/", NULL, "not an http:// or https:// URL", SONDE_EINVAL },
+        { "https://:443/", NULL, "names no host", SONDE_EINVAL },
         { "http://:80/", NULL, "names no host", SONDE_EINVAL },
         { "http://127.0.0.1:99999/", NULL, "the port must be", SONDE_EINVAL },
         { "http://127.0.0.1/a b", NULL, "blanks", SONDE_EINVAL },

@@ -344,7 +344,7 @@ static void test_verdict(void **state)
         struct sonde_load_arrival plan = plan_make(rate);
         const struct sonde_load_measure_options o = { .open = 1, .arrival = &plan, .warmup_s = 0 };
         assert_int_equal(sonde_load_measure(&l.r, &o, &m), 0);
-        assert_int_equal(sonde_load_judge(&m, &l.r.client, l.r.unsent, 1, &r, &remarks), 0);
+        assert_int_equal(sonde_load_judge(&m, &l.r, 1, &r, &remarks), 0);
         int found = !cases[i].reason && !r.reason_count;
         for (size_t k = 0; k < r.reason_count && cases[i].reason; k++) {
             found |= strstr(r.reasons[k], cases[i].reason) != NULL;
