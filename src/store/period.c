@@ -212,6 +212,12 @@ static int period_note_known(struct period_work *w)
     return 0;
 }
 
+/* Stores look at milliseconds; of two periods that follow each other it is in one. */
+static int period_is_inside(const struct period_work *w, uint64_t time_ns)
+{
+    return time_ns >= (uint64_t)(w->q.from_s * 1e9) && time_ns < (uint64_t)(w->q.to_s * 1e9);
+}
+
 static int period_is_of(const struct period_work *w, const char *program, uint32_t pid)
 {
     return (!w->q.pid || w->q.pid == pid) && sonde_filter_glob(w->q.program, program);
@@ -221,7 +227,10 @@ static int period_on_span(const struct sonde_model_span *span, void *arg)
 {
     struct period_work *w = arg;
     const uint64_t key = period_span_key(span->start_ns, span->id, span->pid);
-    if (!period_is_of(w, span->program ? span->program : "", span->pid)) return 0;
+    if (!period_is_inside(w, span->start_ns) ||
+        !period_is_of(w, span->program ? span->program : "", span->pid)) {
+        return 0;
+    }
     if (w->known_count &&
         bsearch(&key, w->known, w->known_count, sizeof(key), sonde_cmp_u64)) {
         return 0;
@@ -235,7 +244,7 @@ static int period_on_span(const struct sonde_model_span *span, void *arg)
 static int period_on_request(const struct sonde_infer_request *r, void *arg)
 {
     struct period_work *w = arg;
-    if (!period_is_of(w, r->program, r->pid)) return 0;
+    if (!period_is_inside(w, r->arrived_ns) || !period_is_of(w, r->program, r->pid)) return 0;
     if (w->taken == REQUESTS_MAX) return 1;
     w->rc = sonde_infer_run_add(w->p, r);
     w->taken++;
@@ -271,7 +280,7 @@ static int period_events(struct period_work *w, struct sonde_err *err)
     const struct sonde_store_ops *ops = w->from->ops;
     const struct sonde_store_range range = { .from_s = w->q.from_s, .to_s = w->q.to_s };
     struct sonde_store_counts spans = { 0 }, requests = { 0 };
-    int rc = period_note_known(w);
+    int rc = period_note_known(w) ? sonde_err_memory(err) : 0;
     if (!rc && ops->spans) {
         rc = ops->spans(w->from->store, &range, period_on_span, w, &spans, err);
         if (!rc) period_note_kept(w, "spans", SPANS_MAX, &spans);
