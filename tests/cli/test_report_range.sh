@@ -116,6 +116,8 @@ status 0 "$sonde" report --from 0.5 activity.run
 has "a part has no findings" 'findings: rules look at figures of all of a recording' out
 status 0 "$sonde" report --from -600 -o store.html s.store
 has "a store's HTML" 'sonde_operation_duration_seconds|reserve|"load"' store.html
+status 1 "$sonde" flamegraph -o none.svg s.store
+has "why there are no samples" 'no samples: .*--continuous' err
 status 2 "$sonde" report --from 1000000000 --to 1000000100 s.store
 has "nothing of that time" 'nothing was recorded in that time; there is a history from' err
 status 2 "$sonde" report --from 1000000200 --to 1000000100 s.store
