@@ -77,7 +77,7 @@ status 0 curl -sf "$url/api/report?from=1" -o http.json
 same_figures "/api/report" http.json
 status 0 curl -sf "$url/api/profile?from=1" -o http.json
 same_figures "/api/profile" http.json
-same "both at once" 400 "$(curl -s -o out -w '%{http_code}' "$url/api/report?from=1&duration=1")"
+same "backwards" 400 "$(curl -s -o out -w '%{http_code}' "$url/api/report?from=20&to=10")"
 
 # ---- Halves ---------------------------------------------------------------------------------------
 status 0 curl -sf "$url/api/report?from=1" -o whole.json

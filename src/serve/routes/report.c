@@ -22,18 +22,13 @@ static const struct report_answer {
     { "pdf", "application/pdf", SONDE_REPORT_PDF },
 };
 
-/* 1 if from or to is there; 0 and no answer yet, or an error in it. */
+/* 1 if from or to is there, which duration is no part of; 0 and no answer yet, or an error. */
 static int route_report_range(const struct sonde_http_request *r, struct sonde_response *answer,
                               struct sonde_history_query *q)
 {
     *q = (struct sonde_history_query){ .heap = 0 };
     if (!sonde_http_param(r, "from") && !sonde_http_param(r, "to")) return 0;
     if (!sonde_http_range(r, answer, &q->from_s, &q->to_s)) return 0;
-    if (sonde_http_param(r, "duration")) {
-        sonde_response_error(answer, 400, "duration is of now, from and to of what was: one of "
-                             "them");
-        return 0;
-    }
     if (sonde_http_history(r) || r->agent->continuous) return 1;
     sonde_response_error(answer, 404, "this agent keeps no history: `sonde serve --store FILE`, "
                          "or --continuous for samples");
