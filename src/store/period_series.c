@@ -245,7 +245,7 @@ static void period_on_series(const struct sonde_store_series *s,
     sonde__free(text);
 }
 
-/* A series begins with its first record, a rate with its program: with the longest of its series. */
+/* A series begins with its first record, a rate with its program: the longest of its series. */
 static void period_set_seconds(struct sonde_final *final)
 {
     for (uint32_t i = 0; final && i < final->count; i++) {

@@ -298,7 +298,8 @@ static int report_notes_init(struct report *r)
                          whole);
     }
     if (r->o->rules && f->kind < 0) {
-        sonde_buf_printf(&r->notes, "%sfindings: rules look at figures %s", r->notes.len ? "\n" : "", whole);
+        sonde_buf_printf(&r->notes, "%sfindings: rules look at figures %s",
+                         r->notes.len ? "\n" : "", whole);
     }
     return r->notes.error;
 }
