@@ -266,13 +266,13 @@ static int report_series_init(struct report *r)
     int rc = 0;
     if (!about_all(f)) return 0;
     if (f->kind < 0) rc = sonde_system_build(r->p->tracks, from_s, to_s, &r->system);
-    if (!rc && (!final || !about_whole(f))) {
+    if (!rc && !about_whole(f)) {
         rc = sonde_final_of_tracks(r->p->tracks, from_s, to_s, &r->part);
         final = &r->part.final;
     }
     if (!rc) rc = sonde_ml_of_part(r->p, final, f->from_ns, f->to_ns, &r->ml);
-    if (!rc) rc = sonde_engine_build(final->series, final->count, &r->inside);
-    if (!rc) rc = sonde_activity_build(final->series, final->count, &r->activity);
+    if (!rc && final) rc = sonde_engine_build(final->series, final->count, &r->inside);
+    if (!rc && final) rc = sonde_activity_build(final->series, final->count, &r->activity);
     if (rc || !r->activity || final != &r->part.final) return rc;
     return sonde_activity_of_spans(r->activity, r->p, f->from_ns, f->to_ns);
 }
