@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/own_cost_private.h"
+#include "base/percent.h"
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -66,8 +67,10 @@ void own_cost_text(const struct sonde_own_cost_control *c, char *out, size_t siz
     }
     own_cost_why(p, why, sizeof(why));
     if (!isnan(c->direct.ratio)) {
-        snprintf(out, size, "sonde costs this program about %.2g %% (an estimate: %.2g us per "
-                 "sample; not compared: %s)", 100 * c->direct.ratio, 1e6 * c->direct.sample_s, why);
+        char share[SONDE_PERCENT_BYTES];
+        snprintf(out, size, "sonde costs this program about %s (an estimate: %.2g us per "
+                 "sample; not compared: %s)", sonde_percent_text(share, c->direct.ratio),
+                 1e6 * c->direct.sample_s, why);
     } else {
         snprintf(out, size, "what sonde costs this program is not known yet: %s", why);
     }

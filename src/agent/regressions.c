@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/regressions_private.h"
+#include "base/percent.h"
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -97,7 +98,8 @@ void sonde_regressions_profile(struct sonde_regressions *r, const struct sonde_p
 
 static void regression_value_text(char out[48], double v, const char *unit)
 {
-    if (!strcmp(unit, "ratio")) snprintf(out, 48, "%.3g %%", 100 * v);
+    char percent[SONDE_PERCENT_BYTES];
+    if (!strcmp(unit, "ratio")) snprintf(out, 48, "%s", sonde_percent_text(percent, v));
     else snprintf(out, 48, "%.4g%s%s", v, *unit ? " " : "", unit);
 }
 
@@ -113,10 +115,11 @@ static void regression_sentence(struct sonde_regression *g)
     regression_value_text(after, c->after, g->unit);
     if (isfinite(c->relative) && isfinite(c->relative_low) && isfinite(c->relative_high)) {
         const int up = c->absolute > 0;
-        snprintf(percent, sizeof(percent), " by %.3g %% (95 %%: %.3g to %.3g %%)",
-                 100 * fabs(c->relative),
-                 100 * (up ? c->relative_low : -c->relative_high),
-                 100 * (up ? c->relative_high : -c->relative_low));
+        char by[SONDE_PERCENT_BYTES], low[SONDE_PERCENT_BYTES], high[SONDE_PERCENT_BYTES];
+        snprintf(percent, sizeof(percent), " by %s (95 %%: %s to %s)",
+                 sonde_percent_text(by, fabs(c->relative)),
+                 sonde_percent_text(low, up ? c->relative_low : -c->relative_high),
+                 sonde_percent_text(high, up ? c->relative_high : -c->relative_low));
     }
     if (g->verdict == SONDE_REGRESSION_SHIFT) {
         snprintf(moved, sizeof(moved), "; the cost moved %s %.64s", c->absolute > 0 ? "from" : "to",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/percent.h"
 #include "base/alloc.h"
 #include "base/array.h"
 #include "sonde/sonde.h"
@@ -156,18 +157,20 @@ static void burn_summary(const struct alert_burn *b, const struct burn_pair *p, 
 {
     const double rate = alert_burn_rate(l, b->target), all = l->met + l->missed;
     const double recent = s->met + s->missed;
-    const double share = all > 0 ? 100 * l->missed / all : 0;
-    const double now = recent > 0 ? 100 * s->missed / recent : 0;
+    char share[SONDE_PERCENT_BYTES], now[SONDE_PERCENT_BYTES], allowed[SONDE_PERCENT_BYTES];
+    sonde_percent_text(share, all > 0 ? l->missed / all : 0);
+    sonde_percent_text(now, recent > 0 ? s->missed / recent : 0);
+    sonde_percent_text(allowed, 1 - b->target);
     const char *of = *model ? " of " : "";
     if (holds) {
-        snprintf(out, out_size, "Requests%s%s miss their objectives: %.3g %% of %.0f in the last "
-                 "%s, %.3g %% in the last %s; the target of %g %% allows %.3g %%. At this rate "
+        snprintf(out, out_size, "Requests%s%s miss their objectives: %s of %.0f in the last "
+                 "%s, %s in the last %s; the target of %g %% allows %s. At this rate "
                  "(%.3g times) the budget of 30 days is used up in %.3g h",
                  of, model, share, all, p->long_text, now, p->short_text, 100 * b->target,
-                 100 * (1 - b->target), rate, MONTH_S / 3600 / rate);
+                 allowed, rate, MONTH_S / 3600 / rate);
     } else {
-        snprintf(out, out_size, "Requests%s%s meet their objectives again: %.3g %% of %.0f missed "
-                 "them in the last %s, %.3g %% in the last %s (target %g %%)",
+        snprintf(out, out_size, "Requests%s%s meet their objectives again: %s of %.0f missed "
+                 "them in the last %s, %s in the last %s (target %g %%)",
                  of, model, share, all, p->long_text, now, p->short_text, 100 * b->target);
     }
 }

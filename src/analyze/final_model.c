@@ -77,6 +77,11 @@ const struct sonde_final_family *sonde_final_family_find(const char *name)
     return NULL;
 }
 
+const struct sonde_final_family *sonde_final_family_at(size_t i)
+{
+    return i < SONDE_COUNT(families) ? &families[i] : NULL;
+}
+
 const struct sonde_final_family *sonde_final_family_of_track(const struct sonde_track *t)
 {
     static const char suffix[] = "_count";

@@ -19,6 +19,7 @@ struct sonde_final_family {
     const char *subject, *detail;    /* detail NULL = it has one label */
 };
 const struct sonde_final_family *sonde_final_family_find(const char *name); /* NULL = not kept */
+const struct sonde_final_family *sonde_final_family_at(size_t i); /* all of them; NULL = no more */
 /* The same of a track; of a histogram that of its count, and not that of its sum. */
 const struct sonde_final_family *sonde_final_family_of_track(const struct sonde_track *t);
 

@@ -597,14 +597,21 @@ static int ml_handed_out(struct sonde_ml *ml, int rc, struct sonde_ml **out)
     return rc;
 }
 
-int sonde_ml_of_profile(const struct sonde_profile *p, struct sonde_ml **out)
+int sonde_ml_of_part(const struct sonde_profile *p, const struct sonde_final *final,
+                     uint64_t from_ns, uint64_t to_ns, struct sonde_ml **out)
 {
     struct sonde_ml *ml = sonde__calloc(1, sizeof(*ml));
+    const struct ml_part part = { p, final, from_ns, to_ns };
     int rc = ml ? 0 : SONDE_ENOMEM;
-    if (!rc && p->final) rc = ml_series_add(ml, p->final->series, p->final->count);
-    if (!rc) rc = ml_epochs_of_profile(ml, p);
-    if (!rc) rc = ml_histories_of_profile(ml, p);
+    if (!rc && final) rc = ml_series_add(ml, final->series, final->count);
+    if (!rc) rc = ml_epochs_of_profile(ml, &part);
+    if (!rc) rc = ml_histories_of_profile(ml, &part);
     return ml_handed_out(ml, rc, out);
+}
+
+int sonde_ml_of_profile(const struct sonde_profile *p, struct sonde_ml **out)
+{
+    return sonde_ml_of_part(p, p->final, 0, 0, out);
 }
 
 int sonde_ml_of_model(const struct sonde_model *m, struct sonde_ml **out)

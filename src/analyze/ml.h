@@ -171,6 +171,11 @@ struct sonde_ml {
 /* Of a recording; texts are borrowed from it. *out is NULL if there is nothing to say. 0 or
  * SONDE_ENOMEM. */
 int sonde_ml_of_profile(const struct sonde_profile *p, struct sonde_ml **out);
+/* The same of a part of it, unix time, 0 = open: of its series in that time (final_tracks.h), and
+ * epochs that ended in it. */
+struct sonde_final;
+int sonde_ml_of_part(const struct sonde_profile *p, const struct sonde_final *final,
+                     uint64_t from_ns, uint64_t to_ns, struct sonde_ml **out);
 /* Of what m knows now (read lock, asserted, until it is destroyed). */
 int sonde_ml_of_model(const struct sonde_model *m, struct sonde_ml **out);
 void sonde_ml_destroy(struct sonde_ml *ml); /* NULL is fine */

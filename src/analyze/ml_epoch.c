@@ -113,17 +113,18 @@ double sonde_ml_epoch_value(const struct sonde_ml_epoch *e, const char *name)
 /* ---- Of a recording -------------------------------------------------------------------------- */
 
 /* Spans know their process by its number only; series of it know its name. */
-static const char *ml_program_of(const struct sonde_profile *p, uint32_t pid)
+static const char *ml_program_of(const struct sonde_final *final, uint32_t pid)
 {
-    for (uint32_t i = 0; p->final && i < p->final->count; i++) {
-        const struct sonde_final_series *s = &p->final->series[i];
+    for (uint32_t i = 0; final && i < final->count; i++) {
+        const struct sonde_final_series *s = &final->series[i];
         if (s->pid == pid && !strncmp(s->family, "sonde_ml_", 9)) return s->program;
     }
     return NULL;
 }
 
-static int ml_epoch_of_span(struct sonde_ml *ml, const struct sonde_profile *p, uint32_t i)
+static int ml_epoch_of_span(struct sonde_ml *ml, const struct ml_part *part, uint32_t i)
 {
+    const struct sonde_profile *p = part->p;
     const struct sonde_profile_span *s = &p->spans[i];
     const uint32_t pid = p->threads[s->thread].pid;
     struct ml_epoch_read r;
@@ -141,17 +142,23 @@ static int ml_epoch_of_span(struct sonde_ml *ml, const struct sonde_profile *p, 
             .whole = whole ? a[k].value.i : INT64_MIN };
         rc = ml_epoch_attr(&r, &attr);
     }
-    if (!rc) return ml_epoch_add(ml, ml_program_of(p, pid), &r);
+    if (!rc) return ml_epoch_add(ml, ml_program_of(part->final, pid), &r);
     sonde__free(r.epoch.values);
     return rc;
 }
 
-int ml_epochs_of_profile(struct sonde_ml *ml, const struct sonde_profile *p)
+int ml_epochs_of_profile(struct sonde_ml *ml, const struct ml_part *part)
 {
+    const struct sonde_profile *p = part->p;
     const uint32_t name = sonde_profile_find_string(p, span_name);
     int rc = 0;
     for (uint32_t i = 0; name && !rc && i < p->spans_count; i++) {
-        if (p->spans[i].name == name) rc = ml_epoch_of_span(ml, p, i);
+        const struct sonde_profile_span *s = &p->spans[i];
+        if (s->name != name || (part->from_ns && s->end_ns <= part->from_ns) ||
+            (part->to_ns && s->end_ns > part->to_ns)) {
+            continue;
+        }
+        rc = ml_epoch_of_span(ml, part, i);
     }
     return rc;
 }

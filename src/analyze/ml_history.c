@@ -92,15 +92,19 @@ static struct sonde_ml_history *ml_history_of_track(struct sonde_ml *ml,
     return NULL;
 }
 
-int ml_histories_of_profile(struct sonde_ml *ml, const struct sonde_profile *p)
+int ml_histories_of_profile(struct sonde_ml *ml, const struct ml_part *part)
 {
+    const struct sonde_tracks *tracks = part->p->tracks;
+    const double from_s = (double)part->from_ns * 1e-9, to_s = (double)part->to_ns * 1e-9;
     int rc = 0;
-    for (uint32_t i = 0; p->tracks && i < p->tracks->count; i++) {
-        const struct sonde_track *t = &p->tracks->rows[i];
+    for (uint32_t i = 0; tracks && i < tracks->count; i++) {
+        const struct sonde_track *t = &tracks->rows[i];
         struct sonde_ml_history *h = ml_history_of_track(ml, t);
         if (!h || h->count) continue;
-        for (uint32_t k = 0; !rc && k < p->tracks->tick_count; k++) {
-            rc = ml_history_add(h, p->tracks->ticks[k].end_s, (double)t->values[k]);
+        for (uint32_t k = 0; !rc && k < tracks->tick_count; k++) {
+            const double end_s = tracks->ticks[k].end_s;
+            if (end_s <= from_s || (to_s > 0 && end_s > to_s)) continue;
+            rc = ml_history_add(h, end_s, (double)t->values[k]);
         }
     }
     return rc;

@@ -4,6 +4,13 @@
 
 #include "analyze/ml.h"
 
+/* Of what a recording is looked at; times are unix time, 0 = open. */
+struct ml_part {
+    const struct sonde_profile *p;
+    const struct sonde_final *final;  /* its series in that time; NULL = none */
+    uint64_t from_ns, to_ns;
+};
+
 /* ---- ml.c ---------------------------------------------------------------------------------- */
 
 /* What they hold so far, or a new one; NULL = no memory. */
@@ -17,8 +24,8 @@ int ml_series_add(struct sonde_ml *ml, const struct sonde_final_series *series, 
 
 /* ---- ml_epoch.c ---------------------------------------------------------------------------- */
 
-/* Epochs that are spans of p; series, to know whose they are. 0 or SONDE_ENOMEM. */
-int ml_epochs_of_profile(struct sonde_ml *ml, const struct sonde_profile *p);
+/* Epochs that are spans of it; series, to know whose they are. 0 or SONDE_ENOMEM. */
+int ml_epochs_of_profile(struct sonde_ml *ml, const struct ml_part *part);
 int ml_epochs_of_model(struct sonde_ml *ml, const struct sonde_model *m);
 /* In order, and what curves there are. */
 int ml_epochs_finish(struct sonde_ml_training *t);
@@ -26,7 +33,7 @@ int ml_epochs_finish(struct sonde_ml_training *t);
 /* ---- ml_history.c -------------------------------------------------------------------------- */
 
 /* Gauges over time, of what is known by now. 0 or SONDE_ENOMEM. */
-int ml_histories_of_profile(struct sonde_ml *ml, const struct sonde_profile *p);
+int ml_histories_of_profile(struct sonde_ml *ml, const struct ml_part *part);
 int ml_histories_of_model(struct sonde_ml *ml, const struct sonde_model *m);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/percent.h"
 #include "base/array.h"
 #include "base/json.h"
 #include "bench/versus.h"
@@ -26,8 +27,9 @@ static void compare_row(struct sonde_table *t, const struct sonde_bench_change *
                          sonde_bench_percent_format(b, k->d.relative_high, ascii));
     }
     if (k->verdict == SONDE_BENCH_SAME && isfinite(k->smallest)) {
-        sonde_table_cell(t, 5, "%s (seen from %.2g %% on)", sonde_bench_verdict_name(k->verdict),
-                         100 * k->smallest);
+        char smallest[SONDE_PERCENT_BYTES];
+        sonde_table_cell(t, 5, "%s (seen from %s on)", sonde_bench_verdict_name(k->verdict),
+                         sonde_percent_text(smallest, k->smallest));
     } else {
         sonde_table_cell(t, 5, "%s", sonde_bench_verdict_name(k->verdict));
     }

@@ -14,6 +14,7 @@
 #include "present/report/profile.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
+#include "store/store.h"
 
 #define UNIX_TIME_MIN 1e9
 
@@ -188,10 +189,11 @@ static int cmd_report_html(struct sonde_cli *cli)
     struct sonde_profile *p = NULL;
     const int agent = sonde_cli_is_agent(o.target);
     if (f->type || f->span || f->thread || f->trace || f->phase || f->request || f->slowest ||
-        f->workers || v->limit || v->min_percent > 0 || (!agent && (f->from || f->to))) {
+        f->workers || v->limit || v->min_percent > 0 ||
+        (!agent && (f->from || f->to) && !sonde_store_is_file(o.target))) {
         return sonde_cli_usage(cli, "an HTML report is of everything, and what to look at "
-                                    "is chosen in it: --from and --to are for the URL of an agent, "
-                                    "and --type, --phase and such for other formats");
+                                    "is chosen in it: --from and --to are for a store or the URL "
+                                    "of an agent, and --type, --phase and such for other formats");
     }
     if (agent && sonde_strip_on()) {
         return sonde_cli_usage(cli, "--strip: what an agent tells is decided when it is started: "
@@ -267,6 +269,10 @@ const struct sonde_command sonde_cmd_report = {
         "import` lists them); - is the standard input. STORE:NAME is a profile "
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
         "the URL of the agent itself, or a process id, it samples now.\n"
+        "\n"
+        "A store, or an agent with --from, answers with all that is known of that time: series "
+        "with their percentiles, requests, spans, and with --continuous samples and heaps. Notes "
+        "at the end say what is missing and why.\n"
         "\n"
         "It begins with a summary and with what is worth acting on, if there is anything: `sonde "
         "findings` has all of it.\n"

@@ -21,15 +21,16 @@
 #include "profile/symbol/symbolize.h"
 #include "sonde/sonde.h"
 #include "store/history.h"
+#include "store/period.h"
 #include "store/run/run.h"
 #include "store/store.h"
-#include "store/tracks.h"
 
 #define FETCH_MAX ((size_t)1 << 30)
 #define DURATION_DEFAULT_S 10
 #define MEMORY_DEFAULT_S 1 /* what allocates has counted all along */
 #define SAMPLE_RATE_HZ 1000 /* of a process that is looked at now */
 #define SAMPLE_ROUTE "/debug/pprof/profile?format=run&seconds="
+#define ROUNDING_NS 1000000u /* of times in a URL */
 #define UNIX_TIME_MIN 1e9 /* smaller ones are seconds since the start */
 
 static int cli_profile_tell_failure(const struct sonde_cli *cli, int code,
@@ -54,6 +55,14 @@ static int parse_seconds(const struct sonde_cli *cli, const char *option, const 
     return SONDE_EXIT_OK;
 }
 
+/* So that a time ago is the same whenever it is asked for. */
+static double cli_profile_now_s(void)
+{
+    static double now_s;
+    if (!(now_s > 0)) now_s = sonde_clock_s(CLOCK_REALTIME);
+    return now_s;
+}
+
 static int cli_profile_parse_time(const struct sonde_cli *cli, const char *option, const char *text,
                                   const struct sonde_profile *p, uint64_t *out)
 {
@@ -61,7 +70,7 @@ static int cli_profile_parse_time(const struct sonde_cli *cli, const char *optio
     if (!text) return SONDE_EXIT_OK;
     const int status = parse_seconds(cli, option, text, &v);
     if (status) return status;
-    if (v < 0) v += sonde_clock_s(CLOCK_REALTIME);
+    if (v < 0) v += cli_profile_now_s();
     const uint64_t ns = v > 0 ? (uint64_t)(v * 1e9) : 0;
     *out = v >= UNIX_TIME_MIN ? ns : p->start_ns + ns;
     if (!*out) *out = 1; /* 0 would mean that there is no limit */
@@ -86,6 +95,11 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
     };
     int status = cli_profile_parse_time(cli, "from", v->from, p, &out->from_ns);
     if (!status) status = cli_profile_parse_time(cli, "to", v->to, p, &out->to_ns);
+    /* What cuts nothing off is not a limit: a history was asked for just this time. */
+    if (p->start_ns && p->end_ns > p->start_ns) {
+        if (out->from_ns && out->from_ns <= p->start_ns + ROUNDING_NS) out->from_ns = 0;
+        if (out->to_ns + ROUNDING_NS >= p->end_ns) out->to_ns = 0;
+    }
     if (!status) status = cli_profile_parse_trace(cli, v->trace, out);
     return status;
 }
@@ -204,7 +218,7 @@ static int cli_profile_parse_moment(const struct sonde_cli *cli, const char *opt
     const int status = parse_seconds(cli, option, text, &v);
     if (status || (v >= 0 && v < UNIX_TIME_MIN)) return status;
     r->asked = 1;
-    *out = v < 0 ? sonde_clock_s(CLOCK_REALTIME) + v : v;
+    *out = v < 0 ? cli_profile_now_s() + v : v;
     return SONDE_EXIT_OK;
 }
 
@@ -349,32 +363,31 @@ static int cli_profile_sample(struct sonde_cli *cli, uint32_t pid, double second
     return sonde_watch_run(cli, &o);
 }
 
-/* What continuous profiling has put into a store. */
+/* All that a store has of that time; of memory in use how heaps stood. */
 static int load_history(const struct sonde_cli *cli, const char *path,
                         const struct cli_profile_range *r, struct sonde_profile **out)
 {
+    const struct sonde_store_ops *ops = &sonde_store_sqlite;
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
     struct sonde_store *store = NULL;
     struct sonde_progress progress;
     struct sonde_err err = { "" };
     sonde_progress_begin(&progress, cli, "reading", path);
-    int rc = sonde_store_sqlite.open(&o, &store, &err);
-    if (!rc) rc = sonde_history_merge(&sonde_store_sqlite, store, &r->q, out, &err);
-    if (!rc) sonde_store_tracks_of_history(&sonde_store_sqlite, store, &r->q, *out);
-    if (rc == SONDE_ENOENT && store && !r->q.heap) {
-        struct sonde_err none;
-        const double now_s = sonde_clock_s(CLOCK_REALTIME);
-        if (!sonde_store_tracks_alone(&sonde_store_sqlite, store, &r->q, now_s, out, &none)) rc = 0;
+    int rc = ops->open(&o, &store, &err);
+    if (!rc && r->q.heap) {
+        rc = sonde_history_merge(ops, store, &r->q, out, &err);
+        if (rc == SONDE_ENOENT && sonde_history_is_empty(ops, store, 1)) {
+            sonde_err_set(&err, rc, "%s; --continuous turns it on", err.text);
+        }
+    } else if (!rc) {
+        const struct sonde_period_source from = { ops, store, ops, store };
+        rc = sonde_period_profile(&from, &r->q, cli_profile_now_s(), out, &err);
     }
-    if (rc == SONDE_ENOENT && store &&
-        sonde_history_is_empty(&sonde_store_sqlite, store, r->q.heap)) {
-        sonde_err_set(&err, rc, "%s; --continuous turns it on", err.text);
-    }
-    sonde_store_sqlite.close(store);
+    ops->close(store);
     sonde_progress_end(&progress);
     if (!rc) return SONDE_EXIT_OK;
     const int status = sonde_cli_fail(cli, "%s: %s", path, err.text);
-    return rc == SONDE_ENOENT ? SONDE_EXIT_USAGE : status;
+    return rc == SONDE_ENOENT || rc == SONDE_EINVAL ? SONDE_EXIT_USAGE : status;
 }
 
 /* Names for the addresses of a profile that has none; without, it is shown as module+offset. */

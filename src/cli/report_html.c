@@ -326,7 +326,10 @@ static int gather_agent(struct gather *g)
         }
         json_decref(found);
     }
-    if (report_html_ask(g, "/api/report", "/api/report?limit=1", NULL) == 0) {
+    /* Of that time, or where no history is kept of the last minute. */
+    snprintf(key, sizeof(key), "/api/report?from=%.0f&limit=1&to=%.0f", g->from_s, g->to_s);
+    if (report_html_ask(g, "/api/report", key, NULL) == 0 ||
+        report_html_ask(g, "/api/report", "/api/report?limit=1", NULL) == 0) {
         add_page(g, "report");
     }
     if (g->lost) return g->lost;

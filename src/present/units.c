@@ -80,6 +80,17 @@ enum sonde_unit sonde_unit_rate(enum sonde_unit u)
     return u == SONDE_UNIT_SECONDS ? SONDE_UNIT_RATIO : u;
 }
 
+/* What is less than the first prefix shows. Numbers without a unit may be tiny by nature, as a
+ * learning rate is; of all else it is enough to know that it is next to nothing. */
+static void units_digits_small(char *out, size_t size, double x, enum sonde_unit u)
+{
+    const double a = fabs(x);
+    if (u == SONDE_UNIT_COUNT && a < 1e-6) snprintf(out, size, "%.0e", x);
+    else if (u == SONDE_UNIT_COUNT) snprintf(out, size, "%.*f", (int)-floor(log10(a * 1.05)), x);
+    else if (a >= 0.0005) snprintf(out, size, "%.3f", x);
+    else snprintf(out, size, x < 0 ? ">-.001" : "<0.001");
+}
+
 /* Three significant digits, without the prefix; whole small counts without a fraction. */
 static void units_digits(char *out, size_t size, double x, enum sonde_unit u, int first)
 {
@@ -89,7 +100,7 @@ static void units_digits(char *out, size_t size, double x, enum sonde_unit u, in
     else if (a >= 9.995) snprintf(out, size, "%.1f", x);
     else if (a == 0) snprintf(out, size, "0");
     else if (a >= 0.0095) snprintf(out, size, "%.2f", x);
-    else snprintf(out, size, "%.0e", x);
+    else units_digits_small(out, size, x, u);
 }
 
 static const struct prefix *units_prefix(double v, enum sonde_unit u)
@@ -128,8 +139,10 @@ const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde
     const struct prefix *p = units_prefix(v, u);
 
     /* Past the last prefix, as far as there is room for more digits. */
-    if (fabs(v / p->factor) >= (strlen(p->plain) > 2 ? 9999.5 : 99999.5)) {
-        snprintf(out, SONDE_VALUE_BYTES, "%.0e", v);
+    const double most = strlen(p->plain) > 2 ? 9999.5 : 99999.5;
+    if (fabs(v / p->factor) >= most) {
+        if (u == SONDE_UNIT_COUNT || v < 0) snprintf(out, SONDE_VALUE_BYTES, "%.0e", v);
+        else snprintf(out, SONDE_VALUE_BYTES, ">%.0f%s", most - 0.5, ascii ? p->plain : p->text);
         return out;
     }
     char number[16];

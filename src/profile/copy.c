@@ -250,6 +250,7 @@ int sonde_profile_copy_facts(struct sonde_profile_copy *c, uint64_t start_ns, ui
     if (!p->command) p->command = profile_copy_string(c, from->command);
     if (!p->engine) p->engine = profile_copy_string(c, from->engine);
     if (!p->host) p->host = profile_copy_string(c, from->host);
+    if (!p->notes) p->notes = profile_copy_string(c, from->notes);
     if (from->cost.text && (!p->cost.text || from->cost.pairs >= p->cost.pairs)) {
         p->cost = from->cost; /* of two, what is known better, or was found later */
         p->cost.text = profile_copy_string(c, from->cost.text);

@@ -240,6 +240,8 @@ struct sonde_profile {
     uint32_t program;              /* string */
     uint32_t command;              /* string: the command line; "" = unknown */
     uint32_t engine;               /* string: "perf", "timer", "import" */
+    uint32_t notes;                /* string: lines, what is not in it or only in part, and why: of
+                                    * a time that nobody recorded (store/period.h) */
     uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs (MODEL)"; ""
                                     * = unknown */
     struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */

@@ -74,6 +74,7 @@ static void mark_tables(struct marks *m)
     profile_strip_mark(m, p->engine, KEEP);
     profile_strip_mark(m, p->cost.text, KEEP);
     profile_strip_mark(m, p->host, HOST);
+    profile_strip_mark(m, p->notes, KEEP);
 }
 
 static void mark_heap(struct marks *m, const struct sonde_heap *h)

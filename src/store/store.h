@@ -86,6 +86,9 @@ struct sonde_store_query {
                                   is taken down to one; 0 = as recorded */
     size_t series_max;         /* 0 = 1000 */
     size_t points_max;         /* of all series; more are SONDE_EFULL. 0 = 1000000 */
+    int whole;                 /* no points, but the whole range as one: what was recorded after
+                                  from_s, until to_s, so that ranges that follow each other add up.
+                                  step_s: how exact that has to be, where points are rolled up */
 };
 
 /* A step, or a tick. NaN = cannot be known. */
@@ -119,6 +122,9 @@ struct sonde_store_sink {
                    const struct sonde_store_point *points, size_t count, void *arg);
     void (*gap)(double from_s, double to_s, const char *reason, void *arg); /* NULL = not wanted */
     void *arg;
+    /* Before series of a histogram: what all of it recorded, by sonde__hist_bucket. NULL = not
+     * wanted. */
+    void (*buckets)(uint64_t zero, const uint64_t n[SONDE__HIST_BUCKETS], void *arg);
     /* Instead of series (step_s 0): each tick of each; what is only left rolled up is passed over.
      * Not 0 = enough. */
     int (*raw)(const struct sonde_store_series *s, const struct sonde_store_raw *p, void *arg);

@@ -10,7 +10,6 @@
 #include "base/array.h"
 #include "model/track_ticks.h"
 #include "profile/track.h"
-#include "store/history.h"
 #include "sonde/sonde.h"
 
 enum { LABELS_MAX = 1024 };
@@ -107,41 +106,4 @@ int sonde_store_tracks(const struct sonde_store_ops *ops, struct sonde_store *s,
     if (!rc && f->rc) rc = sonde_err_set(err, f->rc, "no memory for series");
     sonde__free(f);
     return rc;
-}
-
-void sonde_store_tracks_of_history(const struct sonde_store_ops *ops, struct sonde_store *s,
-                                   const struct sonde_history_query *q, struct sonde_profile *p)
-{
-    struct sonde_err err = { "" };
-    const double from_s = q->from_s > 0 ? q->from_s : (double)p->start_ns * 1e-9;
-    const double end_s = (double)p->end_ns * 1e-9;
-    const double to_s = q->to_s > 0 && q->to_s < end_s ? q->to_s : end_s;
-    if (p->tracks || !ops->query || !(to_s > from_s)) return;
-    (void)sonde_store_tracks(ops, s, NULL, from_s, to_s, p, &err); /* samples are there without */
-}
-
-int sonde_store_tracks_alone(const struct sonde_store_ops *ops, struct sonde_store *s,
-                             const struct sonde_history_query *q, double now_s,
-                             struct sonde_profile **out, struct sonde_err *err)
-{
-    const double to_s = q->to_s > 0 && q->to_s < now_s ? q->to_s : now_s;
-    struct sonde_profile *p;
-    if (!(q->from_s > 0) || !ops->query) {
-        return sonde_err_set(err, SONDE_ENOENT, "no time was asked for");
-    }
-    if (sonde_profile_create(0, &p)) {
-        return sonde_err_set(err, SONDE_ENOMEM, "no memory for series");
-    }
-    int rc = sonde_store_tracks(ops, s, NULL, q->from_s, to_s, p, err);
-    if (!rc && (!p->tracks || !p->tracks->count)) {
-        rc = sonde_err_set(err, SONDE_ENOENT, "there are no series of that time");
-    }
-    if (rc) {
-        sonde_profile_destroy(p);
-        return rc;
-    }
-    p->start_ns = (uint64_t)(q->from_s * 1e9);
-    p->end_ns = (uint64_t)(to_s * 1e9);
-    *out = p;
-    return 0;
 }

@@ -17,16 +17,4 @@ double sonde_store_step_s(double seconds, uint32_t points_max);
 int sonde_store_tracks(const struct sonde_store_ops *ops, struct sonde_store *s, const char *names,
                        double from_s, double to_s, struct sonde_profile *p, struct sonde_err *err);
 
-/* The same of the time that p, merged by store/history.h, is of: its series, as far as the store
- * has any; without, p has none. q: the range that was asked for. */
-struct sonde_history_query;
-void sonde_store_tracks_of_history(const struct sonde_store_ops *ops, struct sonde_store *s,
-                                   const struct sonde_history_query *q, struct sonde_profile *p);
-
-/* Of a time of which there are no samples: a profile with nothing but its series. now_s: where a
- * range ends that is open. SONDE_ENOENT: it has no beginning, or there are no series either. */
-int sonde_store_tracks_alone(const struct sonde_store_ops *ops, struct sonde_store *s,
-                             const struct sonde_history_query *q, double now_s,
-                             struct sonde_profile **out, struct sonde_err *err);
-
 #endif

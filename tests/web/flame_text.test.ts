@@ -1,6 +1,7 @@
 // Values, searches and shares of flame graphs, as people read and write them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Profile, codeKinds } from '../../web/src/flame/data';
 import { matcher, percent, points, value } from '../../web/src/flame/text';
 
 test('values have units that people read', () => {
@@ -26,6 +27,18 @@ test('a share of nothing is not a number', () => {
     assert.equal(points(0.0123), '+1.23 points');
     assert.equal(points(-0.0123), '−1.23 points');
     assert.equal(points(0), '±0.00 points');
+});
+
+test('a legend tells native code, Python and the kernel apart, where there is more than one', () => {
+    const of = (...flags: number[]) => ({ baseTotal: 0, frames: [{ flags: 0 }, ...flags.map((f) => ({ flags: f }))],
+        tree: { count: flags.length + 1, frame: [0, ...flags.map((_, i) => i + 1)] } }) as unknown as Profile;
+    const names = (p: Profile, scheme = 'hot') => codeKinds(p, scheme).map((k) => k.name).join(' ');
+    assert.equal(names(of(0, 32, 1)), 'native Python kernel');
+    assert.equal(names(of(2, 34)), 'native Python'); // inlined ones too
+    assert.equal(names(of(0, 2)), '');
+    assert.equal(names(of(32, 4, 16, 8)), ''); // no names, threads, stacks that were cut
+    assert.equal(names(of(0, 1), 'module'), '');
+    assert.equal(names({ ...of(0, 1), baseTotal: 1 }), '');
 });
 
 test('searches ignore case until there is a capital', () => {

@@ -2,7 +2,7 @@
 // takes it away and draws the same from the data, for the window's width, the frame that is
 // zoomed and the text that is searched for.
 
-import { Profile, Tree, colorIndex, levels, readProfile, starts } from './flame/data';
+import { Profile, Tree, codeKinds, colorIndex, levels, readProfile, starts } from './flame/data';
 import {
     describe, label, matchFrames, matchedHint, matchedText, matchedWeight, matcher,
 } from './flame/text';
@@ -86,6 +86,11 @@ class FlameGraph {
         this.live = svgElement('g', { class: 'live t', role: 'tree', 'aria-label': this.p.title }, svg);
         this.foot = svgElement('text', { class: 's', x: PAD }, svg);
         this.foot.textContent = summary;
+        codeKinds(this.p, this.p.colors).forEach((kind, i) => {
+            const square = svgElement('tspan', { class: `c${kind.color}`, dx: i ? 10 : 20 }, this.foot);
+            square.textContent = '■';
+            this.foot.append(` ${kind.name}`);
+        });
         this.head = svgElement('foreignObject', { x: 0, y: 0, width: '100%', height: 1 }, svg);
         this.ui = html('div', { class: 'ui' }, '', this.head);
         const bar = html('div', { class: 'bar' }, '', this.ui);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/cmd/report.h"
+#include "base/percent.h"
 #include "present/table.h"
 #include "present/units.h"
 
@@ -145,7 +146,9 @@ static void text_compare(const struct sonde_timing_report *r, size_t i, int asci
         sonde_buf_printf(out, "%s and %s: no difference seen, %.4g times", text_name(r, i),
                          text_name(r, row->reference), row->ratio.value);
         text_range(row, to, out);
-        sonde_buf_printf(out, "; one of %.2g %% would have been\n", 100 * row->ratio.smallest);
+        char smallest[SONDE_PERCENT_BYTES];
+        sonde_buf_printf(out, "; one of %s would have been\n",
+                         sonde_percent_text(smallest, row->ratio.smallest));
         return;
     case SONDE_TIMING_FASTEST:
     case SONDE_TIMING_NOT_KNOWN: break;

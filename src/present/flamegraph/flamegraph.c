@@ -92,7 +92,8 @@ static uint32_t flame_intern_frame(struct sonde_flame *f, const struct sonde_tre
     /* A function without a name still has a module. */
     frame.module_color =
         plain ? SONDE_FLAME_ROOT
-              : sonde_flame_color_index(n->module, n->flags & (uint32_t)~SONDE_NODE_UNKNOWN);
+              : sonde_flame_color_index(n->module, n->flags & (uint32_t)~(SONDE_NODE_UNKNOWN |
+                                                                             SONDE_NODE_PYTHON));
     f->frames[f->frame_count++] = frame;
     sonde_map_put(&f->frame_rows, hash, f->frame_count);
     return f->frame_count - 1;

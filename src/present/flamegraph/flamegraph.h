@@ -20,10 +20,10 @@
 
 /* Names are used by --colors: append only. */
 #define SONDE_FLAMEGRAPH_COLORS(X)                                                             \
-    X(HOT, "hot", "red to yellow by the name, kernel frames violet")                           \
-    X(COLD, "cold", "green to blue by the name, kernel frames orange")                         \
+    X(HOT, "hot", "red to yellow by the name, Python light blue, the kernel violet")           \
+    X(COLD, "cold", "green to blue by the name, Python pink, the kernel orange")               \
     X(RAINBOW, "rainbow", "any hue by the name, kernel frames grey")                           \
-    X(MONOCHROME, "monochrome", "shades of one hue by the name, kernel frames brown")          \
+    X(MONOCHROME, "monochrome", "shades of one hue by the name, Python green, the kernel brown") \
     X(MODULE, "module", "one hue for a library or program, kernel frames grey")
 
 enum sonde_flamegraph_colors {

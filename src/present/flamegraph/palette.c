@@ -38,8 +38,13 @@ uint8_t sonde_flame_color_index(const char *text, uint32_t flags)
     uint32_t hash = sonde_fnv32_text(SONDE_FNV32_SEED, text);
     hash = (hash ^ hash >> 15) * 0x2c1b3c6du;
     hash ^= hash >> 13;
-    return (uint8_t)(flags & SONDE_NODE_KERNEL ? SONDE_FLAME_KERNEL + hash % SONDE_FLAME_KERNEL_HUES
-                                               : hash % SONDE_FLAME_HUES);
+    if (flags & SONDE_NODE_KERNEL) {
+        return (uint8_t)(SONDE_FLAME_KERNEL + hash % SONDE_FLAME_KERNEL_HUES);
+    }
+    if (flags & SONDE_NODE_PYTHON) {
+        return (uint8_t)(SONDE_FLAME_PYTHON + hash % SONDE_FLAME_PYTHON_HUES);
+    }
+    return (uint8_t)(hash % SONDE_FLAME_HUES);
 }
 
 /* ---- OKLCH to sRGB (B. Ottosson, "A perceptual color space for image processing") ----------- */
@@ -67,18 +72,32 @@ static uint32_t flame_palette_oklch(double lightness, double chroma, double hue_
 /* Where a scheme's colours begin and how far they go, in steps from 0 to 1. */
 struct ramp { double light, light_by, dark, dark_by, chroma, hue, hue_by; };
 
-static const struct { struct ramp names, kernel; } schemes[SONDE_FLAMEGRAPH_COLORS_COUNT] = {
+/* Python differs from the rest in lightness too, for those who see fewer hues (a test has the
+ * distances). Where names have any hue it is one of them. */
+static const struct {
+    struct ramp names, kernel, python;
+} schemes[SONDE_FLAMEGRAPH_COLORS_COUNT] = {
     [SONDE_FLAMEGRAPH_HOT] = { { 0.76, 0.12, 0.46, 0.08, 0.132, 28, 60 },
-                               { 0.79, 0.05, 0.45, 0.05, 0.095, 295, 20 } },
+                               { 0.79, 0.05, 0.45, 0.05, 0.095, 295, 20 },
+                               { 0.91, 0.03, 0.34, 0.02, 0.080, 215, 20 } },
     [SONDE_FLAMEGRAPH_COLD] = { { 0.86, -0.08, 0.50, -0.05, 0.090, 165, 110 },
-                                { 0.82, 0.05, 0.48, 0.05, 0.105, 55, 20 } },
+                                { 0.82, 0.05, 0.48, 0.05, 0.105, 55, 20 },
+                                { 0.90, 0.03, 0.34, 0.02, 0.070, 350, 15 } },
     [SONDE_FLAMEGRAPH_RAINBOW] = { { 0.82, 0.04, 0.47, 0.04, 0.105, 0, 349 },
-                                   { 0.76, 0.08, 0.40, 0.06, 0.012, 280, 20 } },
+                                   { 0.76, 0.08, 0.40, 0.06, 0.012, 280, 20 },
+                                   { 0.82, 0.04, 0.47, 0.04, 0.105, 0, 349 } },
     [SONDE_FLAMEGRAPH_MONOCHROME] = { { 0.78, 0.14, 0.38, 0.14, 0.045, 255, 0 },
-                                      { 0.80, 0.08, 0.42, 0.08, 0.050, 60, 0 } },
+                                      { 0.80, 0.08, 0.42, 0.08, 0.050, 60, 0 },
+                                      { 0.86, 0.06, 0.32, 0.04, 0.060, 165, 0 } },
     [SONDE_FLAMEGRAPH_MODULE] = { { 0.82, 0.04, 0.47, 0.04, 0.105, 0, 349 },
-                                  { 0.76, 0.08, 0.40, 0.06, 0.012, 280, 20 } },
+                                  { 0.76, 0.08, 0.40, 0.06, 0.012, 280, 20 },
+                                  { 0.82, 0.04, 0.47, 0.04, 0.105, 0, 349 } },
 };
+
+int sonde_flame_tells_kinds(enum sonde_flamegraph_colors scheme)
+{
+    return scheme != SONDE_FLAMEGRAPH_RAINBOW && scheme != SONDE_FLAMEGRAPH_MODULE;
+}
 
 uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int dark)
 {
@@ -91,7 +110,10 @@ uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int d
     }
     const struct ramp *r = &schemes[scheme].names;
     double at = (double)index / (SONDE_FLAME_HUES - 1);
-    if (index >= SONDE_FLAME_KERNEL) {
+    if (index >= SONDE_FLAME_PYTHON) {
+        r = &schemes[scheme].python;
+        at = (double)(index - SONDE_FLAME_PYTHON) / (SONDE_FLAME_PYTHON_HUES - 1);
+    } else if (index >= SONDE_FLAME_KERNEL) {
         r = &schemes[scheme].kernel;
         at = (double)(index - SONDE_FLAME_KERNEL) / (SONDE_FLAME_KERNEL_HUES - 1);
     }

@@ -32,14 +32,17 @@
 
 #define SONDE_FLAME_DEPTH_MAX 4096 /* frames deeper than this are left out */
 
-/* Colours of a scheme: by hash, then the kernel's by hash, then two single ones. */
+/* Colours of a scheme: by hash, then the kernel's by hash, then two single ones, then those of
+ * functions of Python by hash. */
 enum {
     SONDE_FLAME_HUES = 32,
     SONDE_FLAME_KERNEL = SONDE_FLAME_HUES,
     SONDE_FLAME_KERNEL_HUES = 8,
     SONDE_FLAME_UNKNOWN = SONDE_FLAME_KERNEL + SONDE_FLAME_KERNEL_HUES,
     SONDE_FLAME_ROOT,
-    SONDE_FLAME_PALETTE,
+    SONDE_FLAME_PYTHON,
+    SONDE_FLAME_PYTHON_HUES = 8,
+    SONDE_FLAME_PALETTE = SONDE_FLAME_PYTHON + SONDE_FLAME_PYTHON_HUES,
     /* Of a difference: level -16 … 16, blue to red, 0 = the same share. */
     SONDE_FLAME_LEVELS = 16,
     SONDE_FLAME_DIFF_PALETTE = 2 * SONDE_FLAME_LEVELS + 1,
@@ -107,6 +110,8 @@ int sonde_flame_level(const struct sonde_tree *t, const struct sonde_tree_node *
 uint32_t sonde_flame_color(enum sonde_flamegraph_colors scheme, int index, int dark);
 uint32_t sonde_flame_diff_color(int level, int dark);
 uint8_t sonde_flame_color_index(const char *text, uint32_t flags);
+/* 1 if the scheme tells native code, Python and the kernel apart. */
+int sonde_flame_tells_kinds(enum sonde_flamegraph_colors scheme);
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 

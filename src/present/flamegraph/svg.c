@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "present/flamegraph/private.h"
 #include "present/text.h"
 #include "present/units.h"
@@ -121,6 +122,31 @@ static void flame_svg_put_summary(const struct picture *p)
     }
 }
 
+/* What colours mean, where there is more than one kind of code: in words with a square of each.
+ * The script does the same (web/src/svg.ts). */
+static void flame_svg_put_kinds(const struct picture *p)
+{
+    static const struct { int color; const char *name; } kinds[] = {
+        { SONDE_FLAME_HUES / 2, "native" },
+        { SONDE_FLAME_PYTHON + SONDE_FLAME_PYTHON_HUES / 2, "Python" },
+        { SONDE_FLAME_KERNEL + SONDE_FLAME_KERNEL_HUES / 2, "kernel" },
+    };
+    int any[SONDE_COUNT(kinds)] = { 0 };
+    if (p->flame->tree->base_total || !sonde_flame_tells_kinds(p->options->colors)) return;
+    for (uint32_t i = 0; i < p->flame->frame_count; i++) {
+        const struct sonde_flame_frame *f = &p->flame->frames[i];
+        if (f->color == SONDE_FLAME_ROOT || f->color == SONDE_FLAME_UNKNOWN) continue;
+        const uint32_t flags = f->node->flags;
+        any[flags & SONDE_NODE_PYTHON ? 1 : flags & SONDE_NODE_KERNEL ? 2 : 0] = 1;
+    }
+    if (any[0] + any[1] + any[2] < 2) return;
+    for (size_t i = 0; i < SONDE_COUNT(kinds); i++) {
+        if (!any[i]) continue;
+        sonde_buf_printf(p->out, "<tspan class=\"c%d\" dx=\"%d\">\xe2\x96\xa0</tspan> %s",
+                         kinds[i].color, i ? 10 : 20, kinds[i].name);
+    }
+}
+
 static void put_rects(const struct picture *p)
 {
     const int colors = p->flame->tree->base_total ? SONDE_FLAME_DIFF_PALETTE : SONDE_FLAME_PALETTE;
@@ -189,6 +215,7 @@ static void flame_svg_put_picture(const struct picture *p)
     flame_svg_put_labels(p);
     sonde_buf_printf(p->out, "<text class=\"s\" x=\"%d\" y=\"%u\">", PAD, height - 12);
     flame_svg_put_summary(p);
+    flame_svg_put_kinds(p);
     sonde_buf_puts(p->out, "</text>\n</g>\n");
 }
 

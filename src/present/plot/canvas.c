@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "present/plot/cairo_late.h"
 #include "present/plot/canvas_private.h"
+#include "present/plot/canvas_text.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
 
@@ -55,10 +56,7 @@ void sonde_canvas_font(cairo_t *cr, double size, int bold)
 static double canvas_advance(const struct sonde_canvas *c, const char *harmless, double size,
                              int bold)
 {
-    cairo_text_extents_t e;
-    sonde_canvas_font(c->measure, size, bold);
-    cairo_text_extents(c->measure, harmless, &e);
-    return e.x_advance;
+    return sonde_canvas_show(c->measure, harmless, size, bold, 0);
 }
 
 int sonde_canvas_init(struct sonde_canvas *c, const struct sonde_canvas_ops *ops, double width,
@@ -90,6 +88,7 @@ void sonde_canvas_release(struct sonde_canvas *c)
 
 void sonde_canvas_forget_fonts(void)
 {
+    sonde_canvas_forget_choice();
     sonde_cairo_forget();
 }
 

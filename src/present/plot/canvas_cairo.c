@@ -1,6 +1,7 @@
 /* canvas_cairo.c - see canvas.h. */
 #include "present/plot/cairo_late.h"
 #include "present/plot/canvas_private.h"
+#include "present/plot/canvas_text.h"
 #include "sonde/sonde.h"
 
 static void canvas_cairo_ink(cairo_t *cr, enum sonde_ink ink, enum sonde_theme theme, double alpha)
@@ -58,12 +59,10 @@ static void canvas_cairo_text(struct sonde_canvas *c, const struct sonde_canvas_
                               const char *text)
 {
     const struct sonde_canvas_cairo *s = (const struct sonde_canvas_cairo *)c;
-    cairo_text_extents_t e;
-    sonde_canvas_font(s->cr, t->size, t->bold);
-    cairo_text_extents(s->cr, text, &e);
+    const double width = sonde_canvas_show(s->cr, text, t->size, t->bold, 0);
     canvas_cairo_ink(s->cr, t->ink, s->theme, 1);
-    cairo_move_to(s->cr, t->x - e.x_advance * (double)t->anchor / 2, t->y);
-    cairo_show_text(s->cr, text);
+    cairo_move_to(s->cr, t->x - width * (double)t->anchor / 2, t->y);
+    sonde_canvas_show(s->cr, text, t->size, t->bold, 1);
     cairo_new_path(s->cr);
 }
 

@@ -14,7 +14,7 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-enum { LIMIT_DEFAULT = 20 };
+enum { LIMIT_DEFAULT = 20, NOTES_MAX = 1 << 17 };
 #define SHARE_MIN_DEFAULT 0.01
 
 static const char *report_module_advice(uint32_t flags)
@@ -222,7 +222,7 @@ static int profile_report_sum_spans(struct report *r)
     sonde__free(row_of);
     if (rc || !r->span_count) return rc;
     qsort(r->spans, r->span_count, sizeof(*r->spans), by_span_duration);
-    for (size_t i = 0; !rc && i < r->span_count && i < r->limit; i++) {
+    for (size_t i = 0; !rc && r->tree && i < r->span_count && i < r->limit; i++) {
         rc = weigh_span(r, &r->spans[i]);
     }
     return rc;
@@ -266,13 +266,13 @@ static int report_series_init(struct report *r)
     int rc = 0;
     if (!about_all(f)) return 0;
     if (f->kind < 0) rc = sonde_system_build(r->p->tracks, from_s, to_s, &r->system);
-    if (!rc && (!final || !about_whole(f))) {
+    if (!rc && !about_whole(f)) {
         rc = sonde_final_of_tracks(r->p->tracks, from_s, to_s, &r->part);
         final = &r->part.final;
     }
-    if (!rc && about_whole(f)) rc = sonde_ml_of_profile(r->p, &r->ml);
-    if (!rc) rc = sonde_engine_build(final->series, final->count, &r->inside);
-    if (!rc) rc = sonde_activity_build(final->series, final->count, &r->activity);
+    if (!rc) rc = sonde_ml_of_part(r->p, final, f->from_ns, f->to_ns, &r->ml);
+    if (!rc && final) rc = sonde_engine_build(final->series, final->count, &r->inside);
+    if (!rc && final) rc = sonde_activity_build(final->series, final->count, &r->activity);
     if (rc || !r->activity || final != &r->part.final) return rc;
     return sonde_activity_of_spans(r->activity, r->p, f->from_ns, f->to_ns);
 }
@@ -285,6 +285,25 @@ static int findings_init(struct report *r)
     return sonde_findings_look(r->p, r->o->rules, &r->findings);
 }
 
+/* What is known of all of a recording only. */
+static int report_notes_init(struct report *r)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    static const char whole[] = "of all of a recording: leave --from and --to out";
+    sonde_buf_init(&r->notes, NOTES_MAX);
+    if (r->p->notes) sonde_buf_puts(&r->notes, sonde_profile_str(r->p, r->p->notes));
+    if (!about_all(f) || about_whole(f)) return r->notes.error;
+    if (r->p->heap && f->kind < 0) {
+        sonde_buf_printf(&r->notes, "%smemory: figures of heaps are %s", r->notes.len ? "\n" : "",
+                         whole);
+    }
+    if (r->o->rules && f->kind < 0) {
+        sonde_buf_printf(&r->notes, "%sfindings: rules look at figures %s",
+                         r->notes.len ? "\n" : "", whole);
+    }
+    return r->notes.error;
+}
+
 static int report_samples_init(struct report *r)
 {
     r->kind = r->tree->kind;
@@ -293,7 +312,7 @@ static int report_samples_init(struct report *r)
     if (!rc) {
         rc = sonde_profile_processes(r->p, r->match, r->kind, &r->processes, &r->process_count);
     }
-    return rc ? rc : profile_report_sum_spans(r);
+    return rc;
 }
 
 /* Who asks for memory in use gets what is known of it, and who asks for everything what there is
@@ -302,7 +321,7 @@ static int report_has_facts(const struct report *r, int heap, int inference)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
     const int in_use = f->kind < 0 || f->kind == SONDE_SAMPLE_LIVE;
-    const int series = r->inside || r->activity || r->system || r->ml;
+    const int series = r->inside || r->activity || r->system || r->ml || r->p->spans_count;
     return (heap && in_use) ||
            ((inference || series) && (!r->p->samples_count || (f->kind < 0 && about_all(f))));
 }
@@ -317,8 +336,10 @@ static int report_init(struct report *r, struct sonde_err *err)
     if (rc == SONDE_ENOENT && report_has_facts(r, heap, inference)) rc = 0;
     else if (rc) return rc;
     if (r->tree) rc = report_samples_init(r);
+    if (!rc && (r->tree || (f->kind < 0 && about_all(f)))) rc = profile_report_sum_spans(r);
     if (!rc && heap) rc = heap_report_init(&r->heap, r->p, r->o, r->limit);
     if (!rc && inference) rc = infer_report_init(&r->infer, r->p, r->o, r->limit);
+    if (!rc) rc = report_notes_init(r);
     return rc ? rc : findings_init(r);
 }
 
@@ -337,6 +358,7 @@ static void report_release(struct report *r)
     sonde_system_destroy(r->system);
     sonde_ml_destroy(r->ml);
     sonde_final_part_release(&r->part);
+    sonde_buf_release(&r->notes);
     sonde_findings_destroy(r->findings);
     sonde_tree_destroy(r->tree);
 }

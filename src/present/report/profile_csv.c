@@ -305,6 +305,10 @@ static void csv_samples(const struct report *r, struct sonde_buf *out)
         report_csv_num(&c, "share", report_share(r, r->threads[i].weight), "ratio");
         report_csv_u64(&c, "samples", r->threads[i].samples, "");
     }
+}
+
+static void csv_spans(const struct report *r, struct sonde_buf *out)
+{
     for (size_t i = 0; i < r->span_count && i < r->limit; i++) {
         const struct report_span *s = &r->spans[i];
         const struct report_csv c = { .out = out, .section = "spans",
@@ -313,7 +317,9 @@ static void csv_samples(const struct report *r, struct sonde_buf *out)
         report_csv_u64(&c, "errors", s->errors, "");
         report_csv_num(&c, "seconds", (double)s->duration_ns_sum * 1e-9, "seconds");
         report_csv_num(&c, "max", (double)s->duration_ns_max * 1e-9, "seconds");
-        report_csv_u64(&c, "sampled", s->weight, unit);
+        if (r->tree) {
+            report_csv_u64(&c, "sampled", s->weight, sonde_sample_kind_unit(r->kind));
+        }
     }
 }
 
@@ -333,4 +339,6 @@ void report_write_csv(const struct report *r, struct sonde_buf *out)
     csv_engine(r->inside, out);
     csv_heap(&r->heap, out);
     if (r->tree) csv_samples(r, out);
+    csv_spans(r, out);
+    report_notes_csv(r, out);
 }

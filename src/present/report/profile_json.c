@@ -235,7 +235,10 @@ static void report_findings_json(const struct report *r, struct sonde_buf *out)
 
 static void report_samples_json(const struct report *r, struct sonde_buf *out)
 {
-    if (!r->tree) return;
+    if (!r->tree) {
+        if (r->span_count) profile_report_json_put_spans(r, out);
+        return;
+    }
     profile_report_json_put_functions(r, out);
     profile_report_json_put_tree(r, out);
     profile_report_json_put_processes(r, out);
@@ -261,5 +264,6 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     sonde_ml_json(r->ml, out);
     report_system_json(r->system, out);
     sonde_engine_json(r->inside, out);
+    report_notes_json(r, out);
     sonde_buf_puts(out, "}\n");
 }

@@ -62,6 +62,7 @@ struct report {
     struct sonde_system *system;         /* the machine and its processes; NULL alike */
     struct sonde_ml *ml;                 /* machine learning; NULL alike */
     struct sonde_final_part part;        /* what inside and activity are of, if it is a part */
+    struct sonde_buf notes;              /* lines: what is not in it, and why */
 };
 
 /* part of r->weight, 0 … 1 */
@@ -110,6 +111,10 @@ int report_write_pdf(struct report *r, struct sonde_buf *out, struct sonde_err *
 void report_pdf_flush(struct sonde_pdf *pdf, struct sonde_buf *text);
 void report_charts_pdf(const struct report *r, struct sonde_buf *out);
 void report_findings_pdf(const struct report *r, struct sonde_buf *out);
+/* What is not in the report, and why: a line for each. Nothing if there are none. */
+void report_notes_text(const struct report *r, struct sonde_buf *out);
+void report_notes_json(const struct report *r, struct sonde_buf *out);
+void report_notes_csv(const struct report *r, struct sonde_buf *out);
 /* The member "system" of an open object, and the same as tables; nothing if s is NULL. */
 void report_system_json(const struct sonde_system *s, struct sonde_buf *out);
 void report_system_text(const struct sonde_system *s, const struct sonde_report_options *o,

@@ -333,7 +333,7 @@ static void profile_report_text_put_spans(const struct report *r, struct sonde_b
     };
     if (!r->span_count) return;
     struct sonde_table t;
-    sonde_table_init(&t, columns, SONDE_COUNT(columns));
+    sonde_table_init(&t, columns, r->tree ? SONDE_COUNT(columns) : SONDE_COUNT(columns) - 2);
     for (size_t i = 0; i < r->span_count && i < r->limit; i++) {
         const struct report_span *s = &r->spans[i];
         char text[SONDE_VALUE_BYTES];
@@ -348,6 +348,7 @@ static void profile_report_text_put_spans(const struct report *r, struct sonde_b
                                                          SONDE_UNIT_SECONDS, ascii));
         sonde_table_cell(&t, 5, "%s", sonde_value_format(text, (double)s->duration_ns_max * 1e-9,
                                                          SONDE_UNIT_SECONDS, ascii));
+        if (!r->tree) continue;
         sonde_table_cell(&t, 6, "%s", sonde_weight_format(text, s->weight, r->kind, ascii));
         report_percent_cell(&t, 7, report_share(r, s->weight));
     }
@@ -393,7 +394,10 @@ static void report_findings_text(const struct report *r, struct sonde_buf *out)
 
 static void report_samples_text(const struct report *r, struct sonde_buf *out)
 {
-    if (!r->tree) return;
+    if (!r->tree) {
+        profile_report_text_put_spans(r, out);
+        return;
+    }
     profile_report_text_put_functions(r, out);
     if (!r->o->pdf) profile_report_text_put_tree(r, out); /* flame graphs are better on paper */
     profile_report_text_put_processes(r, out);
@@ -422,6 +426,7 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     sonde_engine_report(r->inside, r->o, r->limit, out);
     report_samples_text(r, out);
     if (!first) heap_report_text(&r->heap, out);
+    report_notes_text(r, out);
 }
 
 void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/percent.h"
 #include "present/report/profile_private.h"
 #include "present/units.h"
 
@@ -94,8 +95,9 @@ static void summary_operations(const struct summary_text *x)
     const int ascii = x->r->o->ascii;
     if (!s->operations) return;
     if (s->errors) {
-        snprintf(failed, sizeof(failed), "%" PRIu64 " failed (%.2g %%)", s->errors,
-                 100 * (double)s->errors / (double)s->operations);
+        char share[SONDE_PERCENT_BYTES];
+        snprintf(failed, sizeof(failed), "%" PRIu64 " failed (%s)", s->errors,
+                 sonde_percent_text(share, (double)s->errors / (double)s->operations));
     }
     report_put_fact(x->r->o, x->out, "operations", "%" PRIu64 ", %s per second, %s",
                     s->operations, sonde_value_format(rate, s->operation_rate, SONDE_UNIT_COUNT,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/own_cost.h"
+#include "base/percent.h"
 #include "base/alloc.h"
 #include "present/sparkline.h"
 #include "present/top/pages.h"
@@ -93,8 +94,8 @@ static int draw_cost(const struct sonde_top_host *h, struct sonde_grid *g, int y
     char percent[64];
     if (isnan(h->cost_ratio)) return 0;
     if (isnan(h->cost_low) || isnan(h->cost_high)) {
-        snprintf(part.text, sizeof(part.text), "sonde costs about %.2g %% (an estimate)",
-                 100 * h->cost_ratio);
+        snprintf(part.text, sizeof(part.text), "sonde costs about %s (an estimate)",
+                 sonde_percent_text(percent, h->cost_ratio));
     } else {
         sonde_own_cost_percent(&e, percent, sizeof(percent));
         snprintf(part.text, sizeof(part.text), "sonde costs %s", percent);

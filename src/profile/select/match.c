@@ -241,10 +241,21 @@ void sonde_profile_match_destroy(struct sonde_profile_match *m)
 
 /* ---- Why nothing passed ---------------------------------------------------------------------- */
 
+/* With the reason, if its notes begin with one. */
+static int profile_match_no_samples(const struct sonde_profile *p, struct sonde_err *err)
+{
+    static const char about[] = "functions: ";
+    const char *notes = sonde_profile_str(p, p->notes);
+    const int known = !strncmp(notes, about, sizeof(about) - 1);
+    const char *why = known ? notes + sizeof(about) - 1 : "";
+    return sonde_err_set(err, SONDE_ENOENT, "the profile has no samples%s%.*s", known ? ": " : "",
+                         (int)strcspn(why, "\n"), why);
+}
+
 int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                              struct sonde_err *err)
 {
-    if (!p->samples_count) return sonde_err_set(err, SONDE_ENOENT, "the profile has no samples");
+    if (!p->samples_count) return profile_match_no_samples(p, err);
     const int kind = profile_match_resolve_kind(p, f->kind);
     const char *title = sonde_sample_kind_title((enum sonde_sample_kind)kind);
     uint32_t of_kind = 0, threads = 0, spans = 0;

@@ -70,6 +70,7 @@ static int frame_add_location(const struct sonde_profile *p, const struct sonde_
         struct sonde_frame *row = &rows[i];
         *row = (struct sonde_frame){ .line = f->start_line ? f->start_line : line.line };
         if (kernel) row->flags |= SONDE_NODE_KERNEL;
+        if (!strcmp(module, SONDE_PYTHON_MODULE)) row->flags |= SONDE_NODE_PYTHON;
         if (i + 1 < count) row->flags |= SONDE_NODE_INLINED;
         if (!*name) row->flags |= SONDE_NODE_UNKNOWN;
         if ((*name ? add_function_name(pool, name, kernel, &row->name, b)

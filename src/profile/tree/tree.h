@@ -16,6 +16,7 @@
 #define SONDE_NODE_UNKNOWN 4u      /* no symbol */
 #define SONDE_NODE_TRUNCATED 8u    /* "[truncated]": stacks that do not reach the start */
 #define SONDE_NODE_THREAD 16u      /* a thread, not a function */
+#define SONDE_NODE_PYTHON 32u      /* a function of Python */
 
 struct sonde_tree_node {
     const char *name;        /* owned by the tree */

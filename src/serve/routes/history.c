@@ -4,17 +4,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "present/report/profile.h"
 #include "serve/api/history.h"
+#include "serve/api/period.h"
 #include "serve/api/session_report.h"
 #include "agent/continuous.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
-#include "store/tracks.h"
 
 enum { LIMIT_DEFAULT = 500 };
-#define RECENT_S 120.0 /* flush_seconds is less than that */
 
 /* What is kept, be it only in memory; NULL = nothing is. */
 static struct sonde_store *route_history_store_of(const struct sonde_http_request *r,
@@ -36,6 +34,13 @@ static int route_history_query_of(const struct sonde_http_request *r, struct son
         return 0;
     }
     out->pid = (uint32_t)pid;
+    return 1;
+}
+
+/* 0: the error is in answer. */
+static int route_history_has_profiles(const struct sonde_http_request *r,
+                                      struct sonde_response *answer)
+{
     if (r->agent->continuous || r->agent->store) return 1;
     sonde_response_error(answer, 404, "this agent does not profile continuously");
     return 0;
@@ -49,7 +54,7 @@ static void route_history_list(const struct sonde_http_request *r, struct sonde_
     const struct sonde_store_ops *ops;
     const char *type = sonde_http_param(r, "type");
     if (!sonde_http_count(r, answer, "limit", 10000, &limit) ||
-        !route_history_query_of(r, answer, &q)) {
+        !route_history_query_of(r, answer, &q) || !route_history_has_profiles(r, answer)) {
         return;
     }
     q.heap = type && !strcmp(type, "memory");
@@ -77,7 +82,8 @@ static int route_history_render(const struct sonde_http_request *r, const struct
                                 struct sonde_response *answer, struct sonde_err *err)
 {
     if (!strcmp(name, "json")) {
-        const struct sonde_report_options o = { .filter = *f, .style = SONDE_REPORT_JSON };
+        const struct sonde_report_options o = { .filter = *f, .style = SONDE_REPORT_JSON,
+                                                .rules = &r->agent->rules };
         return sonde_profile_report(p, &o, &answer->body, err);
     }
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
@@ -91,6 +97,15 @@ static int is_standing(const char *type)
 {
     return type && (!strcmp(type, "live") || !strcmp(type, "peak") || !strcmp(type, "leaked") ||
                     !strcmp(type, "temporary"));
+}
+
+/* A run file and a report have all of that time; other formats have samples. */
+static int route_history_wants_all(const struct sonde_http_request *r,
+                                   const struct sonde_history_query *q)
+{
+    const char *format = sonde_http_param(r, "format");
+    const int report = !format || !strcmp(format, "json");
+    return sonde_http_wants_run(r) ? !q->heap : report && sonde_http_kind(r) < 0;
 }
 
 static void route_history_answer(const struct sonde_http_request *r, const struct sonde_profile *p,
@@ -116,27 +131,15 @@ static void route_history_merged(const struct sonde_http_request *r, struct sond
     const char *type = sonde_http_param(r, "type");
     if (!route_history_query_of(r, answer, &q)) return;
     q.heap = is_standing(type);
-    /* Up to now: what was sampled since it was written last, too. */
-    if (r->agent->continuous &&
-        (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
-        sonde_continuous_flush(r->agent->continuous);
-    }
+    const int all = route_history_wants_all(r, &q) && sonde_http_history(r);
+    if (!all && !route_history_has_profiles(r, answer)) return;
+    if (!all) sonde_api_period_flush(r, &q);
     struct sonde_store *s = route_history_store_of(r, &ops);
-    int rc = sonde_history_merge(ops, s, &q, &p, &err);
-    if (rc == SONDE_ENOENT && !q.heap && r->agent->store && sonde_http_wants_run(r)) {
-        struct sonde_err none;
-        const double now_s = sonde_clock_s(CLOCK_REALTIME);
-        if (!sonde_store_tracks_alone(r->agent->store_ops, r->agent->store, &q, now_s, &p,
-                                      &none)) {
-            rc = 0;
-        }
-    }
+    const int rc = all ? sonde_api_period(r, &q, &p, &err)
+                       : sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {
         sonde_response_failed(answer, rc, &err);
         return;
-    }
-    if (!q.heap && r->agent->store) {
-        sonde_store_tracks_of_history(r->agent->store_ops, r->agent->store, &q, p);
     }
     route_history_answer(r, p, answer);
     sonde_profile_destroy(p);

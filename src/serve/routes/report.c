@@ -1,9 +1,11 @@
-/* report.c - /api/report: the report of the last minute, or of so many seconds from now on. */
+/* report.c - /api/report: the report of the last minute, of so many seconds from now on, or of any
+ * time that is kept. */
 #include <string.h>
 
 #include "agent/recent_profile.h"
 #include "base/array.h"
 #include "present/report/profile.h"
+#include "serve/api/period.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
@@ -19,6 +21,19 @@ static const struct report_answer {
     { "csv", "text/csv; charset=utf-8; header=present", SONDE_REPORT_CSV },
     { "pdf", "application/pdf", SONDE_REPORT_PDF },
 };
+
+/* 1 if from or to is there, which duration is no part of; 0 and no answer yet, or an error. */
+static int route_report_range(const struct sonde_http_request *r, struct sonde_response *answer,
+                              struct sonde_history_query *q)
+{
+    *q = (struct sonde_history_query){ .heap = 0 };
+    if (!sonde_http_param(r, "from") && !sonde_http_param(r, "to")) return 0;
+    if (!sonde_http_range(r, answer, &q->from_s, &q->to_s)) return 0;
+    if (sonde_http_history(r) || r->agent->continuous) return 1;
+    sonde_response_error(answer, 404, "this agent keeps no history: `sonde serve --store FILE`, "
+                         "or --continuous for samples");
+    return 0;
+}
 
 static void route_report_get(const struct sonde_http_request *r, struct sonde_response *answer)
 {
@@ -37,7 +52,11 @@ static void route_report_get(const struct sonde_http_request *r, struct sonde_re
         !sonde_http_count(r, answer, "limit", 100000, &limit)) {
         return;
     }
-    int rc = sonde_recent_profile(r->agent, &o, &p, &err);
+    struct sonde_history_query q;
+    const int ranged = route_report_range(r, answer, &q);
+    if (!ranged && answer->status >= 400) return;
+    int rc = ranged ? sonde_api_period(r, &q, &p, &err)
+                    : sonde_recent_profile(r->agent, &o, &p, &err);
     if (!rc) {
         look.style = how->style;
         look.limit = (size_t)limit;
@@ -52,9 +71,10 @@ extern const struct sonde_route sonde_route_api_report;
 const struct sonde_route sonde_route_api_report = {
     .method = "GET",
     .path = "/api/report",
-    .summary = "the report of the last minute, or with duration of so many seconds from now on: "
+    .summary = "the report of the last minute, with duration of so many seconds from now on, or "
+               "with from and to of any time that is kept: "
                "summary, findings, operations, requests, machine learning, system, functions",
-    .params = (const char *const[]){ "duration", "limit", "format", NULL },
+    .params = (const char *const[]){ "duration", "from", "to", "limit", "format", NULL },
     .samples = 1,
     .slow = 1,
     .handle = route_report_get,

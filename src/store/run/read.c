@@ -365,7 +365,7 @@ static int read_meta_row(struct run_reader *r, sqlite3_stmt *s)
     struct sonde_profile *p = r->p;
     const struct { const char *key; uint32_t *to; } texts[] = {
         { "program", &p->program }, { "command", &p->command }, { "engine", &p->engine },
-        { "host", &p->host }, { "cost_text", &p->cost.text },
+        { "host", &p->host }, { "notes", &p->notes }, { "cost_text", &p->cost.text },
     };
     const struct { const char *key; uint64_t *to; } numbers[] = {
         { "start_ns", &p->start_ns }, { "end_ns", &p->end_ns },

@@ -368,6 +368,7 @@ static int write_meta(const struct run_writer *w)
         { "command", sonde_profile_str(p, p->command) },
         { "engine", sonde_profile_str(p, p->engine) },
         { "host", sonde_profile_str(p, p->host) },
+        { "notes", sonde_profile_str(p, p->notes) },
         { "cost_text", sonde_profile_str(p, p->cost.text) },
     };
     const struct { const char *key; uint64_t number; } numbers[] = {

@@ -6,10 +6,10 @@
  * what comes on top is counted only.
  *
  * Not everything is kept where there is much: so many of a second are. Failed and slow ones come
- * first; of the others whole traces, chosen by their id, in a share that is such that the second
- * before would have fitted. A batch says how many there were and how many of them it has. Rejected:
- * the first of each second, which are not those that anybody asks for, and every n-th, which tears
- * traces apart. */
+ * first, and epochs of training, which are few and carry its curves; of the others whole traces,
+ * chosen by their id, in a share that is such that the second before would have fitted. A batch
+ * says how many there were and how many of them it has. Rejected: the first of each second, which
+ * are not those that anybody asks for, and every n-th, which tears traces apart. */
 #include <assert.h>
 #include <string.h>
 #include <zlib.h>
@@ -18,6 +18,8 @@
 #include "sonde/sonde.h"
 #include "store/event.h"
 #include "store/sqlite/private.h"
+
+#define EPOCH_NAME "ml.epoch" /* as in record/ml_loop.c */
 
 enum { BATCH_BYTES_MAX = 1 << 20, PER_SECOND = 100, SLOW_MIN = 20 };
 
@@ -145,8 +147,9 @@ int store_span_add(struct sonde_store *s, const struct sonde_model_span *span)
     sonde_lock(&s->lock);
     note_seen(s, &e->open, span->start_ns);
     const int traced = span->trace_hi || span->trace_lo;
+    const int special = span->outcome != SONDE_OK || !strcmp(span->name, EPOCH_NAME);
     const double place = traced ? place_of(span->trace_hi, span->trace_lo) : place_of(0, span->id);
-    if (is_kept(e, span->outcome != SONDE_OK, place)) {
+    if (is_kept(e, special, place)) {
         const size_t len = e->open.data.len;
         sonde_event_put_span(&e->open.data, span);
         rc = close_record(s, e, len, span->start_ns);

@@ -32,6 +32,7 @@ struct asking {
     size_t count, cap, total;      /* total: of all series so far */
     size_t points_max;
     int64_t bucket;                /* of the last point */
+    int any;                       /* of the series is in the range */
     struct sonde_store_point all;
     double scale, divisor;         /* of the series */
     struct store_query_merged { /* histograms of the last point, and of everything */
@@ -179,12 +180,30 @@ static void give_raw(struct asking *k, const struct store_in *in)
     }
 }
 
+/* A tick is of the time before it, and what is rolled up of the time after it. */
+static int store_query_is_inside(const struct asking *k, const struct store_in *in)
+{
+    return in->is_tick ? in->time_ms > k->from_ms : in->time_ms < k->to_ms;
+}
+
+static void store_query_add_whole(struct asking *k, const struct store_in *in)
+{
+    if (!store_query_is_inside(k, in)) return;
+    k->any = 1;
+    point_add(k, &k->all, in);
+    if (k->series->type == SONDE_HISTOGRAM) merged_add(&k->whole, in);
+}
+
 static void store_query_add_point(const struct store_in *in, void *arg)
 {
     struct asking *k = arg;
     if (k->error) return;
     if (k->sink->raw) {
         give_raw(k, in);
+        return;
+    }
+    if (k->q->whole) {
+        store_query_add_whole(k, in);
         return;
     }
     const int64_t bucket = k->step_ms ? (in->time_ms - k->from_ms) / k->step_ms : in->time_ms;
@@ -341,7 +360,7 @@ static int ask_series(struct asking *k, const struct sonde_store_series *series)
     k->series = series;
     note_scale(k, series->scale);
     k->count = 0;
-    k->error = 0;
+    k->error = k->any = 0;
     point_begin(&k->all, (double)k->from_ms * 1e-3);
     merged_reset(&k->step);
     merged_reset(&k->whole);
@@ -351,11 +370,12 @@ static int ask_series(struct asking *k, const struct sonde_store_series *series)
                         store_query_add_point, k);
     }
     if (!rc) rc = k->error;
-    if (rc || !k->count) return rc;
+    if (rc || !(k->count || k->any)) return rc;
     finish_point(k);
     if (series->type == SONDE_HISTOGRAM) {
         k->all.count = (double)k->whole.count;
         store_query_quantiles(&k->whole, k->scale, &k->all);
+        if (k->sink->buckets) k->sink->buckets(k->whole.zero, k->whole.n, k->sink->arg);
     }
     k->total += k->count;
     k->sink->series(series, &k->all, k->points, k->count, k->sink->arg);
@@ -441,7 +461,7 @@ int store_query(struct sonde_store *s, const struct sonde_store_query *q,
     k->to_ms = q->to_s > 0 ? store_milliseconds(q->to_s) : store_now_ms() + 60000;
     k->step_ms = q->step_s > 0 ? store_milliseconds(q->step_s) : 0;
     if (q->step_s > 0 && !k->step_ms) k->step_ms = 1;
-    if (k->step_ms) k->from_ms -= k->from_ms % k->step_ms;
+    if (k->step_ms && !q->whole) k->from_ms -= k->from_ms % k->step_ms;
     k->points_max = q->points_max ? q->points_max : POINTS_MAX;
     sonde_lock(&s->read_lock);
     int rc = s->read ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is being replaced", s->path);

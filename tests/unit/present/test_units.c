@@ -25,7 +25,11 @@ static void values(void **state)
         { 12345, SONDE_UNIT_COUNT, "12.3k" },
         { -12345, SONDE_UNIT_COUNT, "-12.3k" },
         { 4560000, SONDE_UNIT_COUNT, "4.56M" },
-        { 0.004, SONDE_UNIT_COUNT, "4e-03" },
+        { 0.004, SONDE_UNIT_COUNT, "0.004" },
+        { 0.0003, SONDE_UNIT_COUNT, "0.0003" },
+        { -0.00002, SONDE_UNIT_COUNT, "-0.00002" },
+        { 0.00098, SONDE_UNIT_COUNT, "0.001" },
+        { 2e-7, SONDE_UNIT_COUNT, "2e-07" },
         { 1e300, SONDE_UNIT_COUNT, "1e+300" },
         { 0, SONDE_UNIT_SECONDS, "0 s" },
         { 1.2e-9, SONDE_UNIT_SECONDS, "1.20 ns" },
@@ -46,6 +50,14 @@ static void values(void **state)
         { 0.123, SONDE_UNIT_RATIO, "12.3 %" },
         { 1.0, SONDE_UNIT_RATIO, "100 %" },
         { 0.07, SONDE_UNIT_RATIO, "7.00 %" },
+        { 0.00006, SONDE_UNIT_RATIO, "0.006 %" },
+        { 0.000001, SONDE_UNIT_RATIO, "<0.001 %" },
+        { -0.000001, SONDE_UNIT_RATIO, ">-.001 %" },
+        { 5000, SONDE_UNIT_RATIO, ">99999 %" },
+        { 0.006, SONDE_UNIT_PERCENT, "0.006 %" },
+        { 0.004, SONDE_UNIT_WATTS, "0.004 W" },
+        { 4e-12, SONDE_UNIT_SECONDS, "0.004 ns" },
+        { 1e12, SONDE_UNIT_SECONDS, ">99999 d" },
         { 12.3, SONDE_UNIT_PERCENT, "12.3 %" },
         { 1.2e9, SONDE_UNIT_HERTZ, "1.20 GHz" },
         { 45, SONDE_UNIT_CELSIUS, "45.0 C" },
@@ -73,7 +85,7 @@ static void widths(void **state)
             char out[SONDE_VALUE_BYTES];
             for (int sign = -1; sign <= 1; sign += 2) {
                 sonde_value_format(out, sign * v, (enum sonde_unit)u, 0);
-                assert_true(sonde_text_cells(out, 0) <= SONDE_VALUE_CELLS);
+                if (sonde_text_cells(out, 0) > SONDE_VALUE_CELLS) fail_msg("%s", out);
             }
         }
     }

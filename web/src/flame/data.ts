@@ -6,6 +6,9 @@ import { FlameAbout } from '../core/types';
 export const KERNEL = 1;
 export const INLINED = 2;
 export const UNKNOWN = 4;
+export const TRUNCATED = 8;
+export const THREAD = 16;
+export const PYTHON = 32;
 
 export const LEVELS = 16; // of red and of blue in a difference
 
@@ -309,4 +312,24 @@ export function colorIndex(p: Profile, scheme: string, frame: number, level: num
     if (scheme === 'diff') return level + LEVELS;
     const f = p.frames[frame];
     return scheme === 'module' ? f.moduleColor : f.color;
+}
+
+export interface Kind { name: string; color: number; of: number }
+
+/** Native code, Python and the kernel, as far as there are frames of each, with a colour of each:
+ *  what a legend lists. Nothing if all is of one kind, or the colours do not tell them apart. */
+export function codeKinds(p: Profile, scheme: string): Kind[] {
+    if (p.baseTotal || !['hot', 'cold', 'monochrome'].includes(scheme)) return [];
+    // Colours as src/present/flamegraph/private.h numbers them: the middle of each kind's.
+    const all = [
+        { name: 'native', color: 16, of: 0 },
+        { name: 'Python', color: 46, of: PYTHON },
+        { name: 'kernel', color: 36, of: KERNEL },
+    ];
+    const seen = new Set<number>();
+    for (let n = 1; n < p.tree.count; n++) {
+        const { flags } = p.frames[p.tree.frame[n]];
+        if (!(flags & (UNKNOWN | TRUNCATED | THREAD))) seen.add(flags & (PYTHON | KERNEL));
+    }
+    return seen.size > 1 ? all.filter((k) => seen.has(k.of)) : [];
 }

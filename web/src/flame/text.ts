@@ -1,6 +1,6 @@
 // Values and searches, as people read and write them.
 
-import { INLINED, KERNEL, Profile, Tree, change } from './data';
+import { INLINED, KERNEL, PYTHON, Profile, Tree, change } from './data';
 
 function three(v: number): string {
     return v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
@@ -66,8 +66,10 @@ export function describe(p: Profile, t: Tree, n: number, zoom: number): [string,
     }
     const where = place(f);
     if (where) lines.push(['source', where]);
-    const kind = f.flags & KERNEL ? 'kernel' : f.flags & INLINED ? 'inlined' : '';
-    if (f.module || kind) lines.push(['module', [f.module, kind].filter(Boolean).join(', ')]);
+    const kind = f.flags & KERNEL ? 'kernel' : f.flags & PYTHON ? 'Python' : f.flags & INLINED ? 'inlined' : '';
+    // All of Python is in one module, which says no more than its kind.
+    const module = f.flags & PYTHON ? '' : f.module;
+    if (module || kind) lines.push(['module', [module, kind].filter(Boolean).join(', ')]);
     return lines;
 }
 

@@ -32,6 +32,10 @@ function adviceOf(r: Report): HTMLElement | null {
         make('span', { class: `badge ${a.severity === 'info' ? '' : 'warn'}`.trim() }, a.severity), ` ${a.message} → ${a.details}`))) : null;
 }
 
+function notesOf(r: Report): HTMLElement | null {
+    return r.notes?.length ? card('Notes', {}, ...r.notes.map((note) => make('p', { class: 'soft' }, note))) : null;
+}
+
 class ReportPage {
     private readonly abort = new AbortController();
     private readonly body = make('div', { class: 'stack', 'aria-live': 'polite' });
@@ -64,7 +68,7 @@ class ReportPage {
         facts.show(factsOf(r));
         clear(this.body, card('Summary', {}, isFrozen() ? null : make('p', { class: 'faint' }, `until ${clock(now())}`), facts.element),
             adviceOf(r), ...sections.map(tableOf),
-            sections.some((s) => s.recorded) ? null : empty('No program has recorded anything',
+            notesOf(r), sections.some((s) => s.recorded) ? null : empty('No program has recorded anything',
                 'Operations, errors, caches, bandwidth, scopes and training are here when programs record them with sonde.h or the package sonde.', 'sonde run -- ./server'));
     }
 }

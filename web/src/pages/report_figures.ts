@@ -7,6 +7,7 @@ import { Fact } from './table';
 type Row = Record<string, unknown>;
 
 export interface Report {
+    notes?: string[]; // what is not in it, and why
     duration_seconds: number | null;
     program?: string;
     command?: string;

@@ -1,5 +1,6 @@
 /* Flame graphs read back: the data is decoded and compared with the tree it came from, the edges
  * of the drawn frames with each other, and every allocation is made to fail once. */
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "present/flamegraph/private.h"
 #include "sonde/sonde.h"
 #include "unit/profile/profile_build.h"
@@ -499,6 +501,85 @@ static void text_is_readable(void **state)
     }
 }
 
+/* ---- Kinds of code, also for who sees fewer hues --------------------------------------------- */
+
+struct lab { double v[3]; };
+
+/* What is seen with one kind of cones missing (Machado, Oliveira and Fernandes, 2009), in OKLab. */
+static struct lab seen_as(uint32_t rgb, const double sight[3][3])
+{
+    double linear[3], seen[3];
+    for (int i = 0; i < 3; i++) {
+        const double c = (rgb >> (16 - 8 * i) & 255) / 255.0;
+        linear[i] = c <= 0.04045 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4);
+    }
+    for (int i = 0; i < 3; i++) {
+        seen[i] = sight[i][0] * linear[0] + sight[i][1] * linear[1] + sight[i][2] * linear[2];
+        seen[i] = fmin(fmax(seen[i], 0), 1);
+    }
+    const double l = cbrt(0.4122214708 * seen[0] + 0.5363325363 * seen[1] + 0.0514459929 * seen[2]);
+    const double m = cbrt(0.2119034982 * seen[0] + 0.6806995451 * seen[1] + 0.1073969566 * seen[2]);
+    const double s = cbrt(0.0883024619 * seen[0] + 0.2817188376 * seen[1] + 0.6299787005 * seen[2]);
+    return (struct lab){ { 0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
+                           1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
+                           0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s } };
+}
+
+/* The least distance of any colour from a to any from b. */
+static double least_distance(int a, int a_count, int b, int b_count, int dark,
+                             const double sight[3][3])
+{
+    double least = 1;
+    for (int i = a; i < a + a_count; i++) {
+        const struct lab x = seen_as(sonde_flame_color(SONDE_FLAMEGRAPH_HOT, i, dark), sight);
+        for (int k = b; k < b + b_count; k++) {
+            const struct lab y = seen_as(sonde_flame_color(SONDE_FLAMEGRAPH_HOT, k, dark), sight);
+            least = fmin(least, sqrt(pow(x.v[0] - y.v[0], 2) + pow(x.v[1] - y.v[1], 2) +
+                                     pow(x.v[2] - y.v[2], 2)));
+        }
+    }
+    return least;
+}
+
+static void kinds_differ_for_all_eyes(void **state)
+{
+    (void)state;
+    static const double sights[][3][3] = {
+        { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 } },
+        { { 0.152286, 1.052583, -0.204868 }, { 0.114503, 0.786281, 0.099216 },
+          { -0.003882, -0.048116, 1.051998 } },
+        { { 0.367322, 0.860646, -0.227968 }, { 0.280085, 0.672501, 0.047413 },
+          { -0.011820, 0.042940, 0.968881 } },
+        { { 1.255528, -0.076749, -0.178779 }, { -0.078411, 0.930809, 0.147602 },
+          { 0.004733, 0.691367, 0.303900 } },
+    };
+    enum { NATIVE = 0, KERNEL = SONDE_FLAME_KERNEL, PYTHON = SONDE_FLAME_PYTHON };
+    for (size_t i = 0; i < SONDE_COUNT(sights); i++) {
+        for (int dark = 0; dark < 2; dark++) {
+            assert_true(least_distance(NATIVE, SONDE_FLAME_HUES, PYTHON, SONDE_FLAME_PYTHON_HUES,
+                                       dark, sights[i]) > 0.05);
+            assert_true(least_distance(KERNEL, SONDE_FLAME_KERNEL_HUES, PYTHON,
+                                       SONDE_FLAME_PYTHON_HUES, dark, sights[i]) > 0.04);
+            assert_true(least_distance(NATIVE, SONDE_FLAME_HUES, KERNEL, SONDE_FLAME_KERNEL_HUES,
+                                       dark, sights[i]) > 0.05);
+        }
+    }
+}
+
+static void kinds_have_colors_of_their_own(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "main", "work", "PyEval_EvalFrame", "a.py" };
+    for (size_t i = 0; i < SONDE_COUNT(names); i++) {
+        const int native = sonde_flame_color_index(names[i], 0);
+        const int kernel = sonde_flame_color_index(names[i], SONDE_NODE_KERNEL);
+        const int python = sonde_flame_color_index(names[i], SONDE_NODE_PYTHON);
+        assert_true(native < SONDE_FLAME_HUES);
+        assert_true(kernel >= SONDE_FLAME_KERNEL && kernel < SONDE_FLAME_UNKNOWN);
+        assert_true(python >= SONDE_FLAME_PYTHON && python < SONDE_FLAME_PALETTE);
+    }
+}
+
 static void schemes_by_name(void **state)
 {
     (void)state;
@@ -675,6 +756,8 @@ int main(void)
         cmocka_unit_test(labels_are_cut),
         cmocka_unit_test(colors_are_stable),
         cmocka_unit_test(text_is_readable),
+        cmocka_unit_test(kinds_differ_for_all_eyes),
+        cmocka_unit_test(kinds_have_colors_of_their_own),
         cmocka_unit_test(schemes_by_name),
         cmocka_unit_test(differences),
         cmocka_unit_test(diff_levels),

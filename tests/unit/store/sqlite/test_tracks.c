@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "profile/track.h"
-#include "store/history.h"
 #include "store/tracks.h"
 #include "unit/store/sqlite/store_build.h"
 
@@ -58,42 +57,6 @@ static void test_values(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
-/* A time of which there are series and no samples, as a report reads it. */
-static void test_alone(void **unused)
-{
-    (void)unused;
-    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
-    struct load l = new_load(s, 2, 2, 1);
-    struct sonde_profile *p = NULL;
-    struct sonde_err err = { "" };
-    struct sonde_history_query q = { .from_s = START_S };
-    add_ticks(&l, 100);
-    flush(s);
-    assert_int_equal(sonde_store_tracks_alone(OPS, s, &q, START_S + 60, &p, &err), 0);
-    assert_int_equal(p->tracks->tick_count, 60); /* up to now */
-    assert_true(track_of(p, "c1")->values[30] == 2);
-    assert_true(p->start_ns == (uint64_t)(START_S * 1e9) && !p->samples_count);
-    sonde_profile_destroy(p);
-    q.to_s = START_S + 20;
-    assert_int_equal(sonde_store_tracks_alone(OPS, s, &q, START_S + 60, &p, &err), 0);
-    assert_true(p->end_ns == (uint64_t)((START_S + 20) * 1e9));
-    sonde_profile_destroy(p);
-    q = (struct sonde_history_query){ .from_s = START_S + 5000, .to_s = START_S + 6000 };
-    assert_int_equal(sonde_store_tracks_alone(OPS, s, &q, START_S + 9000, &p, &err), SONDE_ENOENT);
-    q = (struct sonde_history_query){ .to_s = START_S + 20 };
-    assert_int_equal(sonde_store_tracks_alone(OPS, s, &q, START_S + 60, &p, &err), SONDE_ENOENT);
-
-    /* Beside samples: of the time that was asked for, and no longer than the samples. */
-    q = (struct sonde_history_query){ .from_s = START_S + 10 };
-    assert_int_equal(sonde_profile_create(0, &p), 0);
-    p->end_ns = (uint64_t)((START_S + 40) * 1e9);
-    sonde_store_tracks_of_history(OPS, s, &q, p);
-    assert_int_equal(p->tracks->tick_count, 30);
-    sonde_profile_destroy(p);
-    OPS->close(s);
-    assert_int_equal(sonde__alloc_live(), 0);
-}
-
 static void test_steps(void **unused)
 {
     (void)unused;
@@ -108,7 +71,6 @@ static void test_steps(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(test_values), TEST(test_alone),
-                                        TEST(test_steps) };
+    const struct CMUnitTest tests[] = { TEST(test_values), TEST(test_steps) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@ import { button, clear, make } from '../../core/dom';
 import { color, isDark } from '../../core/theme';
 import { empty, failed, loading } from '../../core/states';
 import { ChartColors, FlameChart, Spot, Wheel } from '../../flame/chart';
-import { FunctionRow, LEVELS, Profile, Tree } from '../../flame/data';
+import { FunctionRow, LEVELS, Profile, Tree, codeKinds } from '../../flame/data';
 import { Order, callees, callers, foldRecursion, invert, outermost } from '../../flame/merge';
 import { packageColors, parts } from '../../flame/package';
 import { findPath, mergeFrames, splice } from '../../flame/splice';
@@ -708,6 +708,12 @@ export class FlameView {
                 const i = make('i', { 'aria-hidden': 'true' });
                 i.style.background = p.palettes['module'][dark][part.color];
                 this.legend.append(make('span', { class: 'part' }, i, make('span', { title: part.name }, part.name), percent(part.self, p.total)));
+            }
+        } else {
+            for (const kind of codeKinds(p, scheme)) {
+                const i = make('i', { 'aria-hidden': 'true' });
+                i.style.background = p.palettes[scheme][dark][kind.color];
+                this.legend.append(make('span', { class: 'part' }, i, kind.name));
             }
         }
     }
