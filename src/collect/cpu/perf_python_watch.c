@@ -60,40 +60,31 @@ int sonde_python_watch_look(struct sonde_python_watch *w, struct sonde_perf_set 
 }
 
 /* A process whose interpreter cannot be read. */
-static const struct sonde_perf_process *python_watch_unread(const struct sonde_perf_reader *r)
-{
-    const struct sonde_perf_process *p;
-    for (uint32_t at = 0; (p = sonde_pointer_map_each(&r->tasks.processes, &at));) {
-        if (p->python_met.state > SONDE__PYTHON_READS) return p;
-    }
-    return NULL;
-}
-
-static void python_watch_unread_say(const struct sonde_perf_process *p, char *out, size_t size)
+static void python_watch_unread(const struct sonde_perf_tasks *t, char *out, size_t size)
 {
     static const char *const texts[] = {
 #define SONDE__X(name, text) text,
         SONDE__PYTHON_STATES(SONDE__X)
 #undef SONDE__X
     };
-    const uint32_t v = p->python_met.version, state = p->python_met.state;
+    const uint32_t v = t->unread.version, state = t->unread.state;
     char version[32] = "";
     if (v) snprintf(version, sizeof(version), " %u.%u.%u", v >> 24, v >> 16 & 255, v >> 8 & 255);
-    snprintf(out, size, "process %u is Python%s, of which only native frames are shown: %s", p->pid,
+    snprintf(out, size, "process %u is Python%s, of which only native frames are shown: %s",
+             t->unread_pid,
              version, state < SONDE__PYTHON_STATE_COUNT ? texts[state] : "");
 }
 
 const char *sonde_python_watch_note(struct sonde_python_watch *w,
                                     const struct sonde_perf_reader *r)
 {
-    const struct sonde_perf_process *unread = python_watch_unread(r);
     const uint64_t all = r->python_whole + r->python_missing;
     if (w->seen && w->tried && !w->bpf) {
         snprintf(w->note, sizeof(w->note), "functions of Python are not in CPU samples, native "
                  "frames are: %.120s. Or start it under sonde (sonde record -- python3 …)",
                  w->why.text);
-    } else if (unread) {
-        python_watch_unread_say(unread, w->note, sizeof(w->note));
+    } else if (r->tasks.unread_pid) {
+        python_watch_unread(&r->tasks, w->note, sizeof(w->note));
     } else if (r->python_missing > MISSING_LEAST &&
                (double)r->python_missing > MISSING_SHARE * (double)all) {
         snprintf(w->note, sizeof(w->note), "%llu of %llu samples of Python lack functions: they "

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "collect/cpu/perf_python_bpf.h"
 #include "collect/proc/procfs.h"
+#include "segment/python.h"
 #include "sonde/sonde.h"
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks)
@@ -251,6 +252,10 @@ int sonde_perf_tasks_python(struct sonde_perf_tasks *t)
     for (uint32_t at = 0; t->python_due && (p = sonde_pointer_map_each(&t->processes, &at));) {
         if (p->python_due) sonde_perf_python_of(p);
         p->python_due = 0;
+        if (p->python_met.state > SONDE__PYTHON_READS) {
+            t->unread = p->python_met;
+            t->unread_pid = p->pid;
+        }
         some |= p->python != NULL;
         if (!p->python || p->python_added || !t->bpf) continue;
         sonde_perf_python_add_to(p->python, t->bpf);

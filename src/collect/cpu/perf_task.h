@@ -72,6 +72,8 @@ struct sonde_perf_tasks {
     int python;                         /* some process is Python, and its waits are recorded */
     int python_due;                     /* sonde_perf_tasks_python has something to do */
     struct sonde_python_bpf *bpf;       /* borrowed; NULL = CPU samples come without Python */
+    struct sonde_perf_python_met unread; /* the last interpreter that cannot be read … */
+    uint32_t unread_pid;                /* … and whose it is, or was; 0 = there is none */
 };
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks);
