@@ -234,6 +234,18 @@ if unshare -pf --mount-proc true 2>/dev/null; then
     record space "$pid"
     wait $unshare
     shares space space.oracle
+    # Where it is blocked, too.
+    unshare -pf --mount-proc $python -c 'import time
+def slumber(): time.sleep(60)
+slumber()' &
+    unshare=$!
+    until_true pgrep -P $unshare >/dev/null
+    pid=$(pgrep -P $unshare)
+    until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null
+    "$sonde" record --off-cpu -d 1 -o asleep.run -p "$pid" 2>asleep.said || complain "asleep: recording failed"
+    kill "$pid" && wait $unshare 2>/dev/null || true
+    "$sonde" export -f folded --type off-cpu -o asleep.folded asleep.run
+    grep -q ';<string>.slumber' asleep.folded || complain "asleep: where it is blocked is not seen"
 fi
 
 # ---- Not permitted: native frames, and why ---------------------------------------------------------

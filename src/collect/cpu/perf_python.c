@@ -1,17 +1,41 @@
 #include "collect/cpu/perf_python.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
 #include "collect/cpu/perf_python_bpf.h"
 #include "collect/cpu/perf_python_private.h"
 #include "profile/python_function.h"
 
 enum { THREADS_MAX = 16384 };
 
+/* The number that a thread has for itself, as the last one in "NSpid:	4711	12"; 0 = not known. */
+static uint64_t perf_python_own_number(const struct sonde_perf_python *y, uint32_t tid)
+{
+    char path[64], text[4096];
+    uint64_t number = 0;
+    if (!y->elsewhere) return tid;
+    snprintf(path, sizeof(path), "/proc/%u/task/%u/status", y->pid, tid);
+    if (sonde_file_read_small(AT_FDCWD, path, text, sizeof(text)) <= 0) return 0;
+    const char *at = strstr(text, "\nNSpid:");
+    for (at = at ? at + 7 : NULL; at && *at == '\t';) {
+        char *end;
+        number = strtoull(at + 1, &end, 10);
+        at = end;
+    }
+    return number;
+}
+
 /* The thread's state: in the list of the main interpreter's, which is behind that of the one that
  * was made last. 0 = it has none. */
-static uint64_t perf_python_thread(struct sonde_perf_python *y, uint32_t tid)
+static uint64_t perf_python_thread(struct sonde_perf_python *y, uint64_t tid)
 {
     const struct sonde__python_layout *l = &y->layout;
     uint64_t at, id;
+    if (!tid) return 0;
     if (y->thread && !sonde__perf_python_word(y->pid, y->thread + l->thread_id, &id) && id == tid) {
         return y->thread;
     }
@@ -75,7 +99,7 @@ size_t sonde_perf_python_read(struct sonde_perf_python *y, struct sonde_profile 
     const struct sonde__python_layout *l = &y->layout;
     struct perf_python_walk w = { y, p, out, 0, max };
     char cframe[SONDE__PYTHON_ANCHOR_BYTES];
-    const uint64_t state = perf_python_thread(y, tid);
+    const uint64_t state = perf_python_thread(y, perf_python_own_number(y, tid));
     uint64_t at, frame;
     if (!state || sonde__perf_python_word(y->pid, state + l->thread_top, &at)) return 0;
     while (at && w.count < max) {

@@ -97,6 +97,7 @@ static int python_bpf_maps_create(struct sonde_python_bpf *b, struct sonde_err *
           b->cpu_count },
         { &b->maps.programs, "programs", BPF_MAP_TYPE_PROG_ARRAY, 4, PYTHON_BPF_LAYOUTS },
         { &b->maps.outputs, "outputs", BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, b->cpu_count },
+        { &b->maps.lost, "lost", BPF_MAP_TYPE_ARRAY, sizeof(uint64_t), b->cpu_count },
     };
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
         const int rc = sonde_bpf_map_create(maps[i].type, maps[i].name, 4, maps[i].value,
@@ -161,6 +162,7 @@ void sonde_python_bpf_destroy(struct sonde_python_bpf *b)
     python_bpf_close(b->entry);
     for (uint32_t i = 0; i < PYTHON_BPF_LAYOUTS; i++) python_bpf_close(b->walks[i]);
     python_bpf_close(b->maps.outputs);
+    python_bpf_close(b->maps.lost);
     python_bpf_close(b->maps.scratch);
     python_bpf_close(b->maps.slots);
     python_bpf_close(b->maps.processes);
@@ -172,7 +174,7 @@ int sonde_python_bpf_create(struct sonde_python_bpf **out, struct sonde_err *err
     assert(out);
     struct sonde_python_bpf *b = sonde__calloc(1, sizeof(*b));
     if (!b) return sonde_err_memory(err);
-    b->maps = (struct python_bpf_maps){ -1, -1, -1, -1, -1 };
+    b->maps = (struct python_bpf_maps){ -1, -1, -1, -1, -1, -1 };
     b->entry = -1;
     for (uint32_t i = 0; i < PYTHON_BPF_LAYOUTS; i++) b->walks[i] = -1;
     b->cpu_count = python_bpf_cpus();
@@ -234,11 +236,9 @@ void sonde_python_bpf_remove(struct sonde_python_bpf *b, uint32_t pid)
 
 uint64_t sonde_python_bpf_lost(const struct sonde_python_bpf *b)
 {
-    uint64_t lost = 0;
-    struct python_bpf_scratch *s = sonde__alloc(sizeof(*s));
-    for (uint32_t i = 0; s && i < b->cpu_count; i++) {
-        if (!sonde_bpf_map_get(b->maps.scratch, &i, s)) lost += s->lost;
+    uint64_t lost = 0, n;
+    for (uint32_t i = 0; i < b->cpu_count; i++) {
+        if (!sonde_bpf_map_get(b->maps.lost, &i, &n)) lost += n;
     }
-    sonde__free(s);
     return lost;
 }

@@ -418,9 +418,12 @@ static void python_bpf_send(struct sonde_bpf_code *c, const struct python_bpf_ma
     sonde_bpf_move(c, BPF_REG_1, BPF_REG_6);
     sonde_bpf_call(c, BPF_FUNC_perf_event_output);
     sonde_bpf_jump(c, BPF_JEQ, BPF_REG_0, 0, END);
-    sonde_bpf_load(c, BPF_DW, BPF_REG_1, BPF_REG_7, FIELD(lost));
+    sonde_bpf_call(c, BPF_FUNC_get_smp_processor_id);
+    sonde_bpf_store(c, BPF_W, BPF_REG_10, KEY, BPF_REG_0);
+    python_bpf_look(c, m->lost, END);
+    sonde_bpf_load(c, BPF_DW, BPF_REG_1, BPF_REG_0, 0);
     sonde_bpf_math(c, BPF_ADD, BPF_REG_1, 1);
-    sonde_bpf_store(c, BPF_DW, BPF_REG_7, FIELD(lost), BPF_REG_1);
+    sonde_bpf_store(c, BPF_DW, BPF_REG_0, 0, BPF_REG_1);
 }
 
 void sonde__python_bpf_walk(struct sonde_bpf_code *c, const struct python_bpf_maps *m,

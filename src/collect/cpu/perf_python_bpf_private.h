@@ -35,7 +35,6 @@ struct python_bpf_scratch {
     uint64_t cursor;             /* the state or frame that is next */
     uint64_t anchor;             /* of this run; 0 = its last frame is */
     uint64_t outer;              /* anchor of the next run; 0 = there is none */
-    uint64_t lost;               /* records there was no room for; only grows */
     uint32_t count, flags;       /* from here on a record */
     struct sonde_python_bpf_frame frames[SONDE_PYTHON_BPF_FRAMES_MAX];
 };
@@ -45,6 +44,7 @@ _Static_assert(offsetof(struct python_bpf_scratch, frames) ==
 
 struct python_bpf_maps {
     int processes, slots, scratch, programs, outputs;
+    int lost;                    /* records there was no room for, by CPU: 64 bits each */
 };
 
 /* The program on the events: whose thread it is, and on to that of its layout. own_dev, own: the

@@ -143,12 +143,19 @@ static int perf_python_look(void *arg, const struct sonde_mapping *m)
     return state == SONDE__PYTHON_READS;
 }
 
-static uint64_t perf_python_program(uint32_t pid)
+static uint64_t perf_python_inode(uint32_t pid, const char *name)
 {
     char path[64];
     struct stat s;
-    snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
     return stat(path, &s) ? 0 : s.st_ino;
+}
+
+static int perf_python_is_elsewhere(uint32_t pid)
+{
+    struct stat own;
+    const uint64_t space = perf_python_inode(pid, "ns/pid");
+    return space && !stat("/proc/self/ns/pid", &own) && own.st_ino != space;
 }
 
 int sonde_perf_python_create(uint32_t pid, struct sonde_perf_python_met *met,
@@ -158,7 +165,8 @@ int sonde_perf_python_create(uint32_t pid, struct sonde_perf_python_met *met,
     struct sonde_perf_python *y = sonde__calloc(1, sizeof(*y));
     if (!y) return SONDE_ENOMEM;
     y->pid = pid;
-    struct perf_python_search s = { .y = y, .met = met, .program = perf_python_program(pid) };
+    y->elsewhere = perf_python_is_elsewhere(pid);
+    struct perf_python_search s = { .y = y, .met = met, .program = perf_python_inode(pid, "exe") };
     int rc = sonde_proc_maps(pid, perf_python_look, &s) == 1 ? 0 : SONDE_ENOENT;
     if (!rc) {
         y->codes = sonde__perf_python_codes_create();
@@ -175,6 +183,7 @@ struct sonde_perf_python *sonde_perf_python_fork(const struct sonde_perf_python 
     if (!y) return NULL;
     *y = *of;
     y->pid = pid;
+    y->elsewhere = perf_python_is_elsewhere(pid);
     y->thread = 0;
     y->codes = sonde__perf_python_codes_share(of->codes);
     return y;

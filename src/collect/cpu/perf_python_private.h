@@ -16,6 +16,7 @@ struct sonde_perf_python {
     struct sonde__python_layout layout;
     uint64_t runtime, type_code, type_text, type_bytes;
     uint64_t thread;           /* state of the thread that was read last */
+    int elsewhere;             /* in another pid namespace: threads have other numbers there */
     struct perf_python_codes *codes; /* shared with the processes that this one has forked */
 };
 
