@@ -24,8 +24,8 @@
                                  outer frames are read the better, they are those of later */
 #define PYTHON_MS 4           /* the same where threads of Python block, whose frames are read while
                                  they do: those that wait for less have none */
-#define NAMES_MS 10           /* the same where CPU samples have functions of Python, whose names are
-                                 read while they are there */
+#define NAMES_MS 10           /* the same where CPU samples have functions of Python, whose names
+                                 are read while they are there */
 #define MENDS_NS 5000000000u  /* such stacks are to be expected this long after one */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 

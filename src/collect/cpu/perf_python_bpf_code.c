@@ -4,8 +4,8 @@
  * Public License, version 2, as well as under sonde's own.
  *
  * Registers that outlive calls: 6 the context, 7 the scratch, 8 the cursor, 9 a loop's counter.
- * What must outlive a program is in the scratch. A loop is of so many steps that the kernel's check,
- * which goes through each, is quick; the program then calls itself, up to 32 times. */
+ * What must outlive a program is in the scratch. A loop is of so many steps that the kernel's
+ * check, which goes through each, is quick; the program then calls itself, up to 32 times. */
 #include "collect/cpu/perf_python_bpf_private.h"
 
 #include "base/hash.h"
@@ -51,7 +51,7 @@ static void python_bpf_look(struct sonde_bpf_code *c, int map, uint32_t label)
     sonde_bpf_jump(c, BPF_JEQ, BPF_REG_0, 0, label);
 }
 
-/* bytes at the address in register from, plus off, to the stack; to label when they are not there. */
+/* bytes at the address in register from, plus off, to the stack; to label: they are not there. */
 static void python_bpf_read(struct sonde_bpf_code *c, int to, uint32_t bytes, uint8_t from,
                             int32_t off, uint32_t label)
 {

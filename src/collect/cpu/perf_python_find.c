@@ -41,7 +41,8 @@ static int perf_python_image_open(struct perf_python_image *m, uint32_t pid, uin
     Elf64_Phdr p[PROGRAM_HEADERS_MAX];
     uint64_t dynamic = 0, first = UINT64_MAX;
     *m = (struct perf_python_image){ .pid = pid };
-    if (sonde__perf_python_copy(pid, start, &h, sizeof(h)) || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (sonde__perf_python_copy(pid, start, &h, sizeof(h)) ||
+        memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
         h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_phentsize != sizeof(p[0]) || !h.e_phnum ||
         h.e_phnum > PROGRAM_HEADERS_MAX ||
         sonde__perf_python_copy(pid, start + h.e_phoff, p, h.e_phnum * sizeof(p[0]))) {
@@ -62,7 +63,8 @@ static int perf_python_symbol_is(const struct perf_python_image *m, uint32_t ind
     char text[64];
     const size_t len = strlen(name) + 1;
     if (sonde__perf_python_copy(m->pid, m->symbols + (uint64_t)index * sizeof(s), &s, sizeof(s)) ||
-        s.st_shndx == SHN_UNDEF || sonde__perf_python_copy(m->pid, m->strings + s.st_name, text, len) ||
+        s.st_shndx == SHN_UNDEF ||
+        sonde__perf_python_copy(m->pid, m->strings + s.st_name, text, len) ||
         memcmp(text, name, len) != 0) {
         return 0;
     }
@@ -84,7 +86,8 @@ static uint64_t perf_python_symbol(const struct perf_python_image *m, const char
         return 0;
     }
     for (uint32_t n = 0; n < CHAIN_MAX; n++, index++) {
-        if (sonde__perf_python_copy(m->pid, chain + (index - head[1]) * 4ull, &c, sizeof(c))) return 0;
+        const uint64_t at = chain + (index - head[1]) * 4ull;
+        if (sonde__perf_python_copy(m->pid, at, &c, sizeof(c))) return 0;
         if ((c | 1) == (h | 1) && perf_python_symbol_is(m, index, name, &value)) return value;
         if (c & 1) return 0;
     }

@@ -1,5 +1,6 @@
-/* perf_python_watch.h - whether CPU samples of perf events have functions of Python: the BPF program
- * is loaded when the first interpreter is met, and where it cannot be there is a word why. */
+/* perf_python_watch.h - whether CPU samples of perf events have functions of Python: the BPF
+ * program is loaded when the first interpreter is met, and where it cannot be there is a word
+ * why. */
 #ifndef SONDE_COLLECT_CPU_PERF_PYTHON_WATCH_H
 #define SONDE_COLLECT_CPU_PERF_PYTHON_WATCH_H
 

@@ -109,9 +109,9 @@ int sonde_perf_set_open(struct sonde_perf_set *s, uint32_t pid, struct sonde_err
 /* Clock and switch events on a process that may have some already, as after a resize. */
 int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err);
 
-/* Clock events that are opened from now on, and those of CPUs, run this BPF program (borrowed), and events of
- * SONDE_PERF_OUTPUT are there, one for each CPU, by which it puts records into the rings of samples
- * (record.h). SONDE_EACCES: it may not, and no event has it. */
+/* Clock events that are opened from now on, and those of CPUs, run this BPF program (borrowed), and
+ * events of SONDE_PERF_OUTPUT are there, one for each CPU, by which it puts records into the rings
+ * of samples (record.h). SONDE_EACCES: it may not, and no event has it. */
 int sonde_perf_set_program(struct sonde_perf_set *s, int program, struct sonde_err *err);
 
 /* How much of the stack the rings have room for at this rate. */
