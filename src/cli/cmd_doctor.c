@@ -54,6 +54,7 @@ static const struct {
     { "probes", sonde_doctor_probes },
     { "perf", sonde_doctor_perf },
     { "cpu", sonde_doctor_cpu },
+    { "python", sonde_doctor_python },
     { "uprobes", sonde_doctor_uprobes },
     { "heap", sonde_doctor_heap },
     { "sandbox", sonde_doctor_sandbox },

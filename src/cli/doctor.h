@@ -30,6 +30,7 @@ void sonde_doctor_madvise(struct sonde_doctor *d);
 void sonde_doctor_clock(struct sonde_doctor *d);
 void sonde_doctor_perf(struct sonde_doctor *d);
 void sonde_doctor_cpu(struct sonde_doctor *d);
+void sonde_doctor_python(struct sonde_doctor *d);
 void sonde_doctor_uprobes(struct sonde_doctor *d);
 void sonde_doctor_ptrace(struct sonde_doctor *d);
 void sonde_doctor_shm(struct sonde_doctor *d);

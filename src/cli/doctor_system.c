@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "cli/doctor.h"
 #include "collect/cpu/cpu.h"
+#include "collect/cpu/perf_python_bpf.h"
 #include "collect/uprobe/event.h"
 #include "present/units.h"
 
@@ -174,6 +175,21 @@ void sonde_doctor_cpu(struct sonde_doctor *d)
     struct sonde_err note = { "" };
     const int rc = sonde_cpu_check(&note);
     sonde_doctor_add(d, rc ? SONDE_DOCTOR_WARN : SONDE_DOCTOR_OK, NULL, "%s", note.text);
+}
+
+void sonde_doctor_python(struct sonde_doctor *d)
+{
+    struct sonde_err err = { "" };
+    if (sonde_python_bpf_check(&err)) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "start Python under sonde, which needs no privilege: sonde record -- "
+                         "python3 …",
+                         "CPU samples of a Python program that is attached to have native frames "
+                         "only: %s", err.text);
+        return;
+    }
+    sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "functions of Python are in CPU samples of "
+                     "processes that are attached to: BPF programs are permitted");
 }
 
 void sonde_doctor_uprobes(struct sonde_doctor *d)

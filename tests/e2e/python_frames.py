@@ -3,10 +3,11 @@
 the thread's clock. Run under the profiler; prints "oracle NAME NANOSECONDS" for each. They take turns of
 some periods each, so that how often one is met differs from what it used by less than chance would have it.
 
-usage: python_frames.py KIND SECONDS     SECONDS of CPU time (of each thread)
+usage: python_frames.py KIND SECONDS [FILE]     SECONDS of CPU time (of each thread), when FILE is there
 """
 import asyncio
 import hashlib
+import os
 import sys
 import threading
 import time
@@ -130,6 +131,8 @@ def main(kind, seconds):
 
 
 if __name__ == "__main__":
+    while sys.argv[3:] and not os.path.exists(sys.argv[3]):
+        time.sleep(0.02)
     main(sys.argv[1], float(sys.argv[2]))
     for name, ns in spent.items():
         print("oracle", name, ns)

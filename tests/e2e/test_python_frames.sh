@@ -251,9 +251,4 @@ END
 [ "$("$sonde" record -q -F 1000 --heap=4096 -o storm.run -- $python storm.py 2>storm.said)" = "as it was" ] ||
     complain "the program does not come to its end:" "$(tail -5 storm.said)"
 
-# ---- What cannot be seen is said -----------------------------------------------------------------
-"$sonde" record --engine perf -o perf.run -- $python "$here/python_frames.py" pure 0.5 >perf.oracle 2>perf.said || true
-if grep -q 'engine perf' perf.said; then
-    grep -q 'functions of Python are not in CPU samples' perf.said || complain "perf: no word on Python:" "$(cat perf.said)"
-fi
 finish

@@ -6,7 +6,8 @@
  * timer: where the kernel forbids that, libsonde_preload samples inside the process (CPU-time
  * timer per thread) and writes the unwound stacks to its segment; the same thread reads them.
  * mixed: CPU samples by timer and blocked time by perf. For Python, whose own frames are memory
- * that has changed by the time a record is read from outside.
+ * that has changed by the time a record is read from outside: perf has them in CPU samples where
+ * the kernel permits BPF (perf_python_bpf.h).
  *
  * The profile belongs to the engine from start to stop; in between sonde_cpu_snapshot copies. */
 #ifndef SONDE_COLLECT_CPU_CPU_H
@@ -35,8 +36,9 @@ struct sonde_cpu_options {
     double rate_hz;           /* 1 … 10,000 per thread on CPU; 0 = 1000 */
     int off_cpu;              /* also blocked time, with the stack at switch-out */
     int children;             /* also processes it starts */
-    int python;               /* it runs Python, whose functions are seen from within only: AUTO
-                                 prefers engines that do */
+    int python;               /* it runs Python, whose functions are seen from within without
+                                 privileges: AUTO prefers engines that do; perf has its BPF
+                                 program from the beginning */
     int blocked_only;         /* perf: no CPU samples; of mixed.c */
     int kernel;               /* also kernel frames, if permitted */
     uint32_t depth_max;       /* frames kept of a stack; 0 = 128 */

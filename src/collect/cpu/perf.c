@@ -9,10 +9,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/path.h"
 #include "collect/cpu/account.h"
 #include "collect/cpu/engine.h"
 #include "collect/perf/limits.h"
+#include "collect/cpu/perf_python_watch.h"
 #include "collect/cpu/perf_reader.h"
 #include "collect/proc/tree.h"
 #include "collect/tick_clock.h"
@@ -24,6 +24,8 @@
                                  outer frames are read the better, they are those of later */
 #define PYTHON_MS 4           /* the same where threads of Python block, whose frames are read while
                                  they do: those that wait for less have none */
+#define NAMES_MS 10           /* the same where CPU samples have functions of Python, whose names
+                                 are read while they are there */
 #define MENDS_NS 5000000000u  /* such stacks are to be expected this long after one */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
@@ -56,6 +58,7 @@ struct sonde_cpu_engine {
     uint64_t width_ns;        /* when it was last looked whether threads are missed */
     int missed;               /* they are, and nothing can be done about it */
     struct sonde_cpu_account account;
+    struct sonde_python_watch python;
     int paused;
 };
 
@@ -193,6 +196,15 @@ static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
               e->missed ? "whole CPUs may not be" : "whole CPUs are");
 }
 
+/* Events run a program where there is Python. */
+static void fit_python(struct sonde_cpu_engine *e)
+{
+    if (e->set.options.no_clock || !sonde_python_watch_look(&e->python, &e->set, &e->reader)) {
+        return;
+    }
+    if (!e->set.wide) cpu_perf_resize(e, e->set.options.stack_bytes);
+}
+
 static void perf_drain(struct sonde_cpu_engine *e, int last)
 {
     struct sonde_perf_reader *r = &e->reader;
@@ -223,6 +235,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     if (last) {
         sonde_perf_reader_blocked_flush(r, now);
     } else if (!e->paused) { /* events that are opened now would sample */
+        fit_python(e);
         fit_stack(e);
         fit_width(e, now);
     }
@@ -267,7 +280,7 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
     const int mends = e->reader.outer_ns &&
                       sonde_clock_ns(CLOCK_MONOTONIC) - e->reader.outer_ns < MENDS_NS;
     const int look = e->set.options.switches && e->set.plan.exclude_kernel;
-    const int usual = look ? LOOK_MS : WAIT_MS;
+    const int usual = look ? LOOK_MS : e->python.bpf ? NAMES_MS : WAIT_MS;
     poll(e->polls, count + 1, mends ? MEND_MS : e->reader.tasks.python ? PYTHON_MS : usual);
 }
 
@@ -295,17 +308,6 @@ static void cpu_perf_put_known(const struct sonde_perf_tasks *t, struct sonde_cp
     }
 }
 
-/* Samples went to Python's interpreter. */
-static int samples_python(const struct sonde_cpu_engine *e)
-{
-    const struct sonde_profile *p = e->reader.p;
-    for (uint32_t i = 1; i < p->modules_count && !e->set.options.no_clock; i++) {
-        const char *base = sonde_path_base(sonde_profile_str(p, p->modules[i].path));
-        if (!strncmp(base, "python3", 7) || !strncmp(base, "libpython3", 10)) return 1;
-    }
-    return 0;
-}
-
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     uint64_t count;
@@ -319,11 +321,11 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
     /* A ring that makes no sense is a loss of at least the record that did not. */
     out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);
-    if (samples_python(e)) {
-        out->note = "functions of Python are not in CPU samples, which are taken from outside: "
-                    "native frames are. Start it under sonde (sonde run, sonde record -- python3 "
-                    "…, without --engine perf) to see them";
+    if (e->python.bpf) { /* which are no samples */
+        const uint64_t python = sonde_python_bpf_lost(e->python.bpf);
+        out->lost -= python < out->lost ? python : out->lost;
     }
+    if (!e->set.options.no_clock) out->note = sonde_python_watch_note(&e->python, &e->reader);
     if (e->set.options.callchain && e->set.plan.exclude_kernel) {
         out->note = "there are no frames of the kernel, which does not permit them: run as root, "
                     "with CAP_PERFMON, or with kernel.perf_event_paranoid <= 1";
@@ -355,6 +357,7 @@ static void perf_destroy(struct sonde_cpu_engine *e)
     sonde_perf_reader_release(&e->reader);
     sonde_perf_rings_release(&e->rings);
     sonde_perf_set_release(&e->set);
+    sonde_python_watch_release(&e->python);
     sonde_cpu_account_release(&e->account);
     sonde__free(e->polls);
     sonde__free(e);
@@ -379,6 +382,18 @@ static int know_process(struct sonde_cpu_engine *e, const struct sonde_cpu_optio
                                            : sonde_perf_tasks_find_process(t, o->pid);
     if (!p || (on_exec && !sonde_perf_tasks_add_thread(t, p, o->pid, NULL))) return SONDE_ENOMEM;
     return 0;
+}
+
+/* Is it Python, or one of the processes that it has started? */
+static void expect_python(struct sonde_cpu_engine *e, const struct sonde_cpu_options *o,
+                          int on_exec)
+{
+    uint32_t *tree = NULL, count = 0;
+    if (on_exec || !o->children || sonde_proc_tree(o->pid, &tree, &count)) tree = NULL;
+    const uint32_t *pids = tree ? tree : &o->pid;
+    const uint32_t looked = on_exec ? 0 : tree ? count : 1; /* before exec it is what forked it */
+    sonde_python_watch_begin(&e->python, &e->set, &e->reader, pids, looked, o->python);
+    sonde__free(tree);
 }
 
 static int check_rate(const struct sonde_cpu_options *o, struct sonde_err *err)
@@ -418,6 +433,7 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
     }
     sonde_cpu_account_init(&e->account, e->set.plan.exclude_kernel,
                            sonde_clock_ns(CLOCK_MONOTONIC));
+    if (!o->blocked_only) expect_python(e, o, on_exec);
     /* Events first, then what is mapped: what changes in between comes as a record. */
     rc = sonde_perf_set_open(&e->set, o->pid, err);
     if (!rc && (rc = know_process(e, o, on_exec))) {

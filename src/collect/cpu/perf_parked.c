@@ -11,16 +11,28 @@
 static const uint64_t waits_ns[] = { 100000000u, 300000000u, 1000000000u };
 #define WAITS SONDE_COUNT(waits_ns)
 
+static size_t perf_parked_bytes(const struct sonde_perf_parked *p)
+{
+    return p->header.size + p->python.count * sizeof(*p->python.frames);
+}
+
 int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header *h, uint32_t pid,
-                       uint64_t time_ns)
+                       uint64_t time_ns, const struct sonde_perf_python_sample *python)
 {
     assert(l->bytes <= SONDE_PERF_PARKED_BYTES);
-    if (l->bytes + h->size > SONDE_PERF_PARKED_BYTES) return SONDE_EFULL;
-    struct sonde_perf_parked *p = sonde__alloc(sizeof(*p) + h->size);
+    assert(h->size % sizeof(uint64_t) == 0); /* frames are aligned behind it */
+    const size_t frames = python ? python->count * sizeof(*python->frames) : 0;
+    if (l->bytes + h->size + frames > SONDE_PERF_PARKED_BYTES) return SONDE_EFULL;
+    struct sonde_perf_parked *p = sonde__alloc(sizeof(*p) + h->size + frames);
     if (!p) return SONDE_ENOMEM;
     *p = (struct sonde_perf_parked){ .time_ns = time_ns, .due_ns = time_ns + waits_ns[0],
                                      .pid = pid };
     memcpy(&p->header, h, h->size);
+    if (python) {
+        p->python = *python;
+        p->python.frames = (void *)((char *)&p->header + h->size);
+        memcpy(p->python.frames, python->frames, frames);
+    }
     sonde_perf_lot_back(l, p);
     return 0;
 }
@@ -32,7 +44,7 @@ void sonde_perf_lot_back(struct sonde_perf_lot *l, struct sonde_perf_parked *p)
     p->next = NULL;
     *l->last = p;
     l->last = &p->next;
-    l->bytes += p->header.size;
+    l->bytes += perf_parked_bytes(p);
 }
 
 struct sonde_perf_parked *sonde_perf_lot_take(struct sonde_perf_lot *l, uint64_t now_ns,
@@ -44,8 +56,8 @@ struct sonde_perf_parked *sonde_perf_lot_take(struct sonde_perf_lot *l, uint64_t
     if (!p) return NULL;
     *at = p->next;
     if (l->last == &p->next) l->last = at;
-    assert(l->bytes >= p->header.size);
-    l->bytes -= p->header.size;
+    assert(l->bytes >= perf_parked_bytes(p));
+    l->bytes -= perf_parked_bytes(p);
     *final = ++p->tries == WAITS || now_ns == UINT64_MAX;
     if (p->tries < WAITS) p->due_ns = p->time_ns + waits_ns[p->tries];
     return p;

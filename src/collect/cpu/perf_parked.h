@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collect/cpu/perf_python_sample.h"
+
 #define SONDE_PERF_PARKED_BYTES (4u << 20) /* at most; what comes then does not wait */
 
 struct sonde_perf_parked {
@@ -15,6 +17,7 @@ struct sonde_perf_parked {
     uint64_t due_ns;                    /* when to look at it again */
     uint32_t pid;
     uint32_t tries;
+    struct sonde_perf_python_sample python; /* that came with it; frames within this block */
     struct perf_event_header header;    /* and what follows it */
 };
 
@@ -23,9 +26,10 @@ struct sonde_perf_lot {
     size_t bytes;
 };
 
-/* 0, or SONDE_EFULL, SONDE_ENOMEM: the caller goes on without waiting. */
+/* python: what came with it; NULL = nothing. 0, or SONDE_EFULL, SONDE_ENOMEM: the caller goes on
+ * without waiting. */
 int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header *h, uint32_t pid,
-                       uint64_t time_ns);
+                       uint64_t time_ns, const struct sonde_perf_python_sample *python);
 
 /* The first one that is due at now_ns (UINT64_MAX: any), of process pid (0 = any), taken out; NULL
  * = none. Free it, or put it back. *final: it will not wait any longer. */

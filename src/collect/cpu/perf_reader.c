@@ -31,6 +31,7 @@ int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
     int rc = sonde_cpu_stacks_create(p, options->depth_max, &r->stacks);
     if (!rc) rc = sonde_perf_tasks_init(&r->tasks, r->stacks);
     if (!rc) rc = sonde_perf_outer_create(options->returns, &r->outer);
+    if (!rc && !(r->mix = sonde_perf_python_mix_create())) rc = SONDE_ENOMEM;
     if (rc) sonde_perf_reader_release(r);
     return rc;
 }
@@ -39,6 +40,9 @@ void sonde_perf_reader_release(struct sonde_perf_reader *r)
 {
     sonde_perf_tasks_release(&r->tasks);
     sonde_perf_lot_release(&r->lot);
+    sonde_perf_python_samples_release(&r->python);
+    sonde_perf_python_mix_destroy(r->mix);
+    r->mix = NULL;
     sonde_perf_outer_destroy(r->outer);
     r->outer = NULL;
     sonde_cpu_stacks_destroy(r->stacks);
@@ -162,11 +166,29 @@ static void fill_hole(struct sonde_perf_thread *t, const struct sonde_perf_recor
 /* It may be known later what is not known now. */
 #define STACK_LATER UINT32_MAX
 
-static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                           const struct sonde_perf_record *rec, int in_kernel, int final,
-                           uint16_t *flags)
+/* The stack that was just unwound, with the frames of Python that came with it, if any. */
+static uint32_t perf_reader_add_stack(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                                      const struct sonde_perf_record *rec,
+                                      const struct sonde_perf_python_sample *python)
 {
     struct sonde_perf_process *p = t->process;
+    uint32_t missing;
+    if (!python || !p->python) {
+        return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, r->ips_count);
+    }
+    const uint32_t stack =
+        sonde_perf_python_stack(r->mix, p, python, rec->u.sample.regs.sp, r->ips, r->cfas,
+                                r->ips_count, r->stacks, r->p, &missing);
+    if (missing || python->flags || !python->count) r->python_missing++;
+    else r->python_whole++;
+    return stack;
+}
+
+static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                           const struct sonde_perf_record *rec,
+                           const struct sonde_perf_python_sample *python, int in_kernel, int final,
+                           uint16_t *flags)
+{
     struct sonde_aspace_walk w;
     size_t n = perf_reader_unwind(r, t, rec, 0, final, &w);
     if (w.end != SONDE_ASPACE_START && in_kernel) {
@@ -188,7 +210,7 @@ static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread
     r->counts.unwound_frames += n;
     *flags |= walk_flags(r, &w);
     count_need(r, rec, &w);
-    return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
+    return perf_reader_add_stack(r, t, rec, python);
 }
 
 /* Frames of the kernel. Markers between the addresses say what kind follows. */
@@ -286,7 +308,8 @@ static void step_out(struct sonde_perf_reader *r, struct sonde_perf_process *p,
 
 /* The stack of a sample; 0 = no memory for it. STACK_LATER, unless it is asked finally. */
 static uint32_t perf_reader_stack_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                                     const struct sonde_perf_record *rec, int final,
+                                     const struct sonde_perf_record *rec,
+                                     const struct sonde_perf_python_sample *python, int final,
                                      uint16_t *flags)
 {
     struct sonde_perf_process *p = t ? t->process : NULL;
@@ -298,7 +321,7 @@ static uint32_t perf_reader_stack_of(struct sonde_perf_reader *r, struct sonde_p
         step_out(r, p, &mended);
         rec = &mended;
     }
-    uint32_t stack = has_user ? user_stack(r, t, rec, in_kernel, final, flags) : 0;
+    uint32_t stack = has_user ? user_stack(r, t, rec, python, in_kernel, final, flags) : 0;
     if (!has_user) stack = sonde_cpu_stacks_named(r->stacks, "[no user stack]");
     if (stack == STACK_LATER) return stack;
     if (stack && rec->u.sample.chain_count) stack = kernel_stack(r, stack, rec);
@@ -307,7 +330,8 @@ static uint32_t perf_reader_stack_of(struct sonde_perf_reader *r, struct sonde_p
 
 /* 0, or SONDE_EBUSY: its stack is to be looked at later. Not when that is final. */
 static int take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                      const struct sonde_perf_record *rec, int final)
+                      const struct sonde_perf_record *rec,
+                      const struct sonde_perf_python_sample *python, int final)
 {
     struct sonde_profile_sample s = {
         .time_ns = rec->time_ns + r->unix_ns,
@@ -316,7 +340,7 @@ static int take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
         .count = 1,
         .kind = SONDE_SAMPLE_CPU,
     };
-    s.stack = perf_reader_stack_of(r, t, rec, final, &s.flags);
+    s.stack = perf_reader_stack_of(r, t, rec, python, final, &s.flags);
     if (s.stack == STACK_LATER) return SONDE_EBUSY;
     r->counts.samples++;
     r->counts.truncated += s.flags & SONDE_SAMPLE_TRUNCATED;
@@ -342,7 +366,8 @@ static void perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns, uin
         if (!perf_reader_parse(r, &p->header, &rec)) {
             t = sonde_perf_tasks_thread(&r->tasks, rec.tid);
         }
-        if (t && t->process->pid == rec.pid && take_clock(r, t, &rec, final)) {
+        const struct sonde_perf_python_sample *python = p->python.frames ? &p->python : NULL;
+        if (t && t->process->pid == rec.pid && take_clock(r, t, &rec, python, final)) {
             p->next = back;
             back = p;
         } else {
@@ -370,6 +395,10 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
                         const struct perf_event_header *h)
 {
     const struct sonde_perf_event *e = sonde_perf_set_find(r->set, rec->id);
+    const struct sonde_perf_python_sample *python = NULL;
+    if (e && e->kind == SONDE_PERF_CLOCK) {
+        python = sonde_perf_python_samples_take(&r->python, e->cpu, rec);
+    }
     /* A thread that is about to be gone has lost its number already. */
     const int ending = rec->tid == UINT32_MAX;
     /* Of a whole CPU: whatever runs there. */
@@ -379,14 +408,15 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
     if (e->kind == SONDE_PERF_CLOCK) {
         /* It runs, so that it came back was lost; unless this is of just before, and comes late. */
         if (t && rec->time_ns > t->out_ns + LATE_NS) t->blocked = t->preempted = 0;
-        if (take_clock(r, t, rec, 0) && sonde_perf_lot_put(&r->lot, h, rec->pid, rec->time_ns)) {
-            take_clock(r, t, rec, 1);
+        if (take_clock(r, t, rec, python, 0) &&
+            sonde_perf_lot_put(&r->lot, h, rec->pid, rec->time_ns, python)) {
+            take_clock(r, t, rec, python, 1);
         }
     } else if (e->kind == SONDE_PERF_SWITCH && t) {
         uint64_t kernel[KERNEL_FRAMES_MAX];
         t->switch_flags = 0;
         r->ips_count = 0;
-        t->switch_stack = perf_reader_stack_of(r, t, rec, 1, &t->switch_flags);
+        t->switch_stack = perf_reader_stack_of(r, t, rec, NULL, 1, &t->switch_flags);
         sonde_perf_python_keep(t, rec->u.sample.regs.sp, r->ips, r->cfas, r->ips_count, kernel,
                                kernel_frames(rec, kernel));
     }
@@ -504,7 +534,9 @@ void sonde_perf_reader_sample_sleepers(struct sonde_perf_reader *r)
     struct sonde_perf_thread *t;
     for (uint32_t at = 0; (t = sonde_pointer_map_each(&r->tasks.threads, &at));) {
         if (t->blocked && !t->out_stack && !t->looked) perf_reader_sample_sleeper(r, t);
-        if (t->blocked && !t->python_looked) sonde_perf_python_look(t, r->stacks, r->p);
+        if (t->blocked && !t->python_looked) {
+            sonde_perf_python_look(r->mix, t, r->stacks, r->p);
+        }
         r->tasks.python |= t->process->python != NULL;
     }
 }
@@ -517,6 +549,10 @@ void sonde_perf_reader_forget(struct sonde_perf_reader *r)
         t->row = t->switch_stack = t->out_stack = t->python_stack = 0;
         t->switch_flags = t->out_flags = 0;
         t->looked = t->python_looked = 0;
+    }
+    struct sonde_perf_process *p;
+    for (uint32_t at = 0; (p = sonde_pointer_map_each(&r->tasks.processes, &at));) {
+        if (p->python) sonde_perf_python_forget(p->python);
     }
 }
 
@@ -590,6 +626,8 @@ static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record
     const char *base = strrchr(rec->u.map.path, '/');
     settle_process(r, rec->pid);
     if (p) sonde_perf_tasks_map(&r->tasks, p, &rec->u.map);
+    /* It may have an interpreter built in, whatever it is called. */
+    if (p && p->in_exec && rec->pid == r->pid) p->python_due = r->tasks.python_due = 1;
     if (r->unnamed && rec->pid == r->pid && base) {
         /* Its name is cut after 15 bytes; that of the file may be another's, by a link. What was
          * started through /proc/self/exe is called exe. */
@@ -601,9 +639,25 @@ static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record
     }
 }
 
+/* 1 if h is of a BPF program. */
+static int take_output(struct sonde_perf_reader *r, const struct perf_event_header *h)
+{
+    struct sonde_perf_record rec;
+    if (h->type != PERF_RECORD_SAMPLE || !r->tasks.bpf) return 0;
+    const struct sonde_perf_event *e = sonde_perf_set_find(r->set, sonde_perf_record_event(h));
+    if (!e || e->kind != SONDE_PERF_OUTPUT) return 0;
+    if (sonde_perf_record_parse_output(h, &rec)) {
+        r->bad_records++;
+    } else {
+        sonde_perf_python_samples_put(&r->python, e->cpu, r->set->cpu_count, &rec);
+    }
+    return 1;
+}
+
 void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h)
 {
     struct sonde_perf_record rec;
+    if (take_output(r, h)) return;
     if (perf_reader_parse(r, h, &rec)) {
         r->bad_records++;
         return;

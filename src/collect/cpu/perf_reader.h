@@ -18,6 +18,7 @@
 #include "collect/perf/event.h"
 #include "collect/cpu/perf_outer.h"
 #include "collect/cpu/perf_parked.h"
+#include "collect/cpu/perf_python_stack.h"
 #include "collect/perf/record.h"
 #include "collect/cpu/perf_task.h"
 #include "collect/uprobe/returns.h"
@@ -49,6 +50,10 @@ struct sonde_perf_reader {
     size_t ips_count;                      /* … so many of each */
     struct sonde_perf_blocked asleep;      /* for looking */
     struct sonde_uprobe_returns *returns;  /* borrowed; NULL = there are no probes */
+    struct sonde_perf_python_mix *mix;
+    struct sonde_perf_python_samples python; /* that wait for the sample that follows them */
+    uint64_t python_whole, python_missing; /* samples with frames of Python: with all of them, or
+                                              some not read, not placed or without a name */
 };
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,

@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "collect/cpu/perf_python_bpf.h"
 #include "collect/proc/procfs.h"
+#include "segment/python.h"
 #include "sonde/sonde.h"
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks)
@@ -19,9 +21,18 @@ int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *s
     return sonde_modules_create(0, &t->modules);
 }
 
-static void perf_task_process_free(struct sonde_perf_process *p)
+static void perf_task_python_end(struct sonde_perf_tasks *t, struct sonde_perf_process *p)
 {
+    if (p->python_added && t->bpf) sonde_python_bpf_remove(t->bpf, p->pid);
     sonde_perf_python_destroy(p->python);
+    p->python = NULL;
+    p->python_layout = 0;
+    p->python_added = 0;
+}
+
+static void perf_task_process_free(struct sonde_perf_tasks *t, struct sonde_perf_process *p)
+{
+    perf_task_python_end(t, p);
     sonde_aspace_destroy(p->as);
     sonde__free(p);
 }
@@ -41,7 +52,7 @@ void sonde_perf_tasks_release(struct sonde_perf_tasks *t)
         perf_task_thread_free(thread);
     }
     for (uint32_t at = 0; (p = sonde_pointer_map_each(&t->processes, &at));) {
-        perf_task_process_free(p);
+        perf_task_process_free(t, p);
     }
     sonde_pointer_map_release(&t->processes);
     sonde_pointer_map_release(&t->threads);
@@ -143,6 +154,7 @@ struct sonde_perf_process *sonde_perf_tasks_find_process(struct sonde_perf_tasks
     struct sonde_perf_process *p = sonde_perf_tasks_add_process(t, pid);
     if (!p) return NULL;
     sonde_aspace_scan(p->as); /* of one that is gone nothing can be known */
+    p->python_due = t->python_due = 1;
     snprintf(path, sizeof(path), "/proc/%u/task", pid);
     if (sonde_procfs_dir_open(&dir, AT_FDCWD, path)) return p;
     while (sonde_procfs_dir_next(&dir, &tid)) sonde_perf_tasks_add_thread(t, p, tid, NULL);
@@ -158,7 +170,13 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
     struct sonde_aspace *as;
     if (sonde_aspace_fork(parent->as, pid, &as)) return NULL;
     struct sonde_perf_process *p = perf_task_put_process(t, pid, as);
-    if (p) p->layout = parent->layout;
+    if (!p) return NULL;
+    p->layout = parent->layout;
+    p->python_met = parent->python_met;
+    if (parent->python) p->python = sonde_perf_python_fork(parent->python, pid);
+    p->python_layout = p->python ? p->layout : 0;
+    p->python_due = p->python || parent->python_due;
+    t->python_due |= p->python_due;
     return p;
 }
 
@@ -181,8 +199,8 @@ void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread 
     assert(p->threads == 1);
     sonde_perf_words_free(thread->words);
     thread->words = NULL;
-    sonde_perf_python_destroy(p->python);
-    p->python = NULL;
+    perf_task_python_end(t, p);
+    p->python_met = (struct sonde_perf_python_met){ 0 };
     sonde_aspace_exec(p->as);
     p->layout = sonde_cpu_stacks_layout_new(t->stacks);
     p->in_exec = 1;
@@ -192,6 +210,7 @@ void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process 
                           const struct sonde_mapping *map)
 {
     sonde_aspace_map(p->as, map); /* what does not fit stays unknown code */
+    if (map->path && sonde_perf_python_is_name(map->path)) p->python_due = t->python_due = 1;
     p->layout = sonde_cpu_stacks_layout_new(t->stacks);
 }
 
@@ -201,7 +220,49 @@ void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t)
     for (uint32_t at = 0; (p = sonde_pointer_map_each(&t->processes, &at));) {
         sonde_aspace_scan(p->as);
         p->layout = sonde_cpu_stacks_layout_new(t->stacks);
+        p->python_due = t->python_due = 1;
     }
+}
+
+/* ---- Interpreters ---------------------------------------------------------------------------- */
+
+struct sonde_perf_python *sonde_perf_python_of(struct sonde_perf_process *p)
+{
+    if (p->python || p->python_layout == p->layout) return p->python;
+    p->python_layout = p->layout;
+    if (sonde_perf_python_create(p->pid, &p->python_met, &p->python)) p->python = NULL;
+    return p->python;
+}
+
+void sonde_perf_tasks_bpf(struct sonde_perf_tasks *t, struct sonde_python_bpf *bpf)
+{
+    struct sonde_perf_process *p;
+    t->bpf = bpf;
+    for (uint32_t at = 0; (p = sonde_pointer_map_each(&t->processes, &at));) {
+        p->python_added = 0;
+        p->python_due |= p->python != NULL;
+        t->python_due |= p->python_due;
+    }
+}
+
+int sonde_perf_tasks_python(struct sonde_perf_tasks *t)
+{
+    struct sonde_perf_process *p;
+    int some = 0;
+    for (uint32_t at = 0; t->python_due && (p = sonde_pointer_map_each(&t->processes, &at));) {
+        if (p->python_due) sonde_perf_python_of(p);
+        p->python_due = 0;
+        if (p->python_met.state > SONDE__PYTHON_READS) {
+            t->unread = p->python_met;
+            t->unread_pid = p->pid;
+        }
+        some |= p->python != NULL;
+        if (!p->python || p->python_added || !t->bpf) continue;
+        sonde_perf_python_add_to(p->python, t->bpf);
+        p->python_added = 1;
+    }
+    t->python_due = 0;
+    return some;
 }
 
 void sonde_perf_tasks_end(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread)
@@ -212,5 +273,5 @@ void sonde_perf_tasks_end(struct sonde_perf_tasks *t, struct sonde_perf_thread *
     perf_task_thread_free(thread);
     if (--p->threads) return;
     sonde_pointer_map_remove(&t->processes, perf_task_hash(p->pid), p);
-    perf_task_process_free(p);
+    perf_task_process_free(t, p);
 }

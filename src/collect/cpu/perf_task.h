@@ -18,6 +18,9 @@ struct sonde_perf_process {
     uint32_t layout;           /* number of its mappings, see stack.h */
     struct sonde_perf_python *python; /* its interpreter; owned; NULL = none is known … */
     uint32_t python_layout;    /* … as mappings were then; 0 = it was not looked for */
+    struct sonde_perf_python_met python_met; /* by the last look */
+    int python_due;            /* it may have an interpreter since: 0 or 1 */
+    int python_added;          /* its samples have frames of Python */
     uint32_t in_exec;          /* its program was replaced, and the new one not seen to run yet */
 };
 
@@ -67,6 +70,10 @@ struct sonde_perf_tasks {
     struct sonde_pointer_map processes; /* owned, as what is in it; by pid */
     struct sonde_pointer_map threads;   /* by tid */
     int python;                         /* some process is Python, and its waits are recorded */
+    int python_due;                     /* sonde_perf_tasks_python has something to do */
+    struct sonde_python_bpf *bpf;       /* borrowed; NULL = CPU samples come without Python */
+    struct sonde_perf_python_met unread; /* the last interpreter that cannot be read … */
+    uint32_t unread_pid;                /* … and whose it is, or was; 0 = there is none */
 };
 
 int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks);
@@ -95,6 +102,17 @@ struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
 void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread);
 void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process *p,
                           const struct sonde_mapping *map);
+
+/* The process's interpreter, which is looked for again when code was mapped since. NULL = none that
+ * can be read. */
+struct sonde_perf_python *sonde_perf_python_of(struct sonde_perf_process *p);
+
+/* Interpreters that may be there by now; samples of their processes have frames of Python from now
+ * on, if there is a program for it. Returns 1 if some process has one. */
+int sonde_perf_tasks_python(struct sonde_perf_tasks *t);
+
+/* There is a program from now on, or none any more (NULL). */
+void sonde_perf_tasks_bpf(struct sonde_perf_tasks *t, struct sonde_python_bpf *bpf);
 
 /* Mappings may have been missed: read those of every process again. */
 void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t);

@@ -96,7 +96,11 @@ static struct perf_event_attr perf_event_make_attr(const struct sonde_perf_optio
     a.inherit = 1;
     a.inherit_thread = !o->children && plan->threads_only;
     a.enable_on_exec = o->on_exec != 0;
-    if (kind == SONDE_PERF_TRACK) {
+    if (kind == SONDE_PERF_OUTPUT) {
+        a.config = PERF_COUNT_SW_BPF_OUTPUT;
+        a.sample_type = SONDE_PERF_OUTPUT_TYPE;
+        a.sample_period = 1;
+    } else if (kind == SONDE_PERF_TRACK) {
         a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = 1;
         a.context_switch = o->switches != 0;
     } else if (kind == SONDE_PERF_COUNT) {
@@ -252,7 +256,7 @@ static int perf_event_add(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
     const uint32_t ring = cpu + (kind == SONDE_PERF_TRACK ? 0 : s->cpu_count);
     if (tid == SONDE_PERF_WIDE) { /* which is -1 for the kernel, too */
         attr.inherit = attr.inherit_thread = attr.enable_on_exec = 0;
-        attr.exclude_idle = 1;
+        attr.exclude_idle = kind == SONDE_PERF_CLOCK;
     }
     int rc = 0, fd = open_event(&attr, tid, s->cpus[cpu]);
     if (fd < 0 && errno == EMFILE && sonde_perf_more_files()) {
@@ -268,7 +272,9 @@ static int perf_event_add(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
         .kind = (uint16_t)kind
     };
     if (ioctl(fd, PERF_EVENT_IOC_ID, &e.id) ||
-        (kind != SONDE_PERF_COUNT && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings[ring].fd))) {
+        (kind != SONDE_PERF_COUNT && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings[ring].fd)) ||
+        (kind == SONDE_PERF_CLOCK && s->program &&
+         ioctl(fd, PERF_EVENT_IOC_SET_BPF, s->program))) {
         rc = sonde_err_set(err, SONDE_EIO, "cannot set up a perf event on thread %u: %s", tid,
                            strerror(errno));
     }
@@ -433,7 +439,8 @@ int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const 
     /* What is closed: the old ones, or, when there is no room for the new ones, those. */
     const uint32_t from = rc ? before : 0, to = rc ? s->event_count : before;
     for (uint32_t i = from; i < to; i++) {
-        if (s->events[i].kind != SONDE_PERF_TRACK) close_event(s, &s->events[i]);
+        const uint16_t kind = s->events[i].kind;
+        if (kind != SONDE_PERF_TRACK && kind != SONDE_PERF_OUTPUT) close_event(s, &s->events[i]);
     }
     if (rc) {
         s->options.stack_bytes = had;
@@ -443,6 +450,31 @@ int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const 
     } else {
         count_once(s, before);
     }
+    return rc;
+}
+
+int sonde_perf_set_program(struct sonde_perf_set *s, int program, struct sonde_err *err)
+{
+    const uint32_t before = s->event_count;
+    const int on_exec = s->options.on_exec;
+    int rc = 0;
+    s->options.on_exec = 0; /* these are no process's */
+    for (uint32_t cpu = 0; cpu < s->cpu_count && !rc; cpu++) {
+        rc = perf_event_add(s, SONDE_PERF_WIDE, cpu, SONDE_PERF_OUTPUT, err);
+        if (rc == SONDE_ENOENT) rc = 0; /* the CPU is gone */
+        if (rc == SONDE_EACCES) {
+            sonde_err_set(err, rc, "the kernel permits no events of whole CPUs: run as root, or "
+                          "with CAP_PERFMON");
+        }
+    }
+    s->options.on_exec = on_exec;
+    if (!rc) s->program = program;
+    for (uint32_t i = 0; i < before && !rc; i++) {
+        const struct sonde_perf_event *e = &s->events[i];
+        if (e->fd < 0 || e->kind != SONDE_PERF_CLOCK || e->owner != SONDE_PERF_WIDE) continue;
+        (void)ioctl(e->fd, PERF_EVENT_IOC_SET_BPF, program); /* without it: no records */
+    }
+    for (uint32_t i = before; i < s->event_count && rc; i++) close_event(s, &s->events[i]);
     return rc;
 }
 

@@ -24,7 +24,8 @@
  *
  * How much of the stack is copied cannot be changed in an open event: to have more or less of it,
  * clock and switch events of a new generation are opened beside the old ones, which are then
- * closed; the reader follows the newest, so that nothing is missed nor counted twice. */
+ * closed; the reader follows the newest, so that nothing is missed nor counted twice. The same when
+ * they are to run a BPF program: threads that are there already would not inherit it. */
 #ifndef SONDE_COLLECT_PERF_EVENT_H
 #define SONDE_COLLECT_PERF_EVENT_H
 
@@ -37,7 +38,10 @@
 #define SONDE_PERF_STACK_STEP 4096u /* sizes to choose from are multiples of it */
 #define SONDE_PERF_STACK_STEPS (SONDE_PERF_STACK_MAX / SONDE_PERF_STACK_STEP + 1)
 
-enum sonde_perf_kind { SONDE_PERF_TRACK, SONDE_PERF_CLOCK, SONDE_PERF_SWITCH, SONDE_PERF_COUNT };
+enum sonde_perf_kind {
+    SONDE_PERF_TRACK, SONDE_PERF_CLOCK, SONDE_PERF_SWITCH, SONDE_PERF_COUNT,
+    SONDE_PERF_OUTPUT          /* of a BPF program on clock events; of CPUs */
+};
 #define SONDE_PERF_WIDE UINT32_MAX /* the owner of events of whole CPUs */
 
 struct sonde_perf_options {
@@ -80,6 +84,7 @@ struct sonde_perf_set {
     uint32_t generation;
     int wide;                      /* clock events are of CPUs */
     uint64_t closed_count, closed_ns; /* of clock events that are closed */
+    int program;                   /* BPF, on clock events; borrowed; 0 = none */
 };
 
 /* The system call: a descriptor, or -1 and errno. pid -1 = whatever runs on cpu. */
@@ -103,6 +108,11 @@ int sonde_perf_set_open(struct sonde_perf_set *s, uint32_t pid, struct sonde_err
 
 /* Clock and switch events on a process that may have some already, as after a resize. */
 int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err);
+
+/* Clock events that are opened from now on, and those of CPUs, run this BPF program (borrowed), and
+ * events of SONDE_PERF_OUTPUT are there, one for each CPU, by which it puts records into the rings
+ * of samples (record.h). SONDE_EACCES: it may not, and no event has it. */
+int sonde_perf_set_program(struct sonde_perf_set *s, int program, struct sonde_err *err);
 
 /* How much of the stack the rings have room for at this rate. */
 uint32_t sonde_perf_set_stack_max(const struct sonde_perf_set *s);

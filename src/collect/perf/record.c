@@ -46,15 +46,23 @@ static int parse_user(struct perf_record_words *w, struct sonde_perf_record *out
     return 0;
 }
 
-static int parse_sample(struct perf_record_words *w, int callchain, struct sonde_perf_record *out)
+/* What all samples begin with. NULL: it is not there. */
+static const uint64_t *parse_fixed(struct perf_record_words *w, struct sonde_perf_record *out)
 {
     const uint64_t *fixed = perf_record_take(w, 5);
-    if (!fixed) return SONDE_EFORMAT;
+    if (!fixed) return NULL;
     out->id = fixed[0];
-    out->u.sample.ip = fixed[1];
     memcpy(&out->pid, (const char *)&fixed[2], 4);
     memcpy(&out->tid, (const char *)&fixed[2] + 4, 4);
     out->time_ns = fixed[3];
+    return fixed;
+}
+
+static int parse_sample(struct perf_record_words *w, int callchain, struct sonde_perf_record *out)
+{
+    const uint64_t *fixed = parse_fixed(w, out);
+    if (!fixed) return SONDE_EFORMAT;
+    out->u.sample.ip = fixed[1];
     out->u.sample.period = fixed[4];
     if (callchain) {
         const uint64_t *count = perf_record_take(w, 1);
@@ -158,4 +166,29 @@ int sonde_perf_record_parse(const struct perf_event_header *h, int callchain,
     case PERF_RECORD_LOST_SAMPLES: return parse_lost(&w, out);
     default: return 0;
     }
+}
+
+uint64_t sonde_perf_record_event(const struct perf_event_header *h)
+{
+    uint64_t id = 0;
+    assert(h->type == PERF_RECORD_SAMPLE);
+    if (h->size >= SONDE_PERF_RECORD_MIN) memcpy(&id, h + 1, sizeof(id));
+    return id;
+}
+
+int sonde_perf_record_parse_output(const struct perf_event_header *h,
+                                   struct sonde_perf_record *out)
+{
+    uint32_t size;
+    if (h->size < SONDE_PERF_RECORD_MIN || h->size % 8) return SONDE_EFORMAT;
+    struct perf_record_words w = { (const uint64_t *)(h + 1), (h->size - sizeof(*h)) / 8u };
+    memset(out, 0, sizeof(*out));
+    out->type = h->type;
+    out->misc = h->misc;
+    if (!parse_fixed(&w, out) || !w.left) return SONDE_EFORMAT;
+    memcpy(&size, w.at, sizeof(size));
+    if (size > w.left * 8 - sizeof(size)) return SONDE_EFORMAT;
+    out->u.output.data = (const char *)w.at + sizeof(size);
+    out->u.output.size = size;
+    return 0;
 }

@@ -2,6 +2,7 @@
  * that event.c opens all events with:
  *
  *   sample:  header | id | ip | pid tid | time | period | [callchain] | abi regs | stack
+ *   output:  header | id | ip | pid tid | time | period | size (32 bits), bytes
  *   others:  header | …                              | pid tid | time | id      (sample_id_all)
  *
  * so id and time can be found before it is known which event a record is from. The kernel is
@@ -23,6 +24,11 @@
 #define SONDE_PERF_SAMPLE_TYPE                                                                 \
     (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |            \
      PERF_SAMPLE_PERIOD | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+
+/* Of SONDE_PERF_OUTPUT, whose samples hold what a BPF program has put out. */
+#define SONDE_PERF_OUTPUT_TYPE                                                                 \
+    (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |            \
+     PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW)
 
 struct sonde_perf_record {
     uint32_t type;             /* PERF_RECORD_… */
@@ -49,6 +55,10 @@ struct sonde_perf_record {
         } comm;
         struct sonde_mapping map; /* MMAP2 */
         uint64_t lost;               /* LOST, LOST_SAMPLES */
+        struct {
+            const void *data;        /* aligned to 4 */
+            size_t size;             /* may be a few bytes more than was put out */
+        } output;                    /* of a BPF program */
     } u;
 };
 
@@ -58,5 +68,11 @@ struct sonde_perf_record {
  * interest succeed with only the first fields set. */
 int sonde_perf_record_parse(const struct perf_event_header *h, int callchain,
                             struct sonde_perf_record *out);
+
+/* The id of the event that a sample is from, which says how it is to be parsed … */
+uint64_t sonde_perf_record_event(const struct perf_event_header *h);
+/* … for what a BPF program has put out, by this. As above. */
+int sonde_perf_record_parse_output(const struct perf_event_header *h,
+                                   struct sonde_perf_record *out);
 
 #endif

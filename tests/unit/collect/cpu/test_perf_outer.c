@@ -171,7 +171,7 @@ static void parked(void **state)
     assert_null(sonde_perf_lot_take(&lot, UINT64_MAX, 0, &final));
     for (record.body = 0; record.body < 3; record.body++) {
         assert_int_equal(sonde_perf_lot_put(&lot, &record.header, 10 + (uint32_t)record.body,
-                                            1000 * MS), 0);
+                                            1000 * MS, NULL), 0);
     }
     assert_null(sonde_perf_lot_take(&lot, 1099 * (uint64_t)MS, 0, &final));
     struct sonde_perf_parked *p = sonde_perf_lot_take(&lot, 1100 * (uint64_t)MS, 12, &final);
@@ -190,13 +190,27 @@ static void parked(void **state)
     assert_int_equal(p->pid, 10);
     assert_int_equal(final, 1);
     sonde_perf_lot_free(p);
-    assert_int_equal(sonde_perf_lot_put(&lot, &record.header, 13, 1000 * MS), 0);
+    assert_int_equal(sonde_perf_lot_put(&lot, &record.header, 13, 1000 * MS, NULL), 0);
     sonde_perf_lot_release(&lot);
     assert_int_equal(lot.bytes, 0);
 
+    /* With frames of Python that came with it. */
+    struct sonde_python_bpf_frame frames[2] = { { 4096, 7, 1 }, { 0, 9, 0 } };
+    const struct sonde_perf_python_sample python = { .pid = 13, .tid = 14, .count = 2,
+                                                     .frames = frames };
+    assert_int_equal(sonde_perf_lot_put(&lot, &record.header, 13, 1000 * MS, &python), 0);
+    assert_int_equal(lot.bytes, sizeof(record) + sizeof(frames));
+    memset(frames, 0, sizeof(frames)); /* it has its own */
+    p = sonde_perf_lot_take(&lot, UINT64_MAX, 0, &final);
+    assert_int_equal(lot.bytes, 0);
+    assert_int_equal(p->python.count, 2);
+    assert_int_equal(p->python.frames[0].code, 4096);
+    assert_int_equal(p->python.frames[1].key, 9);
+    sonde_perf_lot_free(p);
+
     record.header.size = sizeof(record);
     uint32_t n = 0;
-    while (n < (1u << 20) && !sonde_perf_lot_put(&lot, &record.header, 1, 0)) n++;
+    while (n < (1u << 20) && !sonde_perf_lot_put(&lot, &record.header, 1, 0, NULL)) n++;
     assert_int_equal(n, SONDE_PERF_PARKED_BYTES / sizeof(record)); /* its cap */
     sonde_perf_lot_release(&lot);
 }

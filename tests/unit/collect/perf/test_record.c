@@ -140,6 +140,46 @@ static void test_sample(void **state)
     }
 }
 
+/* What a BPF program has put out: a size of 32 bits, and so many bytes. */
+static void test_output(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t size;
+        uint32_t words;          /* there are, the size's own among them */
+        int rc;
+    } cases[] = {
+        { "fills it", 12, 2, 0 },
+        { "empty", 0, 1, 0 },
+        { "past the end", 13, 2, SONDE_EFORMAT },
+        { "huge", UINT32_MAX, 2, SONDE_EFORMAT },
+        { "no size", 0, 0, SONDE_EFORMAT },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct made m;
+        struct sonde_perf_record r;
+        begin(&m, PERF_RECORD_SAMPLE, 0);
+        put(&m, 5);                       /* id */
+        put(&m, 0x4000);                  /* ip */
+        put(&m, 11ull << 32 | 10);        /* tid, pid */
+        put(&m, 12345);
+        put(&m, 1);                       /* period */
+        for (uint32_t w = 0; w < cases[i].words; w++) put(&m, w ? 0x77 : cases[i].size);
+        const struct perf_event_header *h = end(&m);
+        assert_int_equal(sonde_perf_record_event(h), 5);
+        const int rc = sonde_perf_record_parse_output(h, &r);
+        if (rc != cases[i].rc) fail_msg("%s: %d", cases[i].name, rc);
+        if (rc) continue;
+        assert_int_equal(r.pid, 10);
+        assert_int_equal(r.tid, 11);
+        assert_int_equal(r.id, 5);
+        assert_int_equal(r.time_ns, 12345);
+        assert_int_equal(r.u.output.size, cases[i].size);
+        if (cases[i].words > 1) assert_int_equal(((const char *)r.u.output.data)[4], 0x77);
+    }
+}
+
 static void test_others(void **state)
 {
     (void)state;
@@ -402,7 +442,8 @@ static void test_blocked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),       cmocka_unit_test(test_others),
+        cmocka_unit_test(test_sample),       cmocka_unit_test(test_output),
+        cmocka_unit_test(test_others),
         cmocka_unit_test(test_damaged),      cmocka_unit_test(test_order),
         cmocka_unit_test(test_ring_damaged), cmocka_unit_test(test_cpu_list),
         cmocka_unit_test(test_explain),      cmocka_unit_test(test_blocked),
