@@ -6,11 +6,14 @@
 #include "base/err.h"
 #include "model/model.h"
 
+struct sonde_gpu;
+
 struct sonde_probe_env {
     struct sonde_model *model;      /* of read: it asserts the write lock */
     const char *proc_root;          /* "/proc"; tests point it elsewhere */
     const char *sys_root;           /* "/sys" */
     double now_s;                   /* unix time */
+    struct sonde_gpu *gpu;          /* the monitor of GPUs; NULL = they are not read */
 };
 
 struct sonde_probe_ops {
