@@ -41,6 +41,9 @@ struct sonde_gpu_device *sonde_gpu_device_of(struct sonde_gpu_snapshot *s, const
 struct sonde_gpu_process *sonde_gpu_process_of(struct sonde_gpu_snapshot *s, const char *key,
                                                uint32_t instance, uint32_t pid);
 
+/* Its name, by root/proc. */
+void sonde_gpu_process_name(struct sonde_gpu_process *p, const char *root);
+
 void sonde_gpu_set(struct sonde_gpu_device *d, enum sonde_gpu_figure f, double v);
 void sonde_gpu_count(struct sonde_gpu_device *d, enum sonde_gpu_figure f, uint64_t n);
 void sonde_gpu_absent(struct sonde_gpu_device *d, enum sonde_gpu_figure f,

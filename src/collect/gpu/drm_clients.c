@@ -16,7 +16,6 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/file.h"
 
 #define FULL_NS 30000000000u
 #define NEW_NS 1000000000u
@@ -41,6 +40,7 @@ struct drm_client {
 };
 
 struct sonde_drm_clients {
+    char root[256];
     int proc_fd;
     struct sonde_procfs_buf buf;
     struct drm_file *file;
@@ -58,6 +58,7 @@ int sonde_drm_clients_create(const char *root, struct sonde_drm_clients **out)
     struct sonde_drm_clients *c = sonde__calloc(1, sizeof(*c));
     char path[300];
     if (!c) return SONDE_ENOMEM;
+    snprintf(c->root, sizeof(c->root), "%s", root);
     snprintf(path, sizeof(path), "%s/proc", root);
     c->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (sonde_procfs_buf_init(&c->buf) != 0) {
@@ -232,14 +233,7 @@ static void drm_client_report(const struct sonde_drm_clients *c, const struct dr
     /* A card without memory of its own uses the machine's. */
     p->memory_bytes = drm_sum(p->memory_bytes,
                               n->device_bytes > 0 ? n->device_bytes : n->system_bytes);
-    if (!p->name[0]) {
-        char path[64], name[64];
-        snprintf(path, sizeof(path), "%u/comm", n->pid);
-        if (sonde_file_read_small(c->proc_fd, path, name, sizeof(name)) > 0) {
-            name[strcspn(name, "\n")] = '\0';
-            sonde_gpu_text(p->name, sizeof(p->name), name);
-        }
-    }
+    sonde_gpu_process_name(p, c->root);
 }
 
 void sonde_drm_clients_read(struct sonde_drm_clients *c, struct sonde_gpu_snapshot *s)

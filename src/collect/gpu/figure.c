@@ -1,10 +1,12 @@
 /* figure.c - the schema as a table, and how back-ends fill rows of it: see gpu.h and backend.h. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file.h"
 #include "base/utf8.h"
 #include "collect/gpu/backend.h"
 
@@ -61,6 +63,16 @@ struct sonde_gpu_process *sonde_gpu_process_of(struct sonde_gpu_snapshot *s, con
     p->memory_bytes = p->utilization = NAN;
     sonde_gpu_text(p->key, sizeof(p->key), key);
     return p;
+}
+
+void sonde_gpu_process_name(struct sonde_gpu_process *p, const char *root)
+{
+    char path[300], name[64];
+    if (p->name[0]) return;
+    snprintf(path, sizeof(path), "%s/proc/%u/comm", root, p->pid);
+    if (sonde_file_read_small(AT_FDCWD, path, name, sizeof(name)) > 0) {
+        sonde_gpu_text(p->name, sizeof(p->name), name);
+    }
 }
 
 void sonde_gpu_set(struct sonde_gpu_device *d, enum sonde_gpu_figure f, double v)

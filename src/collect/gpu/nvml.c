@@ -362,12 +362,14 @@ static void nvml_activity_look(struct nvml *n, struct nvml_card *c)
 
 /* ---- Processes --------------------------------------------------------------------------------- */
 
-static void nvml_process_put(struct sonde_gpu_snapshot *s, const struct nvml_card *c,
-                             const struct nvml_process *from)
+static void nvml_process_put(const struct nvml *n, struct sonde_gpu_snapshot *s,
+                             const struct nvml_card *c, const struct nvml_process *from)
 {
     const uint32_t gi = c->instance_count ? from->gi : UINT32_MAX;
     struct sonde_gpu_process *p = from->pid ? sonde_gpu_process_of(s, c->key, gi, from->pid) : NULL;
-    if (!p || from->memory == NVML_NO_VALUE) return;
+    if (!p) return;
+    sonde_gpu_process_name(p, n->root);
+    if (from->memory == NVML_NO_VALUE) return;
     p->memory_bytes = (double)from->memory;
 }
 
@@ -389,10 +391,14 @@ static void nvml_read_processes(struct nvml *n, struct nvml_card *c, struct sond
             list[i] = (struct nvml_process){ old[i].pid, old[i].memory, UINT32_MAX, UINT32_MAX };
         }
     }
-    for (unsigned i = 0; !rc && i < count && i < PROCESSES_MAX; i++) nvml_process_put(s, c, &list[i]);
+    for (unsigned i = 0; !rc && i < count && i < PROCESSES_MAX; i++) {
+        nvml_process_put(n, s, c, &list[i]);
+    }
     count = PROCESSES_MAX;
     rc = NVML_CALL(n, graphics, c->handle, &count, list);
-    for (unsigned i = 0; !rc && i < count && i < PROCESSES_MAX; i++) nvml_process_put(s, c, &list[i]);
+    for (unsigned i = 0; !rc && i < count && i < PROCESSES_MAX; i++) {
+        nvml_process_put(n, s, c, &list[i]);
+    }
 }
 
 /* Samples since the last look; of one process the newest counts. */
