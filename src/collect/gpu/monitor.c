@@ -307,6 +307,7 @@ static struct sonde_gpu_row *gpu_row_of(struct sonde_gpu *g, const struct sonde_
     }
     if (SONDE_ARRAY_RESERVE(g->by, g->by_cap, g->row_cap)) return NULL;
     if (!card) g->next_index++;
+    g->by[g->row_count][0] = '\0';
     struct sonde_gpu_row *r = &g->row[g->row_count++];
     *r = (struct sonde_gpu_row){ .index = index };
     memcpy(r->device.key, d->key, sizeof(d->key));

@@ -383,9 +383,9 @@ static void test_void_settings(void **state)
         { "{\"cpu\": {\"capture_threads\": false}, \"flamegraph\": {\"interactive\": false}}",
           "cpu.capture_threads flamegraph.interactive" },
         { "{\"gpu\": {\"enabled\": false}, \"storage\": {\"persist_to_hana\": false}}", "" },
-        { "{\"gpu\": {\"enabled\": true, \"poll_interval_ms\": 100}, "
+        { "{\"gpu\": {\"enabled\": true, \"track_kernels\": true}, "
           "\"storage\": {\"persist_to_hana\": true}}",
-          "gpu.enabled gpu.poll_interval_ms storage.persist_to_hana" },
+          "gpu.track_kernels storage.persist_to_hana" },
         { "{\"memory\": {\"sample_rate\": 7, \"enabled\": false}}", "" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -541,9 +541,9 @@ static const struct {
     { "SONDE_SERVER_LISTN=x", "SONDE_SERVER_LISTN: unknown setting server.listn = \"x\"; did you "
                               "mean server.listen?" },
     { "SONDE_GPU_QQQQ=1", "SONDE_GPU_QQQQ: unknown setting gpu.qqqq = \"1\"; gpu has enabled, "
-                          "poll_interval_ms, track_kernels" },
+                          "poll_interval_ms, burst_interval_ms, activity, root, track_kernels" },
     { "SONDE_GPU_=1", "SONDE_GPU_: unknown setting gpu. = \"1\"; gpu has enabled, "
-                      "poll_interval_ms, track_kernels" },
+                      "poll_interval_ms, burst_interval_ms, activity, root, track_kernels" },
 };
 
 static void test_bad_env(void **state)
