@@ -53,29 +53,39 @@ static void doctor_gpu_none(struct sonde_doctor *d, const struct sonde_gpu *g)
 
 /* ---- Cards ------------------------------------------------------------------------------------- */
 
-/* `temperature: hotspot, memory` for those that are absent of a state. */
+static void doctor_gpu_absent_line(struct sonde_doctor *d, const struct sonde_gpu_row *r,
+                                   struct sonde_buf *list, const char *why)
+{
+    if (list->len && !list->error) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "GPU %u has no %s: %s", r->index, list->data,
+                         why);
+    }
+    sonde_buf_reset(list);
+}
+
+/* Those that are absent of a state, in lines that are not too long. */
 static void doctor_gpu_absent(struct sonde_doctor *d, const struct sonde_gpu_row *r)
 {
+    struct sonde_buf list;
+    sonde_buf_init(&list, 1024);
     for (uint32_t state = SONDE_GPU_NOT_SUPPORTED; state < SONDE_GPU_STATE_COUNT; state++) {
-        struct sonde_buf list;
-        char why[96] = "";
-        size_t n = 0;
-        sonde_buf_init(&list, 700);
+        char why[96] = "", before[96] = "";
         for (size_t f = 0; f < SONDE_GPU_FIGURES; f++) {
             const struct sonde_gpu_figure_row *row = &sonde_gpu_figures[f];
             const struct sonde_gpu_value *v = &r->device.figure[f];
             if (v->state != state) continue;
-            sonde_gpu_why(v, why, sizeof(why));
-            sonde_buf_printf(&list, "%s%s%s%s%s", n++ ? ", " : "", row->family + 10,
+            sonde_gpu_why(v, why, sizeof(why)); /* of errors each number is one */
+            if (list.len > 500 || (list.len && strcmp(why, before) != 0)) {
+                doctor_gpu_absent_line(d, r, &list, before);
+            }
+            snprintf(before, sizeof(before), "%s", why);
+            sonde_buf_printf(&list, "%s%s%s%s%s", list.len ? ", " : "", row->family + 10,
                              row->label ? "{" : "", row->label ? row->value : "",
                              row->label ? "}" : "");
         }
-        if (n) {
-            sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "GPU %u has no %s: %s", r->index,
-                             list.error ? "(many counters)" : list.data, why);
-        }
-        sonde_buf_release(&list);
+        doctor_gpu_absent_line(d, r, &list, before);
     }
+    sonde_buf_release(&list);
 }
 
 static void doctor_gpu_row(struct sonde_doctor *d, const struct sonde_gpu_row *r)

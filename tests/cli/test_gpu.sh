@@ -5,6 +5,7 @@
 cd "$scratch" || exit
 root=$scratch/machine
 mkdir -p "$root/dev"
+ln -s /proc "$root/proc" # names of processes
 stand_in() { env LD_LIBRARY_PATH="$programs/gpu" SONDE_GPU_ROOT="$root" "$@"; }
 
 # ---- none --------------------------------------------------------------------------------------

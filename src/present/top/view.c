@@ -17,17 +17,16 @@ static const char *const page_names[] = { "overview", "series", "spans", "memory
 static void draw_title(const struct sonde_top_state *s, const struct sonde_top_data *d,
                        struct sonde_grid *g)
 {
-    int x = sonde_grid_text(g, 0, 0, g->width, SONDE_STYLE_BOLD | SONDE_STYLE_CYAN, "sonde");
+    int x = 1 + sonde_grid_text(g, 0, 0, g->width, SONDE_STYLE_BOLD | SONDE_STYLE_CYAN, "sonde");
     for (int i = 0; i < SONDE_TOP_PAGES; i++) {
         const int active = i == (int)s->page;
         char tab[32];
         snprintf(tab, sizeof(tab), active ? "[%d %s]" : " %d %s ", i + 1, page_names[i]);
         const int cells = (int)strlen(tab);
         /* Without room for all of them, only the page one is on. */
-        if (g->width < 84 && !active) continue;
-        if (x + 1 + cells > g->width) break;
-        x += 1 + sonde_grid_text(g, x + 1, 0, cells,
-                                 active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
+        if (g->width < 78 && !active) continue;
+        if (x + cells > g->width) break;
+        x += sonde_grid_text(g, x, 0, cells, active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
     }
 
     char clock[16] = "", right[256];

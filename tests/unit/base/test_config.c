@@ -205,7 +205,8 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
         "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
         "storage.recent_megabytes", "storage.recent_hours",
-        "health",
+        "health", "gpu.enabled", "gpu.poll_interval_ms", "gpu.burst_interval_ms", "gpu.activity",
+        "gpu.root",
     };
     char name[128];
     int works = 0;
@@ -440,6 +441,7 @@ static const struct {
       "f:1:10: unknown setting gpu.enable = \"a\\\"b\"; did you mean gpu.enabled?" },
     { "{\"gpu\": {\"q\": {\"deep\": [1, \"}\"]}}}",
       "f:1:10: unknown setting gpu.q = an object; gpu has enabled, poll_interval_ms, "
+      "burst_interval_ms, activity, root, "
       "track_kernels" },
     { "{\"cpu\": {\"enabled\": 1}}", "f:1:10: cpu.enabled is 1, but must be true or false" },
     { "{\"cpu\": {\"enabled\": \"true\"}}",

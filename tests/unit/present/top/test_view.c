@@ -125,7 +125,7 @@ static void overview(void **state)
     struct sonde_top_state s = fresh(SONDE_TOP_OVERVIEW);
     load(&d);
     char *text = frame(&s, &d, 120, 20, 0);
-    has(text, "sonde [1 overview]  2 series   3 spans");
+    has(text, "sonde [1 overview] 2 series  3 spans");
     has(text, "http://127.0.0.1:6060");
     has(text, "CPU 42.5 %");
     has(text, "memory 4.00 GiB of 8.00 GiB, 50.0 %");
@@ -153,7 +153,7 @@ static void memory_page(void **state)
     struct sonde_top_state s = fresh(SONDE_TOP_MEMORY);
     load_memory(&d);
     char *text = frame(&s, &d, 180, 20, 0);
-    has(text, " 3 spans  [4 memory]");
+    has(text, " 3 spans [4 memory]");
     has(text, "2 processes · the heap of 1 is profiled · by in use");
     has(text, "     71  server            100 MiB  ↑    110 MiB   2.00 MiB    1.50k  4.20k    "
               "150 MiB   8.00 MiB");
@@ -200,7 +200,7 @@ static void inference_page(void **state)
     sonde_top_data_init(&d);
     load_inference(&d);
     char *text = frame(&s, &d, 120, 24, 0);
-    has(text, " 4 memory  [5 inference]");
+    has(text, " 4 memory [5 inference]");
     has(text, "15.4 requests/s · 4 running · 2 waiting · 4 failed, 5 cancelled · goodput 90.0 % · "
               "3 events not used");
     has(text,
@@ -261,7 +261,7 @@ static void findings_page(void **state)
     load(&d);
     load_findings(&d);
     char *text = frame(&s, &d, 120, 20, 0);
-    has(text, " 5 inference  [6 findings]");
+    has(text, " 5 inference [6 findings]");
     has(text, "critical  Memory leak     document_read  document.c:12   90.0 %");
     has(text, "warning   Requests queue  requests");
     has(text, "2.00 min\n");
@@ -642,7 +642,7 @@ static void gpu_page(void **state)
     has(text, "thermal");
     has(text, "0.2   Part");
     has(text, "lost");
-    has(text, "     42  server   0.2     1.00 MiB     25.0 %");
+    has(text, "     42  server   0.2    1.00 MiB     25.0 %");
     sonde__free(text);
     assert_true(sonde_top_key(&s, '1') & SONDE_TOP_REFETCH);
     assert_true(sonde_top_key(&s, '7') & SONDE_TOP_REFETCH);
