@@ -1,6 +1,6 @@
-/* gpus.h - what GPUs did over a recording, or a part of it, from the series of devices that are kept
- * with it (collect/gpu/, profile/track.h): the least, the mean by time and the most of each figure,
- * energy in all, and what processes used of them. Pure. */
+/* gpus.h - what GPUs did over a recording, or a part of it, from the series of devices that are
+ * kept with it (collect/gpu/, profile/track.h): the least, the mean by time and the most of each
+ * figure, energy in all, and what processes used of them. Pure. */
 #ifndef SONDE_ANALYZE_GPUS_H
 #define SONDE_ANALYZE_GPUS_H
 
@@ -52,7 +52,8 @@ struct sonde_gpus {
     struct sonde_gpus_process processes[SONDE_GPUS_PROCESSES_MAX];
 };
 
-/* From from_s to to_s in unix time, 0 = open. *out is NULL if no GPU was read. 0 or SONDE_ENOMEM. */
+/* From from_s to to_s in unix time, 0 = open. *out is NULL if no GPU was read. 0 or
+ * SONDE_ENOMEM. */
 int sonde_gpus_build(const struct sonde_tracks *t, double from_s, double to_s,
                      struct sonde_gpus **out);
 void sonde_gpus_destroy(struct sonde_gpus *g); /* NULL is fine */

@@ -19,7 +19,7 @@
 #define SETTLE_S 10.0
 #define OPENCL_MS 10000
 
-/* ---- Who reads --------------------------------------------------------------------------------- */
+/* ---- Who reads ------------------------------------------------------------------------------- */
 
 static int doctor_gpu_sources(struct sonde_doctor *d, const struct sonde_gpu *g)
 {
@@ -51,7 +51,7 @@ static void doctor_gpu_none(struct sonde_doctor *d, const struct sonde_gpu *g)
     sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "none found (looked for %s)", looked);
 }
 
-/* ---- Cards ------------------------------------------------------------------------------------- */
+/* ---- Cards ----------------------------------------------------------------------------------- */
 
 static void doctor_gpu_absent_line(struct sonde_doctor *d, const struct sonde_gpu_row *r,
                                    struct sonde_buf *list, const char *why)
@@ -110,7 +110,7 @@ static void doctor_gpu_row(struct sonde_doctor *d, const struct sonde_gpu_row *r
     doctor_gpu_absent(d, r);
 }
 
-/* ---- OpenCL ------------------------------------------------------------------------------------ */
+/* ---- OpenCL ---------------------------------------------------------------------------------- */
 
 typedef int (*opencl_platforms)(unsigned, void **, unsigned *);
 typedef int (*opencl_devices)(void *, unsigned long, unsigned, void **, unsigned *);
@@ -184,7 +184,8 @@ static void doctor_gpu_opencl(struct sonde_doctor *d)
     /* One that hangs in the kernel is not waited for. */
     waitpid(pid, &status, late ? WNOHANG : 0);
     text[len] = '\0';
-    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         sonde_visible(line, strlen(line));
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "OpenCL device: %s", line);
     }

@@ -47,8 +47,8 @@ struct sonde_model *sonde_collector_model(struct sonde_collector *c);
 /* Under the model's lock as infer/tracker.h says; NULL = there is none. */
 struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c);
 
-/* What is known of GPUs, under the model's lock; NULL = they are not read. And: read them more often
- * while on, which nests and takes the model's lock. */
+/* What is known of GPUs, under the model's lock; NULL = they are not read. And: read them more
+ * often while on, which nests and takes the model's lock. */
 const struct sonde_gpu *sonde_collector_gpu(const struct sonde_collector *c);
 void sonde_collector_gpu_burst(struct sonde_collector *c, int on);
 

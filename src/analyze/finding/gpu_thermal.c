@@ -40,14 +40,12 @@ static void gpu_thermal_look(struct finding_look *l)
     const size_t count = finding_gpus(l, gpu);
     for (size_t i = 0; i < count; i++) {
         char label[3][64];
-        const struct finding_series slowed = finding_gpu_series(&gpu[i], "sonde_gpu_throttled_ratio",
-                                                                "reason=\"thermal\"", label[0]),
-                                    heat = finding_gpu_series(&gpu[i],
-                                                              "sonde_gpu_temperature_celsius",
-                                                              "sensor=\"core\"", label[1]),
-                                    most = finding_gpu_series(&gpu[i],
-                                                              "sonde_gpu_temperature_limit_celsius",
-                                                              NULL, label[2]);
+        const struct finding_series slowed = finding_gpu_series(
+            &gpu[i], "sonde_gpu_throttled_ratio", "reason=\"thermal\"", label[0]);
+        const struct finding_series heat = finding_gpu_series(
+            &gpu[i], "sonde_gpu_temperature_celsius", "sensor=\"core\"", label[1]);
+        const struct finding_series most = finding_gpu_series(
+            &gpu[i], "sonde_gpu_temperature_limit_celsius", NULL, label[2]);
         double slowed_s = 0, heat_s = 0;
         const double share = finding_series_mean(l, &slowed, &slowed_s),
                      mean = finding_series_mean(l, &heat, &heat_s),

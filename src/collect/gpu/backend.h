@@ -34,7 +34,7 @@ struct sonde_gpu_backend {
     void (*close)(void *state);        /* NULL is fine */
 };
 
-/* ---- What they share (figure.c) ---------------------------------------------------------------- */
+/* ---- What they share (figure.c) -------------------------------------------------------------- */
 
 /* Find or add a device by its key; NULL = there are too many. */
 struct sonde_gpu_device *sonde_gpu_device_of(struct sonde_gpu_snapshot *s, const char *key);

@@ -223,7 +223,7 @@ int sonde_gpu_child_start(const struct sonde_gpu_child_options *o, pid_t *pid, i
     return 0;
 }
 
-/* ---- What came of it --------------------------------------------------------------------------- */
+/* ---- What came of it ------------------------------------------------------------------------- */
 
 static int gpu_packet_device(struct sonde_gpu_device *d)
 {

@@ -1,5 +1,5 @@
-/* drm.c - cards of every driver by what the kernel shows: files of /sys/class/drm (amdgpu, i915, xe)
- * and fdinfo of those who use them (drm_clients.h). No library, no ioctl.
+/* drm.c - cards of every driver by what the kernel shows: files of /sys/class/drm (amdgpu, i915,
+ * xe) and fdinfo of those who use them (drm_clients.h). No library, no ioctl.
  *
  * A card without a render node only shows pictures (the controller of a server's board), and is no
  * GPU. One that is suspended is left asleep: many files of it would wake it. */
@@ -66,7 +66,7 @@ static int drm_present(const struct sonde_gpu_env *env)
     return sonde_gpu_has(env, "sys/class/drm") && drm_entries(env->root) > 0;
 }
 
-/* ---- Files ------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* One number of a file, times scale, or why it is absent. at: -1 = there is no such folder. */
 static void drm_number(struct sonde_gpu_device *d, enum sonde_gpu_figure f, int at,
@@ -118,7 +118,8 @@ static void drm_clock(struct sonde_gpu_device *d, enum sonde_gpu_figure f, int a
         sonde_gpu_absent(d, f, n == SONDE_EACCES ? SONDE_GPU_NO_PERMISSION : SONDE_GPU_NO_FILE, 0);
         return;
     }
-    for (char *save, *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         const char *colon = strchr(line, ':');
         const double v = colon ? strtod(colon + 1, NULL) : -1;
         if (!(v > 0 && v < 1e6)) continue;
@@ -152,7 +153,7 @@ static void drm_read_pcie(const struct drm_card *c, struct sonde_gpu_device *d)
     drm_number(d, SONDE_GPU_PCIE_WIDTH_MAX, c->fd, "device/max_link_width", 1);
 }
 
-/* ---- amdgpu ------------------------------------------------------------------------------------ */
+/* ---- amdgpu ---------------------------------------------------------------------------------- */
 
 /* hwmon numbers its sensors, and names each in a file. */
 static void drm_read_temperatures(const struct drm_card *c, struct sonde_gpu_device *d)
@@ -213,7 +214,7 @@ static void drm_read_amdgpu(struct drm_card *c, struct sonde_gpu_device *d, int 
     drm_read_used(d);
 }
 
-/* ---- i915, xe ---------------------------------------------------------------------------------- */
+/* ---- i915, xe -------------------------------------------------------------------------------- */
 
 struct drm_reason { const char *file; enum sonde_gpu_figure figure; };
 
@@ -292,7 +293,7 @@ static const struct drm_reader drm_readers[] = {
     { "amdgpu", drm_read_amdgpu }, { "i915", drm_read_i915 }, { "xe", drm_read_xe },
 };
 
-/* ---- What is busy ------------------------------------------------------------------------------ */
+/* ---- What is busy ---------------------------------------------------------------------------- */
 
 static void drm_read_engines(const struct drm *m, const struct drm_card *c,
                              struct sonde_gpu_device *d)
@@ -356,7 +357,7 @@ static int drm_read(void *state, struct sonde_gpu_snapshot *s, int slow)
     return 0;
 }
 
-/* ---- Finding cards ------------------------------------------------------------------------------- */
+/* ---- Finding cards --------------------------------------------------------------------------- */
 
 static int drm_open_hwmon(int card_fd)
 {
@@ -479,9 +480,12 @@ static int drm_open(const struct sonde_gpu_env *env, void **state, struct sonde_
         free(names[i]);
     }
     free(names);
-    if (!m->card_count) sonde_err_set(note, 0, "no card has a render node: they show pictures only");
-    else sonde_err_set(note, 0, "%u card%s with a render node", m->card_count,
-                       m->card_count == 1 ? "" : "s");
+    if (m->card_count) {
+        sonde_err_set(note, 0, "%u card%s with a render node", m->card_count,
+                      m->card_count == 1 ? "" : "s");
+    } else {
+        sonde_err_set(note, 0, "no card has a render node: they show pictures only");
+    }
     *state = m;
     return 0;
 }

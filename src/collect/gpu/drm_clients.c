@@ -80,7 +80,7 @@ void sonde_drm_clients_destroy(struct sonde_drm_clients *c)
     sonde__free(c);
 }
 
-/* ---- Looking for files --------------------------------------------------------------------------- */
+/* ---- Looking for files ----------------------------------------------------------------------- */
 
 static void drm_file_found(struct sonde_drm_clients *c, uint32_t pid, uint32_t fd)
 {
@@ -149,7 +149,7 @@ static void drm_look(struct sonde_drm_clients *c, int full)
     if (full) c->file_count = kept;
 }
 
-/* ---- Reading them -------------------------------------------------------------------------------- */
+/* ---- Reading them ---------------------------------------------------------------------------- */
 
 static struct drm_client *drm_client_of(struct sonde_drm_clients *c, const char *key,
                                         uint64_t client)

@@ -1,6 +1,6 @@
 /* drm_clients.h - who uses DRM devices: the open files of all processes that sonde may look at, and
- * how busy each keeps the engines. Files are looked for seldom, since /proc has many; those that were
- * found are read each time. */
+ * how busy each keeps the engines. Files are looked for seldom, since /proc has many; those that
+ * were found are read each time. */
 #ifndef SONDE_COLLECT_GPU_DRM_CLIENTS_H
 #define SONDE_COLLECT_GPU_DRM_CLIENTS_H
 

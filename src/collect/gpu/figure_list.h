@@ -3,8 +3,8 @@
  *
  *   SONDE_GPU_FIGURE(id, family, unit, TYPE, KIND, scale, HOW, label, value, help)
  *
- * HOW: MEAN = the mean of all readings since the tick before, LAST = the newest. Scale is of counters:
- * they are read as whole numbers (microjoules), and shown times it. */
+ * HOW: MEAN = the mean of all readings since the tick before, LAST = the newest. Scale is of
+ * counters: they are read as whole numbers (microjoules), and shown times it. */
 SONDE_GPU_FIGURE(UTILIZATION, "utilization_ratio", "ratio", GAUGE, RATIO, 1, MEAN, NULL, NULL,
     "Share of time in which the GPU had something to do, which does not mean that it did much.")
 SONDE_GPU_FIGURE(MEMORY_UTILIZATION, "memory_utilization_ratio", "ratio", GAUGE, RATIO, 1, MEAN,
@@ -130,8 +130,8 @@ SONDE_GPU_FIGURE(SM_OCCUPANCY, "sm_occupancy_ratio", "ratio", GAUGE, RATIO, 1, M
 SONDE_GPU_FIGURE(MEMORY_BANDWIDTH, "memory_bandwidth_ratio", "ratio", GAUGE, RATIO, 1, MEAN, NULL,
     NULL, "Bandwidth of the GPU's memory that was used.")
 #define SONDE__PIPE(id, name)                                                                  \
-    SONDE_GPU_FIGURE(PIPE_##id, "pipe_activity_ratio", "ratio", GAUGE, RATIO, 1, MEAN, "pipe", name, \
-                     "Share of time in which pipes of the kind were busy.")
+    SONDE_GPU_FIGURE(PIPE_##id, "pipe_activity_ratio", "ratio", GAUGE, RATIO, 1, MEAN, "pipe", \
+                     name, "Share of time in which pipes of the kind were busy.")
 SONDE__PIPE(TENSOR, "tensor")
 SONDE__PIPE(FP64, "fp64")
 SONDE__PIPE(FP32, "fp32")

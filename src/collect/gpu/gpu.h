@@ -1,8 +1,8 @@
 /* gpu.h - what the agent knows of GPUs: figures of devices, and what processes use of them.
  *
  * Vendors' libraries crash and hang, and there is no way to take a thread back that hangs in one.
- * So whoever reads (backend.h) does it in a child process of its own, and sends what it read through
- * a socket; the agent takes what has come, once a tick, and waits for nobody:
+ * So whoever reads (backend.h) does it in a child process of its own, and sends what it read
+ * through a socket; the agent takes what has come, once a tick, and waits for nobody:
  *
  *      tick --> sonde_gpu_tick --> socket <-- child "nvml"   libnvidia-ml.so.1
  *                    |             socket <-- child "drm"    /sys/class/drm, /proc/PID/fdinfo
@@ -105,7 +105,7 @@ struct sonde_gpu_process {
 
 enum { SONDE_GPU_DEVICES_MAX = 128, SONDE_GPU_PROCESSES_MAX = 1024 };
 
-/* ---- The monitor ------------------------------------------------------------------------------ */
+/* ---- The monitor ----------------------------------------------------------------------------- */
 
 struct sonde_gpu_options {
     int enabled;

@@ -83,7 +83,7 @@ int sonde_gpu_create(const struct sonde_gpu_options *options, struct sonde_gpu *
     return 0;
 }
 
-/* ---- Children ---------------------------------------------------------------------------------- */
+/* ---- Children -------------------------------------------------------------------------------- */
 
 static void gpu_snapshot_release(struct sonde_gpu_snapshot *s)
 {
@@ -291,7 +291,7 @@ static void gpu_source_tick(struct sonde_gpu *g, struct gpu_source *s, int look,
     else gpu_source_start(g, s, now_ns);
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static struct sonde_gpu_row *gpu_row_of(struct sonde_gpu *g, const struct sonde_gpu_device *d)
 {
@@ -393,7 +393,7 @@ static void gpu_rows_make(struct sonde_gpu *g)
     for (size_t i = 0; i < g->row_count; i++) g->row[i].by = g->by[i];
 }
 
-/* ---- What others call ---------------------------------------------------------------------------- */
+/* ---- What others call ------------------------------------------------------------------------ */
 
 void sonde_gpu_tick(struct sonde_gpu *g)
 {

@@ -77,7 +77,7 @@ static uint32_t nvml_folders(const char *root)
     return n;
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static enum sonde_gpu_state nvml_state(int rc)
 {
@@ -111,7 +111,7 @@ static void nvml_missing(struct nvml_card *c, struct sonde_gpu_device *d, enum s
         else sonde_gpu_set(d, SONDE_GPU_##figure, (double)value_ * (scale));                   \
     } while (0)
 
-/* ---- One card ---------------------------------------------------------------------------------- */
+/* ---- One card -------------------------------------------------------------------------------- */
 
 static void nvml_read_busy(struct nvml *n, struct nvml_card *c, struct sonde_gpu_device *d)
 {
@@ -209,7 +209,11 @@ static double nvml_field_double(const struct nvml_field *f)
 
 static void nvml_read_fields(struct nvml *n, struct nvml_card *c, struct sonde_gpu_device *d)
 {
-    static const struct { unsigned id, scope; enum sonde_gpu_figure figure; double scale; } want[] = {
+    static const struct {
+        unsigned id, scope;
+        enum sonde_gpu_figure figure;
+        double scale;
+    } want[] = {
         { NVML_F_MEMORY_TEMP, 0, SONDE_GPU_TEMPERATURE_MEMORY, 1 },
         { NVML_F_NVLINK_TX, UINT32_MAX, SONDE_GPU_NVLINK_TRANSMIT, 1024 }, /* of all links */
         { NVML_F_NVLINK_RX, UINT32_MAX, SONDE_GPU_NVLINK_RECEIVE, 1024 },
@@ -274,7 +278,7 @@ static void nvml_read_slow(struct nvml *n, struct nvml_card *c, struct sonde_gpu
     NVML_GAUGE(n, c, d, PCIE_RECEIVE, 1000, unsigned, pcie, c->handle, NVML_PCIE_RX, &value_);
 }
 
-/* ---- Activity ---------------------------------------------------------------------------------- */
+/* ---- Activity -------------------------------------------------------------------------------- */
 
 static const struct { unsigned id; enum sonde_gpu_figure figure; double scale; int card; }
     nvml_metrics[] = {
@@ -360,7 +364,7 @@ static void nvml_activity_look(struct nvml *n, struct nvml_card *c)
     if (c->gpm_why == SONDE_GPU_FAILED) c->gpm_code = rc;
 }
 
-/* ---- Processes --------------------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 static void nvml_process_put(const struct nvml *n, struct sonde_gpu_snapshot *s,
                              const struct nvml_card *c, const struct nvml_process *from)
@@ -421,7 +425,7 @@ static void nvml_read_process_utilization(struct nvml *n, struct nvml_card *c,
     c->utilization_us = newest;
 }
 
-/* ---- Instances (MIG), errors (XID) -------------------------------------------------------------- */
+/* ---- Instances (MIG), errors (XID) ----------------------------------------------------------- */
 
 static void nvml_instances_look(struct nvml *n, struct nvml_card *c)
 {
@@ -496,7 +500,7 @@ static void nvml_read_events(struct nvml *n)
     }
 }
 
-/* ---- The back-end ------------------------------------------------------------------------------ */
+/* ---- The back-end ---------------------------------------------------------------------------- */
 
 static void nvml_read_card(struct nvml *n, struct nvml_card *c, struct sonde_gpu_snapshot *s,
                            int slow)

@@ -1,6 +1,7 @@
 /* nvml_abi.h - as much of NVIDIA's management library (libnvidia-ml.so.1) as nvml.c calls, declared
- * here since there is no header of it in Debian. Its ABI is stable: functions whose arguments changed
- * got another name (_v2, _v3). tests/peers/gpu_headers.py holds all of this against the real one. */
+ * here since there is no header of it in Debian. Its ABI is stable: functions whose arguments
+ * changed got another name (_v2, _v3). tests/peers/gpu_headers.py holds all of this against the
+ * real one. */
 #ifndef SONDE_COLLECT_GPU_NVML_ABI_H
 #define SONDE_COLLECT_GPU_NVML_ABI_H
 
@@ -23,7 +24,9 @@ struct nvml_memory_v2 { unsigned version; unsigned long long total, reserved, fr
 #define NVML_MEMORY_V2 ((unsigned)sizeof(struct nvml_memory_v2) | 2u << 24)
 struct nvml_process_v1 { unsigned pid; unsigned long long memory; };
 struct nvml_process { unsigned pid; unsigned long long memory; unsigned gi, ci; }; /* v2, v3 */
-struct nvml_process_sample { unsigned pid; unsigned long long time_us; unsigned sm, mem, enc, dec; };
+struct nvml_process_sample {
+    unsigned pid; unsigned long long time_us; unsigned sm, mem, enc, dec;
+};
 struct nvml_event {
     nvml_device device; unsigned long long type, data; unsigned gi, ci;
 };

@@ -1,9 +1,9 @@
 /* probe_gpu.c - what the monitor of GPUs (gpu.h) has, as series of the model.
  *
  * A card is told by a number that stays while the agent lives; its names are labels of one series,
- * sonde_gpu_info. Instances of a partitioned card are families of their own (sonde_gpu_mig_…), so that
- * a sum over a family never counts anything twice. Of processes those are shown that the model has;
- * all of them are in GET /api/gpu. */
+ * sonde_gpu_info. Instances of a partitioned card are families of their own (sonde_gpu_mig_…), so
+ * that a sum over a family never counts anything twice. Of processes those are shown that the
+ * model has; all of them are in GET /api/gpu. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static const struct sonde_model_family_spec spec_process_utilization = {
     .help = "Share of time in which the GPU did something for the process.",
     .unit = "ratio", .source = "gpu", .type = SONDE_GAUGE, .kind = SONDE_KIND_RATIO, .scale = 1 };
 
-/* ---- Devices ----------------------------------------------------------------------------------- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
 static struct probe_gpu_device *probe_gpu_device_of(struct probe_gpu *p, const char *key)
 {
@@ -138,7 +138,7 @@ static void probe_gpu_put(struct probe_gpu *p, struct sonde_model *m,
     else sonde_probe_gauge(m, &spec_info, NULL, card, SONDE_COUNT(card), &d->info, 1);
 }
 
-/* ---- Processes --------------------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 static struct sonde_model_process *probe_gpu_model_process(const struct sonde_model *m,
                                                            uint32_t pid)
@@ -220,7 +220,7 @@ static void probe_gpu_sweep(struct probe_gpu *p, struct sonde_model *m)
     p->process_count = kept;
 }
 
-/* ---- The probe --------------------------------------------------------------------------------- */
+/* ---- The probe ------------------------------------------------------------------------------- */
 
 static void probe_gpu_read(void *state, const struct sonde_probe_env *env)
 {

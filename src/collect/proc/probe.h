@@ -1,5 +1,5 @@
-/* probe.h - a source of figures that the agent reads by itself, once a tick: /proc now, GPUs
- * and others later. One probe = one .c file here + one row in probe_list.h. */
+/* probe.h - a source of figures that the agent reads by itself, once a tick: /proc, and GPUs
+ * (collect/gpu/). One probe = one .c file + one row in probe_list.h. */
 #ifndef SONDE_COLLECT_PROC_PROBE_H
 #define SONDE_COLLECT_PROC_PROBE_H
 

@@ -148,7 +148,7 @@ struct sonde_top_gpu_process {
 };
 struct sonde_top_gpus {
     int enabled;
-    const char *broken;          /* why a source does not read; "" = none is broken; NULL = unread */
+    const char *broken;          /* why a source does not read; "" = all do; NULL = not asked */
     struct sonde_top_gpu devices[SONDE_TOP_GPUS_MAX];
     struct sonde_top_gpu_process processes[SONDE_TOP_GPU_PROCESSES_MAX];
     size_t device_count, process_count;

@@ -109,7 +109,8 @@ int sonde_api_ml(const struct sonde_model *m, struct sonde_buf *out);
 
 /* {"time","enabled","sources":[{"name","summary","looked_for","state","note","read_seconds",
  *  "restarts","hangs","crashes"}],
- *  "devices":[{"gpu","mig","name","uuid","pci","driver","driver_version","by","state","partitioned",
+ * 
+ * "devices":[{"gpu","mig","name","uuid","pci","driver","driver_version","by","state","partitioned",
  *  "figures":{"utilization_ratio","temperature_celsius.core",…},"absent":{figure: why},
  *  "xid_errors":{number: count}}],
  *  "processes":[{"gpu","mig","pid","program","watched","memory_bytes","utilization_ratio"}]}

@@ -15,8 +15,8 @@ extern const struct sonde_route sonde_route_api_gpu;
 const struct sonde_route sonde_route_api_gpu = {
     .method = "GET",
     .path = "/api/gpu",
-    .summary = "GPUs: figures of each, why others are absent, who reads them, and the processes that "
-               "use them",
+    .summary = "GPUs: figures of each, why others are absent, who reads them, and the processes "
+               "that use them",
     .params = (const char *const[]){ NULL },
     .handle = route_gpu_get,
     .keys = "time,enabled,sources,devices,processes",

@@ -9,7 +9,8 @@ static void test_build(void **state)
     struct sonde_profile *p = find_make(4000);
     for (uint64_t k = 0; k < 4; k++) {
         find_tick(p, k * 1000 + 1000);
-        find_value(p, "sonde_gpu_info", "gpu=\"3\",name=\"A \\\"B\\\"\",uuid=\"U\",pci=\"x\"", 0, 1, 1);
+        find_value(p, "sonde_gpu_info",
+                   "gpu=\"3\",name=\"A \\\"B\\\"\",uuid=\"U\",pci=\"x\"", 0, 1, 1);
         find_value(p, "sonde_gpu_utilization_ratio", "gpu=\"3\"", 0, 1, 0.2 * (double)(k + 1));
         find_value(p, "sonde_gpu_energy_joules_total", "gpu=\"3\"", 0, 0, 100);
         find_value(p, "sonde_gpu_memory_total_bytes", "gpu=\"3\"", 0, 1, 1000);

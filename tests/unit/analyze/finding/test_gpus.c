@@ -53,7 +53,8 @@ static void test_planted(void **state)
         { NULL, 0, { 0.9, 0.5, 0, 0, 0, 60, 1 }, NULL },
         { "gpu_idle", SONDE_SEVERITY_WARNING, { 0.1, 0.5, 0, 0, 0, 60, 1 }, "GPU 0 is busy 10 %" },
         { NULL, 0, { 0.1, 0.99, 1, 1, 1, 95, 0 }, NULL }, /* it is not used */
-        { "gpu_memory", SONDE_SEVERITY_WARNING, { 0.9, 0.97, 0, 0, 0, 60, 1 }, "GPU 0 has 93 of 95" },
+        { "gpu_memory", SONDE_SEVERITY_WARNING, { 0.9, 0.97, 0, 0, 0, 60, 1 },
+          "GPU 0 has 93 of 95" },
         { "gpu_throttling", SONDE_SEVERITY_WARNING, { 0.9, 0.5, 0.6, 0, 0, 60, 1 },
           "60 % of the time by its power limit" },
         { "gpu_throttling", SONDE_SEVERITY_INFO, { 0.9, 0.5, 0.2, 0, 0, 60, 1 }, "20 %" },
@@ -61,7 +62,8 @@ static void test_planted(void **state)
         { "gpu_throttling", SONDE_SEVERITY_WARNING, { 0.9, 0.5, 0, 0.7, 0, 60, 1 }, "its board" },
         { "gpu_thermal", SONDE_SEVERITY_WARNING, { 0.9, 0.5, 0, 0, 0.1, 88, 1 }, "too hot (88" },
         { "gpu_thermal", SONDE_SEVERITY_CRITICAL, { 0.9, 0.5, 0, 0, 0.4, 91, 1 }, "40 %" },
-        { "gpu_thermal", SONDE_SEVERITY_INFO, { 0.9, 0.5, 0, 0, 0, 88, 1 }, "lowers its clocks at 90" },
+        { "gpu_thermal", SONDE_SEVERITY_INFO, { 0.9, 0.5, 0, 0, 0, 88, 1 },
+          "lowers its clocks at 90" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde_profile *p = gpus_make(&cases[i].g);

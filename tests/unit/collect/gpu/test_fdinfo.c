@@ -29,7 +29,8 @@ static void drivers(void **state)
     assert_int_equal(f.system_bytes, 1 << 20);
 
     parse("drm-driver:\ti915\ndrm-client-id:\t7\ndrm-pdev:\t0000:00:02.0\n"
-          "drm-total-system0:\t100 MiB\ndrm-resident-system0:\t50 MiB\ndrm-resident-local0:\t1 GiB\n"
+          "drm-total-system0:\t100 MiB\ndrm-resident-system0:\t50 MiB\n"
+          "drm-resident-local0:\t1 GiB\n"
           "drm-memory-system0: 9 KiB\n"
           "drm-engine-render:\t25662044495 ns\ndrm-engine-capacity-video:\t2\n"
           "drm-engine-video:\t10 ns\ndrm-engine-video-enhance:\t5 ns\n", &f);

@@ -1,5 +1,5 @@
-/* The monitor with stand-ins of NVML and ROCm SMI: what is read, and what happens when cards vanish,
- * calls fail, and libraries hang, crash or lie. */
+/* The monitor with stand-ins of NVML and ROCm SMI: what is read, and what happens when cards
+ * vanish, calls fail, and libraries hang, crash or lie. */
 #include "gpu_fixture.h"
 
 #include <errno.h>
@@ -418,7 +418,7 @@ static void packets(void **state)
     assert_int_equal(p.text[sizeof(p.text) - 1], 0);
 }
 
-/* ---- Series ------------------------------------------------------------------------------------ */
+/* ---- Series ---------------------------------------------------------------------------------- */
 
 static double series_value(const struct sonde_model *m, const char *family, const char *labels)
 {

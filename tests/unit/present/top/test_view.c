@@ -625,9 +625,9 @@ static void gpu_page(void **state)
         "{\"gpu\":0,\"mig\":2,\"pid\":42,\"program\":\"server\",\"memory_bytes\":1048576,"
         "\"utilization_ratio\":0.25},{}]}";
     static const struct { const char *answer, *part; } none[] = {
-        { "{\"devices\":[],\"enabled\":true}", "No GPU found." },
-        { "{\"devices\":[],\"enabled\":false}", "gpu.enabled is false" },
-        { "{\"devices\":[],\"enabled\":true,\"sources\":[{\"state\":\"broken\",\"note\":"
+        { "{\"time\":1,\"devices\":[],\"enabled\":true}", "No GPU found." },
+        { "{\"time\":1,\"devices\":[],\"enabled\":false}", "gpu.enabled is false" },
+        { "{\"time\":1,\"devices\":[],\"enabled\":true,\"sources\":[{\"state\":\"broken\",\"note\":"
           "\"it crashed\"}]}", "it crashed" },
     };
     struct sonde_top_state s = fresh(SONDE_TOP_GPU);
