@@ -35,12 +35,15 @@ static void gpu_throttling_add(struct finding_look *l, const struct finding_gpu 
     finding_text(l, f, "clocks of %s were lowered in %.0f %% of the time by %s", g->subject,
                  100 * share, board ? "its board (power brake or voltage)" : "its power limit");
     if (board) {
-        finding_advise(l, f, "look at the power supply and its connectors, and at the temperature "
-                             "of the rack: a board brakes on its own where those are at their limits");
+        finding_advise(l, f,
+                       "look at the power supply and its connectors, and at the temperature of the "
+                       "rack: a board brakes on its own where those are at their limits");
     } else if (watts > 0 && watts_max > 0) {
-        finding_advise(l, f, "it draws %.0f of %.0f W: raise the limit if cooling and supply "
-                             "permit (nvidia-smi -pl, rocm-smi --setpoweroverdrive), or judge the server "
-                             "by tokens per joule", watts, watts_max);
+        finding_advise(l, f,
+                       "it draws %.0f of %.0f W: raise the limit if cooling and supply permit "
+                       "(nvidia-smi -pl, rocm-smi --setpoweroverdrive), or judge the server by "
+                       "tokens per joule",
+                       watts, watts_max);
     } else {
         finding_advise(l, f, "raise its power limit if cooling and supply permit");
     }
