@@ -552,10 +552,23 @@ static int nvml_read(void *state, struct sonde_gpu_snapshot *s, int slow)
     return 0;
 }
 
+static void nvml_activity_release(const struct nvml *n, const struct nvml_activity *a)
+{
+    for (int i = 0; i < 2; i++) {
+        if (a->sample[i]) NVML_CALL(n, gpm_free, a->sample[i]);
+    }
+}
+
 static void nvml_close(void *state)
 {
     struct nvml *n = state;
     if (!n) return;
+    for (uint32_t i = 0; i < n->card_count; i++) {
+        nvml_activity_release(n, &n->card[i].activity);
+        for (uint32_t k = 0; k < INSTANCES_MAX; k++) {
+            nvml_activity_release(n, &n->card[i].instance[k].a);
+        }
+    }
     if (n->library) {
         NVML_CALL(n, shutdown);
         dlclose(n->library);

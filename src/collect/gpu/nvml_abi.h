@@ -125,6 +125,7 @@ struct nvml_gpm_support { unsigned version, is; };
     NVML_FN(event_wait, "nvmlEventSetWait_v2", (nvml_handle, struct nvml_event *, unsigned))   \
     NVML_FN(gpm_support, "nvmlGpmQueryDeviceSupport", (nvml_device, struct nvml_gpm_support *)) \
     NVML_FN(gpm_alloc, "nvmlGpmSampleAlloc", (void **))                                        \
+    NVML_FN(gpm_free, "nvmlGpmSampleFree", (void *))                                           \
     NVML_FN(gpm_sample, "nvmlGpmSampleGet", (nvml_device, void *))                             \
     NVML_FN(gpm_mig, "nvmlGpmMigSampleGet", (nvml_device, unsigned, void *))                   \
     NVML_FN(gpm_get, "nvmlGpmMetricsGet", (struct nvml_gpm_get *))

@@ -392,6 +392,13 @@ int nvmlGpmSampleAlloc(void **out)
     return *out ? 0 : 20;
 }
 
+int nvmlGpmSampleFree(void *sample);
+int nvmlGpmSampleFree(void *sample)
+{
+    free(sample);
+    return 0;
+}
+
 int nvmlGpmSampleGet(nvml_device d, void *sample);
 int nvmlGpmSampleGet(nvml_device d, void *sample)
 {
