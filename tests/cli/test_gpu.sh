@@ -85,7 +85,12 @@ status 0 "$sonde" report r.run --format markdown
 has "report as Markdown" '^\| *1 \| Stand-in H100 ' out
 status 0 "$sonde" report r.run --format csv
 has "report as CSV" '^gpus,.*utilization_ratio' out
+status 0 "$sonde" report --schema
+cp out schema.json
 status 0 "$sonde" report r.run --json
+/usr/bin/python3 -c 'import json, jsonschema, sys
+jsonschema.Draft202012Validator(json.load(open("schema.json"))).validate(json.load(open("out")))' ||
+    complain "the report is not as its schema says"
 python3 - out <<'END' || complain "report as JSON"
 import json, sys
 g = json.load(open(sys.argv[1]))["gpus"]["list"]
