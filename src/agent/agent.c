@@ -280,6 +280,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
     struct sonde_recording *r = &a->life->recording;
     int rc = 0;
     a->recording = r;
+    sonde_collector_gpu_burst(a->collector, 1); /* to the end of the agent */
     r->argv = o->argv;
     a->life->unread = 1;
     /* Before the CPU is sampled: what unwinds must know what probes do to stacks. */

@@ -146,6 +146,9 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_capture_op
     }
     if (t->o.memory) profiler_heap_watch(p);
     if (!t->o.no_spans) listen_begin(p, t);
+    /* What goes on all the time is no reason to read GPUs more often. */
+    t->gpu_burst = !o->background && !o->no_cpu;
+    if (t->gpu_burst) sonde_collector_gpu_burst(p->o.collector, 1);
     *out = t;
     return 0;
 }
@@ -158,6 +161,7 @@ int sonde_profiler_end(struct sonde_profiler *p, struct sonde_capture *t,
     if (out) profiler_pause(p, SETTLE_S, NULL, NULL, NULL); /* cut short, if the agent ends */
     profiler_pool_remove(p, t);
     if (!t->o.no_spans) listen_end(p, t);
+    if (t->gpu_burst) sonde_collector_gpu_burst(p->o.collector, 0);
     if (out) {
         rc = capture_complete(p, t, t->dropped, t->heap, to_ns, t->samples, err);
         if (!rc) {

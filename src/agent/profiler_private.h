@@ -71,6 +71,7 @@ struct profiler_pool {
 
 struct sonde_capture {
     struct sonde_capture_options o;     /* complete */
+    int gpu_burst;                      /* GPUs are read more often for it */
     uint64_t from_ns;
     struct sonde_profile *samples;     /* the pool's lock */
     uint64_t dropped;                  /* samples, for lack of memory */

@@ -60,9 +60,7 @@ static const struct {
     const char *why;
 } no_effect[] = {
     { "cpu.capture_threads", 1, "threads are always told apart" },
-    { "gpu.enabled", 0, "GPUs are not measured" },
-    { "gpu.poll_interval_ms", -1, "GPUs are not measured" },
-    { "gpu.track_kernels", 0, "GPUs are not measured" },
+    { "gpu.track_kernels", 0, "kernels are not timed" },
     { "flamegraph.interactive", 1, "flame graphs are always interactive" },
     { "storage.persist_to_hana", 0, "nothing is written to a SQL warehouse; storage.path names a "
                                     "file" },

@@ -10,7 +10,12 @@ SONDE_BOOL(memory, track_allocations, 1, "keep stacks of allocations")
 SONDE_INT(memory, sample_rate, 100, 1, 1000000, "sampled allocations per 50 MiB allocated")
 SONDE_BOOL(memory, leak_detection, 1, "look for leaks")
 SONDE_BOOL(gpu, enabled, 1, "read GPU counters")
-SONDE_INT(gpu, poll_interval_ms, 100, 10, 60000, "between readings")
+SONDE_INT(gpu, poll_interval_ms, 1000, 10, 60000, "between readings of GPUs")
+SONDE_INT(gpu, burst_interval_ms, 100, 10, 60000, "between readings while something is profiled")
+SONDE_BOOL(gpu, activity, 1,
+    "read activity counters (GPM) of NVIDIA's GPUs; DCGM uses the same ones")
+SONDE_STR(gpu, root, "",
+    "folder that has dev, proc and sys of the machine, for an agent in a container; empty = /")
 SONDE_BOOL(gpu, track_kernels, 1, "time kernels")
 SONDE_NUM(flamegraph, min_width_percent, 0.1, 0, 100, "narrower frames are left out")
 SONDE_ENUM(flamegraph, color_scheme, "hot", "hot|cold|rainbow|monochrome|module", "colours")

@@ -183,10 +183,11 @@ static void both_join(const struct sonde_load_bench *bench, double from, double 
     sonde_requests_release(&stored);
 }
 
-/* One figure of the window: the mean over its points of a series by name, added up over series. */
-struct both_figure { const char *key, *name, *text; enum sonde_unit unit; };
+/* One figure of the window: the mean over its points of a series by name, added up over series; or
+ * their mean, of what is a share of each device. */
+struct both_figure { const char *key, *name, *text; enum sonde_unit unit; int mean; };
 
-static double both_series_mean(const json_t *series, const char *name)
+static double both_series_mean(const json_t *series, const char *name, int mean)
 {
     double sum = 0;
     int found = 0;
@@ -205,20 +206,21 @@ static double both_series_mean(const json_t *series, const char *name)
         }
         if (!n) continue;
         sum += all / (double)n;
-        found = 1;
+        found++;
     }
-    return found ? sum : NAN;
+    if (!found) return NAN;
+    return mean ? sum / found : sum;
 }
 
 static void both_resources(double from, double to, struct bench_http_both *out)
 {
     static const struct both_figure rows[] = {
-        { "cpu_cores", "sonde_process_cpu_utilization_ratio", "server CPUs", SONDE_UNIT_COUNT },
+        { "cpu_cores", "sonde_process_cpu_utilization_ratio", "server CPUs", SONDE_UNIT_COUNT, 0 },
         { "memory_bytes", "sonde_process_resident_memory_bytes", "server memory",
-          SONDE_UNIT_BYTES },
-        { "host_cpu_ratio", "sonde_host_cpu_utilization_ratio", "host CPU", SONDE_UNIT_RATIO },
-        { "gpu_ratio", "sonde_gpu_utilization_ratio", "GPU", SONDE_UNIT_RATIO },
-        { "gpu_memory_bytes", "sonde_gpu_memory_used_bytes", "GPU memory", SONDE_UNIT_BYTES },
+          SONDE_UNIT_BYTES, 0 },
+        { "host_cpu_ratio", "sonde_host_cpu_utilization_ratio", "host CPU", SONDE_UNIT_RATIO, 0 },
+        { "gpu_ratio", "sonde_gpu_utilization_ratio", "GPU", SONDE_UNIT_RATIO, 1 },
+        { "gpu_memory_bytes", "sonde_gpu_memory_used_bytes", "GPU memory", SONDE_UNIT_BYTES, 0 },
     };
     for (size_t i = 0; i < SONDE_COUNT(rows); i++) {
         char path[256], v[SONDE_VALUE_BYTES];
@@ -230,7 +232,8 @@ static void both_resources(double from, double to, struct bench_http_both *out)
             snprintf(path + n, sizeof(path) - (size_t)n, "&pid=%u", (unsigned)out->both.pid);
         }
         json_t *j = both_get(out->agent, path);
-        const double mean = both_series_mean(json_object_get(j, "series"), rows[i].name);
+        const double mean = both_series_mean(json_object_get(j, "series"), rows[i].name,
+                                             rows[i].mean);
         json_decref(j);
         if (isnan(mean)) continue;
         sonde_json_num(&out->resources, rows[i].key, mean);

@@ -170,6 +170,7 @@ struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli);
 int sonde_cli_number(const char *text, double *out);
 
 /* Options of a collector from the settings; strings are borrowed until it is created. */
+struct sonde_gpu_options sonde_cli_gpu_options(const struct sonde_cli *cli);
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
 
 /* An agent of nothing but a collector, for commands that look and end: never started, its collector

@@ -33,7 +33,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "once", .type = SONDE_OPT_FLAG, .help = "print one frame as text and exit",
       .offset = offsetof(struct cmd_top_values, once) },
     { .name = "page", .type = SONDE_OPT_STR, .value = "PAGE",
-      .choices = "overview|series|spans|memory|inference|findings",
+      .choices = "overview|series|spans|memory|inference|findings|gpu",
       .help = "the page to begin with",
       .offset = offsetof(struct cmd_top_values, page) },
     { .name = "filter", .letter = 'f', .type = SONDE_OPT_STR, .value = "GLOB",
@@ -55,7 +55,7 @@ static int cmd_top_choose(const struct sonde_cli *cli, struct sonde_top_state *s
 {
     const struct cmd_top_values *v = cli->values;
     static const char *const pages[] = { "overview", "series", "spans", "memory", "inference",
-                                         "findings" };
+                                         "findings", "gpu" };
     sonde_top_state_init(s);
     s->interval_s = cli->config.agent_interval_seconds;
     s->pid = (uint32_t)v->pid;

@@ -119,6 +119,7 @@ static int cmd_view_start(struct sonde_cli *cli, struct viewing *v, struct sonde
     a.options.infer = (struct sonde_infer_options){
         .done_max = count < SONDE_REQUESTS_MAX ? count + 1 : SONDE_REQUESTS_MAX };
     a.options.collector.agent = a.options.collector.host = a.options.collector.processes = 0;
+    a.options.collector.gpu.enabled = 0;
     sonde_config_defaults(&defaults);
     const int chosen = sonde_cli_was_set(cli, "server.listen") ||
                        strcmp(cli->config.server_listen, defaults.server_listen) != 0;

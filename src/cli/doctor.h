@@ -35,6 +35,8 @@ void sonde_doctor_uprobes(struct sonde_doctor *d);
 void sonde_doctor_ptrace(struct sonde_doctor *d);
 void sonde_doctor_shm(struct sonde_doctor *d);
 void sonde_doctor_limits(struct sonde_doctor *d);
+
+/* doctor_gpu.c */
 void sonde_doctor_gpu(struct sonde_doctor *d);
 
 /* doctor_heap.c */

@@ -1,6 +1,5 @@
 /* doctor_system.c - checks of the kernel and the machine. Each tries the thing itself where it
  * can, since versions and settings do not tell what a container's rules forbid. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <math.h>
@@ -270,26 +269,5 @@ void sonde_doctor_limits(struct sonde_doctor *d)
     if (!bad) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
                          "file size and address space are enough for segments");
-    }
-}
-
-/* ---- GPU ---------------------------------------------------------------------------------- */
-
-void sonde_doctor_gpu(struct sonde_doctor *d)
-{
-    static const char *const libraries[] = { "libnvidia-ml.so.1", "librocm_smi64.so" };
-    int found = 0;
-    for (size_t i = 0; i < SONDE_COUNT(libraries); i++) {
-        void *handle = dlopen(libraries[i], RTLD_LAZY | RTLD_LOCAL);
-        if (!handle) continue;
-        dlclose(handle);
-        found = 1;
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s is installed, but this version does not "
-                         "measure GPUs", libraries[i]);
-    }
-    if (!found) {
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
-                         "none found (neither libnvidia-ml.so.1 nor librocm_smi64.so); this "
-                         "version does not measure GPUs");
     }
 }

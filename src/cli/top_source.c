@@ -22,7 +22,7 @@
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 
 enum top_source_answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS,
-                         ENGINE, FINDINGS };
+                         ENGINE, FINDINGS, GPU };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
@@ -121,6 +121,7 @@ static int local_get(struct sonde_top_source *s, enum top_source_answer what,
     else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
     else if (what == INFERENCE) sonde_api_infer(m, tracker, 0, out);
     else if (what == ENGINE) sonde_api_engine(m, out);
+    else if (what == GPU) sonde_api_gpu(sonde_collector_gpu(s->agent->collector), m, out);
     else if (what == REQUESTS) sonde_api_requests(m, tracker, &requests, out);
     else sonde_api_query(m, &q, out);
     sonde_rwunlock(&m->lock);
@@ -209,14 +210,17 @@ static void make_url(struct sonde_top_source *s, enum top_source_answer what,
         [PROCESSES] = "/api/processes", [HOST] = "/api/query", [SERIES] = "/api/query",
         [SPANS] = "/api/spans", [TRACE] = "/api/spans", [MEMORY] = "/api/query",
         [INFERENCE] = "/api/inference", [REQUESTS] = "/api/requests",
-        [ENGINE] = "/api/engine", [FINDINGS] = "/api/findings" };
+        [ENGINE] = "/api/engine", [FINDINGS] = "/api/findings",
+        [GPU] = "/api/gpu" };
     char base[512];
     if (sonde_cli_url(base, sizeof(base), s->url, paths[what])) {
         b->error = SONDE_EFULL;
         return;
     }
     sonde_buf_puts(b, base);
-    if (b->error || what == PROCESSES || what == INFERENCE || what == ENGINE) return;
+    if (b->error || what == PROCESSES || what == INFERENCE || what == ENGINE || what == GPU) {
+        return;
+    }
     if (what == FINDINGS) {
         top_source_add_number(s, b, "limit", 1); /* of those that began: what goes on comes whole */
         return;
@@ -351,7 +355,8 @@ static int top_source_read_one(struct sonde_top_source *s, enum top_source_answe
         [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
         [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series,
         [INFERENCE] = sonde_top_read_infer, [REQUESTS] = sonde_top_read_requests,
-        [ENGINE] = sonde_top_read_engine, [FINDINGS] = sonde_top_read_findings };
+        [ENGINE] = sonde_top_read_engine, [FINDINGS] = sonde_top_read_findings,
+        [GPU] = sonde_top_read_gpu };
     struct sonde_buf text;
     sonde_buf_init(&text, ANSWER_MAX);
     int rc = s->ops->get(s, what, r, &text, err);
@@ -417,6 +422,8 @@ int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_req
         rc = top_source_read_one(s, PROCESSES, r, d, err);
         if (!rc) read_findings(s, r, d);
         return rc;
+    case SONDE_TOP_GPU:
+        return top_source_read_one(s, GPU, r, d, err);
     case SONDE_TOP_SERIES:
         return top_source_read_one(s, SERIES, r, d, err);
     case SONDE_TOP_MEMORY:

@@ -82,6 +82,18 @@ int sonde_cli_number(const char *text, double *out)
     return 0;
 }
 
+struct sonde_gpu_options sonde_cli_gpu_options(const struct sonde_cli *cli)
+{
+    const struct sonde_config_values *c = &cli->config;
+    return (struct sonde_gpu_options){
+        .enabled = c->gpu_enabled,
+        .interval_ms = (uint32_t)c->gpu_poll_interval_ms,
+        .burst_ms = (uint32_t)c->gpu_burst_interval_ms,
+        .activity = c->gpu_activity,
+        .root = c->gpu_root,
+    };
+}
+
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli)
 {
     const struct sonde_config_values *c = &cli->config;
@@ -91,6 +103,7 @@ struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cl
         .retain_s = c->agent_retain_seconds,
         .host = c->agent_host_metrics,
         .processes = c->agent_process_metrics,
+        .gpu = sonde_cli_gpu_options(cli),
         .limits = { .series_max = (size_t)c->agent_max_series,
                     .spans_max = (size_t)c->agent_max_spans },
     };
@@ -102,7 +115,7 @@ int sonde_cli_reader_open(const struct sonde_cli *cli, uint32_t pid, int probes,
     struct sonde_agent_options o = { .collector = sonde_cli_collector_options(cli),
                                      .infer = sonde_cli_infer_options(cli) };
     o.collector.pid = pid;
-    if (!probes) o.collector.host = o.collector.processes = 0;
+    if (!probes) o.collector.host = o.collector.processes = o.collector.gpu.enabled = 0;
     return sonde_agent_open(&o, out, err);
 }
 

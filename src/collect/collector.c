@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
+#include "collect/gpu/gpu.h"
 #include "collect/ingest/ingest.h"
 #include "infer/tracker.h"
 
@@ -77,7 +78,7 @@ static int dir_check(struct sonde_collector *c, struct sonde_err *err)
 static struct sonde_probe_env probe_env(const struct sonde_collector *c, double now_s)
 {
     return (struct sonde_probe_env){ .model = c->model, .proc_root = "/proc", .sys_root = "/sys",
-                                     .now_s = now_s };
+                                     .now_s = now_s, .gpu = c->gpu };
 }
 
 static void probes_open(struct sonde_collector *c, const struct sonde_collector_options *o)
@@ -89,6 +90,7 @@ static void probes_open(struct sonde_collector *c, const struct sonde_collector_
         void *state = NULL;
         if (!o->host && strcmp(ops->name, "host") == 0) continue;
         if (!o->processes && strcmp(ops->name, "process") == 0) continue;
+        if (!c->gpu && strcmp(ops->name, "gpu") == 0) continue;
         if (ops->open(&env, &state, &err) != 0) {
             sonde_log(SONDE_LOG_WARN, "probe %s is off: %s", ops->name, err.text);
             continue;
@@ -147,6 +149,11 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     c->on_tick = options->on_tick;
     c->on_tick_arg = options->on_tick_arg;
     sonde_tick_clock_init(&c->clock);
+    if (options->gpu.enabled) {
+        struct sonde_gpu_options gpu = options->gpu;
+        gpu.tick_ms = (uint32_t)(c->interval_s * 1000);
+        if (sonde_gpu_create(&gpu, &c->gpu) != 0) c->gpu = NULL;
+    }
     sonde_wrlock(&c->model->lock);
     probes_open(c, options);
     c->model->shared = 1;
@@ -184,6 +191,7 @@ void sonde_collector_destroy(struct sonde_collector *c)
     sonde_collector_stop(c);
     c->model->shared = 0; /* whoever knew it is gone */
     for (size_t i = 0; i < c->probe_count; i++) c->probes[i].ops->close(c->probes[i].state);
+    sonde_gpu_destroy(c->gpu);
     /* Nobody else wants the locks; what is called relies on them. */
     sonde_lock(&c->lock);
     collector_missed_end(c);
@@ -209,6 +217,19 @@ struct sonde_model *sonde_collector_model(struct sonde_collector *c) { return c-
 struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c)
 {
     return c->tracker;
+}
+
+const struct sonde_gpu *sonde_collector_gpu(const struct sonde_collector *c)
+{
+    return c->gpu;
+}
+
+void sonde_collector_gpu_burst(struct sonde_collector *c, int on)
+{
+    if (!c || !c->gpu) return;
+    sonde_wrlock(&c->model->lock);
+    sonde_gpu_burst(c->gpu, on);
+    sonde_rwunlock(&c->model->lock);
 }
 
 struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c)

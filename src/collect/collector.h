@@ -6,6 +6,7 @@
 #define SONDE_COLLECT_COLLECTOR_H
 
 #include "base/err.h"
+#include "collect/gpu/gpu.h"
 #include "model/model.h"
 
 struct sonde_collector;
@@ -32,6 +33,7 @@ struct sonde_collector_options {
     /* After every tick, alike: under the write lock, so be quick. NULL = nobody wants it. */
     void (*on_tick)(struct sonde_model *m, void *arg);
     void *on_tick_arg;
+    struct sonde_gpu_options gpu; /* tick_ms is set here; root need not stay */
     const struct sonde_infer_options *infer; /* of its tracker of inference; NULL = there is none,
                                                 and events are passed over */
 };
@@ -44,6 +46,11 @@ void sonde_collector_destroy(struct sonde_collector *c);
 struct sonde_model *sonde_collector_model(struct sonde_collector *c);
 /* Under the model's lock as infer/tracker.h says; NULL = there is none. */
 struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c);
+
+/* What is known of GPUs, under the model's lock; NULL = they are not read. And: read them more
+ * often while on, which nests and takes the model's lock. */
+const struct sonde_gpu *sonde_collector_gpu(const struct sonde_collector *c);
+void sonde_collector_gpu_burst(struct sonde_collector *c, int on);
 
 /* For engines and heap readers of this process (their options): files of segments stay until they
  * have them open. They end before the collector does. NULL, if c is. */

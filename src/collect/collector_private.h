@@ -87,6 +87,7 @@ struct sonde_collector {
     size_t entry_count, entry_cap;
     struct watched watched[COLLECTOR_WATCHED];
     size_t watched_count;
+    struct sonde_gpu *gpu;                /* owned; under the model's lock; NULL = not read */
     struct probe probes[COLLECTOR_PROBES];
     size_t probe_count;
     struct sonde_collector_refusal refusals[COLLECTOR_REFUSALS];

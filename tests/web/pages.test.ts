@@ -6,7 +6,7 @@ import { Grid, Track, statOf } from '../../web/src/core/series';
 import { Family, Process } from '../../web/src/core/types';
 import { Figures, verdictOf } from '../../web/src/pages/figures';
 import { Engine, Pool, Times, isChosen, lengthsOf, operationsOf, ownerOf, poolsOf } from '../../web/src/pages/engine_figures';
-import { deviceLabel, gpuFamilies } from '../../web/src/pages/gpu_figures';
+import { Gpu, absentOf, deviceLabel, figureOf, gpuFamilies, gpuName, throttledBy, whyNone } from '../../web/src/pages/gpu_figures';
 import { endedOf, failedOf, goodputOf, sharedNames } from '../../web/src/pages/inference_figures';
 import { formatSort, parseSort, sortRows } from '../../web/src/pages/sort';
 import { Reading, processesOf, threadsOf } from '../../web/src/pages/system_figures';
@@ -158,4 +158,21 @@ test('operations of all devices are in the order of their time', () => {
     const rows = operationsOf([device('cpu', op('matmul', 3), op('norm', 1)), device('cuda0', op('matmul', 2))]);
     assert.deepEqual(rows.map((o) => [o.device.device, o.operation]), [['cpu', 'matmul'], ['cuda0', 'matmul'], ['cpu', 'norm']]);
     assert.deepEqual(lengthsOf([]), []);
+});
+
+test('what a GPU is called, what slows it, and why there is none', () => {
+    const g: Gpu = { gpu: 0, mig: 2, name: 'A', uuid: null, pci: 'p', driver: null, driver_version: null, by: 'nvml', state: 'ok',
+        figures: { 'throttled_ratio.power': 1, 'throttled_ratio.thermal': 0.5, power_watts: null }, absent: { fan_ratio: 'not permitted' } };
+    assert.equal(gpuName(g), '0.2');
+    assert.equal(gpuName({ gpu: 3, mig: null }), '3');
+    assert.equal(throttledBy(g), 'lowered by thermal, power');
+    assert.equal(throttledBy({ ...g, figures: {} }), 'ok');
+    assert.equal(throttledBy({ ...g, state: 'lost' }), 'lost');
+    assert.equal(figureOf(g, 'power_watts'), null);
+    assert.equal(absentOf(g), 'fan_ratio: not permitted');
+    const none = { enabled: true, sources: [{ name: 'nvml', looked_for: '/dev/x', state: 'absent', note: null }], devices: [], processes: [] };
+    assert.match(whyNone(none), /looked for \/dev\/x/);
+    assert.match(whyNone({ ...none, sources: [{ ...none.sources[0], state: 'broken', note: 'it crashed' }] }), /nvml: it crashed/);
+    assert.match(whyNone({ ...none, enabled: false }), /gpu\.enabled/);
+    assert.match(whyNone(null), /does not tell/);
 });

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "analyze/engine.h"
-#include "analyze/finding/rule.h"
+#include "analyze/finding/gpus.h"
 
 #define INFO_RATIO 0.5
 #define WARNING_RATIO 0.3
@@ -38,17 +38,29 @@ static int gpu_idle_has_work(const struct finding_look *l)
     return l->seconds >= SECONDS_MIN && l->cpu.seconds > 0.3 * l->seconds;
 }
 
+/* Of each GPU that processes of the profile use. 0 = none is known to be. */
+static int gpu_idle_look_at_devices(struct finding_look *l)
+{
+    struct finding_gpu gpu[FINDING_GPUS_MAX];
+    const size_t count = finding_gpus(l, gpu);
+    int known = 0;
+    for (size_t i = 0; i < count; i++) {
+        char label[64];
+        const struct finding_series used = finding_gpu_series(
+            &gpu[i], "sonde_gpu_utilization_ratio", NULL, label);
+        const double ratio = finding_series_mean(l, &used, NULL);
+        if (isnan(ratio)) continue;
+        known = 1;
+        gpu_idle_add(l, gpu[i].subject, ratio, "its own figure");
+    }
+    return known;
+}
+
 static void gpu_idle_look(struct finding_look *l)
 {
-    const struct finding_series used = { .family = "sonde_gpu_utilization_ratio", .host = 1 };
     const struct sonde_final *run = l->p->final;
-    const double ratio = finding_series_mean(l, &used, NULL);
     struct sonde_engine *e = NULL;
-    if (!gpu_idle_has_work(l)) return;
-    if (!isnan(ratio)) {
-        gpu_idle_add(l, "gpu", ratio, "its own figure");
-        return;
-    }
+    if (!gpu_idle_has_work(l) || gpu_idle_look_at_devices(l)) return;
     if (run) l->rc = sonde_engine_build(run->series, run->count, &e);
     for (uint32_t i = 0; e && i < e->device_count; i++) {
         const struct sonde_engine_device *d = &e->devices[i];

@@ -1,8 +1,8 @@
 /* gpu_memory.c - a device whose memory is full, and operations that fell back to the CPU. */
-#include <math.h>
+#include <string.h>
 
 #include "analyze/engine.h"
-#include "analyze/finding/rule.h"
+#include "analyze/finding/gpus.h"
 
 #define WARNING_RATIO 0.95
 #define MIB 1048576.0
@@ -28,17 +28,26 @@ static void gpu_memory_add(struct finding_look *l, const char *device, double us
                    (used - 0.9 * total) / MIB);
 }
 
+/* Of each GPU that processes of the profile use. */
+static void gpu_memory_look_at_devices(struct finding_look *l)
+{
+    struct finding_gpu gpu[FINDING_GPUS_MAX];
+    const size_t count = finding_gpus(l, gpu);
+    for (size_t i = 0; i < count; i++) {
+        char label[2][64];
+        const struct finding_series used = finding_gpu_series(
+            &gpu[i], "sonde_gpu_memory_used_bytes", NULL, label[0]);
+        const struct finding_series total = finding_gpu_series(
+            &gpu[i], "sonde_gpu_memory_total_bytes", NULL, label[1]);
+        gpu_memory_add(l, gpu[i].subject, finding_series_max(l, &used),
+                       finding_series_last(l, &total), 0, "");
+    }
+}
+
 static void gpu_memory_look(struct finding_look *l)
 {
-    const struct finding_series used = { .family = "sonde_gpu_memory_used_bytes", .host = 1 };
-    const struct finding_series total = { .family = "sonde_gpu_memory_total_bytes", .host = 1 };
     const struct sonde_final *run = l->p->final;
-    const double most = finding_series_max(l, &used);
     struct sonde_engine *e = NULL;
-    if (!isnan(most)) {
-        gpu_memory_add(l, "gpu", most, finding_series_last(l, &total), 0, "");
-        return;
-    }
     if (run) l->rc = sonde_engine_build(run->series, run->count, &e);
     for (uint32_t i = 0; e && i < e->device_count; i++) {
         const struct sonde_engine_device *d = &e->devices[i];
@@ -47,6 +56,11 @@ static void gpu_memory_look(struct finding_look *l)
                        d->reason_count ? d->reasons[0].reason : "");
     }
     sonde_engine_destroy(e);
+    /* An engine that tells of its devices knows more: how often it had to do without. */
+    const uint32_t before = (uint32_t)l->out->count;
+    if (before == 0 || strcmp(l->out->rows[before - 1].kind, "gpu_memory") != 0) {
+        gpu_memory_look_at_devices(l);
+    }
 }
 
 extern const struct finding_rule finding_rule_gpu_memory;

@@ -1,16 +1,19 @@
-/* probe.h - a source of figures that the agent reads by itself, once a tick: /proc now, GPUs
- * and others later. One probe = one .c file here + one row in probe_list.h. */
+/* probe.h - a source of figures that the agent reads by itself, once a tick: /proc, and GPUs
+ * (collect/gpu/). One probe = one .c file + one row in probe_list.h. */
 #ifndef SONDE_COLLECT_PROC_PROBE_H
 #define SONDE_COLLECT_PROC_PROBE_H
 
 #include "base/err.h"
 #include "model/model.h"
 
+struct sonde_gpu;
+
 struct sonde_probe_env {
     struct sonde_model *model;      /* of read: it asserts the write lock */
     const char *proc_root;          /* "/proc"; tests point it elsewhere */
     const char *sys_root;           /* "/sys" */
     double now_s;                   /* unix time */
+    struct sonde_gpu *gpu;          /* the monitor of GPUs; NULL = they are not read */
 };
 
 struct sonde_probe_ops {

@@ -266,6 +266,7 @@ static int report_series_init(struct report *r)
     int rc = 0;
     if (!about_all(f)) return 0;
     if (f->kind < 0) rc = sonde_system_build(r->p->tracks, from_s, to_s, &r->system);
+    if (!rc && f->kind < 0) rc = sonde_gpus_build(r->p->tracks, from_s, to_s, &r->gpus);
     if (!rc && !about_whole(f)) {
         rc = sonde_final_of_tracks(r->p->tracks, from_s, to_s, &r->part);
         final = &r->part.final;
@@ -356,6 +357,7 @@ static void report_release(struct report *r)
     sonde_engine_destroy(r->inside);
     sonde_activity_destroy(r->activity);
     sonde_system_destroy(r->system);
+    sonde_gpus_destroy(r->gpus);
     sonde_ml_destroy(r->ml);
     sonde_final_part_release(&r->part);
     sonde_buf_release(&r->notes);

@@ -208,6 +208,30 @@ static void csv_system(const struct sonde_system *s, struct sonde_buf *out)
     }
 }
 
+static void csv_gpus(const struct sonde_gpus *g, struct sonde_buf *out)
+{
+    for (uint32_t i = 0; g && i < g->count; i++) {
+        const struct sonde_gpus_one *one = &g->gpus[i];
+        char name[24];
+        snprintf(name, sizeof(name), "%u", one->gpu);
+        const struct report_csv c = { .out = out, .section = "gpus", .name = name };
+        report_csv_num(&c, "memory_total_bytes", one->memory_bytes, "bytes");
+        report_csv_num(&c, "energy_joules", one->joules, "joules");
+        for (size_t f = 0; f < SONDE_GPUS_FIGURE_COUNT; f++) {
+            csv_figure(c, &sonde_gpus_names[f], &one->figures[f]);
+        }
+    }
+    for (uint32_t i = 0; g && i < g->process_count; i++) {
+        const struct sonde_gpus_process *p = &g->processes[i];
+        char name[24];
+        snprintf(name, sizeof(name), "%u", p->gpu);
+        const struct report_csv c = { .out = out, .section = "gpus", .name = name,
+                                      .program = p->program, .pid = p->pid };
+        report_csv_num(&c, "memory_max_bytes", p->memory_max_bytes, "bytes");
+        report_csv_num(&c, "utilization_ratio", p->utilization, "ratio");
+    }
+}
+
 /* ---- Engines --------------------------------------------------------------------------------- */
 
 static void csv_time(const struct report_csv *c, const struct sonde_engine_time *t)
@@ -336,6 +360,7 @@ void report_write_csv(const struct report *r, struct sonde_buf *out)
     }
     sonde_ml_csv(r->ml, out);
     csv_system(r->system, out);
+    csv_gpus(r->gpus, out);
     csv_engine(r->inside, out);
     csv_heap(&r->heap, out);
     if (r->tree) csv_samples(r, out);

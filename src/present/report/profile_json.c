@@ -263,6 +263,7 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     sonde_activity_json(r->activity, out);
     sonde_ml_json(r->ml, out);
     report_system_json(r->system, out);
+    report_gpus_json(r->gpus, out);
     sonde_engine_json(r->inside, out);
     report_notes_json(r, out);
     sonde_buf_puts(out, "}\n");

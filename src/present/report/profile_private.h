@@ -3,6 +3,7 @@
 #define SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
 
 #include "analyze/final_tracks.h"
+#include "analyze/gpus.h"
 #include "analyze/system.h"
 #include "present/report/activity.h"
 #include "present/report/engine.h"
@@ -60,6 +61,7 @@ struct report {
     struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
     struct sonde_activity *activity;     /* operations, errors, caches, bandwidth; NULL alike */
     struct sonde_system *system;         /* the machine and its processes; NULL alike */
+    struct sonde_gpus *gpus;             /* NULL = none was read */
     struct sonde_ml *ml;                 /* machine learning; NULL alike */
     struct sonde_final_part part;        /* what inside and activity are of, if it is a part */
     struct sonde_buf notes;              /* lines: what is not in it, and why */
@@ -115,6 +117,11 @@ void report_findings_pdf(const struct report *r, struct sonde_buf *out);
 void report_notes_text(const struct report *r, struct sonde_buf *out);
 void report_notes_json(const struct report *r, struct sonde_buf *out);
 void report_notes_csv(const struct report *r, struct sonde_buf *out);
+/* gpus.c: the member "gpus" of an open object, and the same as tables; nothing if g is NULL. */
+void report_gpus_json(const struct sonde_gpus *g, struct sonde_buf *out);
+void report_gpus_text(const struct sonde_gpus *g, const struct sonde_report_options *o,
+                      size_t limit, struct sonde_buf *out);
+
 /* The member "system" of an open object, and the same as tables; nothing if s is NULL. */
 void report_system_json(const struct sonde_system *s, struct sonde_buf *out);
 void report_system_text(const struct sonde_system *s, const struct sonde_report_options *o,

@@ -423,6 +423,7 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     sonde_activity_report(r->activity, r->o, r->limit, out);
     sonde_ml_report(r->ml, r->o, r->limit, out);
     report_system_text(r->system, r->o, r->limit, out);
+    report_gpus_text(r->gpus, r->o, r->limit, out);
     sonde_engine_report(r->inside, r->o, r->limit, out);
     report_samples_text(r, out);
     if (!first) heap_report_text(&r->heap, out);

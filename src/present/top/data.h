@@ -131,6 +131,29 @@ struct sonde_top_findings {
     size_t count;
 };
 
+/* GPUs, and processes that use them. */
+#define SONDE_TOP_GPUS_MAX 128
+#define SONDE_TOP_GPU_PROCESSES_MAX 256
+struct sonde_top_gpu {
+    double gpu, mig;             /* numbers; mig NaN = a card */
+    const char *name, *state;    /* "ok", "lost", "gone" */
+    double utilization, used, total, celsius, watts, watts_max, hertz, sm;
+    double power, thermal, hardware; /* reasons of lowered clocks: shares of the time */
+};
+struct sonde_top_gpu_process {
+    double gpu, mig;
+    uint32_t pid;
+    const char *program;
+    double memory, utilization;
+};
+struct sonde_top_gpus {
+    int enabled;
+    const char *broken;          /* why a source does not read; "" = all do; NULL = not asked */
+    struct sonde_top_gpu devices[SONDE_TOP_GPUS_MAX];
+    struct sonde_top_gpu_process processes[SONDE_TOP_GPU_PROCESSES_MAX];
+    size_t device_count, process_count;
+};
+
 struct sonde_top_data {
     double time_s;               /* unix time of the agent; 0 = nothing read yet */
     struct sonde_top_host host;
@@ -151,6 +174,7 @@ struct sonde_top_data {
     struct sonde_top_inference inference;
     struct sonde_top_engine engine;
     struct sonde_top_findings findings;
+    struct sonde_top_gpus gpus;
     struct json_t *json[8];      /* owned */
     size_t json_count;
 };
@@ -175,6 +199,8 @@ int sonde_top_read_infer(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
 int sonde_top_read_engine(struct sonde_top_data *d, const char *text, size_t len,
                           struct sonde_err *err);
+int sonde_top_read_gpu(struct sonde_top_data *d, const char *text, size_t len,
+                       struct sonde_err *err);
 int sonde_top_read_findings(struct sonde_top_data *d, const char *text, size_t len,
                             struct sonde_err *err);
 int sonde_top_read_requests(struct sonde_top_data *d, const char *text, size_t len,

@@ -301,7 +301,7 @@ int sonde_top_key(struct sonde_top_state *s, int key)
     if (moved) return moved;
     switch (key) {
     case 'q': return SONDE_TOP_QUIT;
-    case '1': case '2': case '3': case '4': case '5': case '6':
+    case '1': case '2': case '3': case '4': case '5': case '6': case '7':
         return go_page(s, key - '1');
     case SONDE_KEY_TAB: return go_page(s, (int)s->page + 1);
     case SONDE_KEY_BACK_TAB: return go_page(s, (int)s->page - 1);

@@ -21,6 +21,8 @@ int sonde_top_page_infer(struct sonde_top_state *s, const struct sonde_top_data 
                          struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_findings(struct sonde_top_state *s, const struct sonde_top_data *d,
                             struct sonde_grid *g, struct sonde_top_area area);
+int sonde_top_page_gpu(struct sonde_top_state *s, const struct sonde_top_data *d,
+                       struct sonde_grid *grid, struct sonde_top_area area);
 int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
 

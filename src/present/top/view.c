@@ -10,24 +10,23 @@
 #include "present/units.h"
 
 static const char *const page_names[] = { "overview", "series", "spans", "memory", "inference",
-                                         "findings" };
+                                         "findings", "gpu" };
 
 /* ---- First line: name, tabs, where from, when ---------------------------------------------- */
 
 static void draw_title(const struct sonde_top_state *s, const struct sonde_top_data *d,
                        struct sonde_grid *g)
 {
-    int x = sonde_grid_text(g, 0, 0, g->width, SONDE_STYLE_BOLD | SONDE_STYLE_CYAN, "sonde");
+    int x = 1 + sonde_grid_text(g, 0, 0, g->width, SONDE_STYLE_BOLD | SONDE_STYLE_CYAN, "sonde");
     for (int i = 0; i < SONDE_TOP_PAGES; i++) {
         const int active = i == (int)s->page;
         char tab[32];
         snprintf(tab, sizeof(tab), active ? "[%d %s]" : " %d %s ", i + 1, page_names[i]);
         const int cells = (int)strlen(tab);
         /* Without room for all of them, only the page one is on. */
-        if (g->width < 77 && !active) continue;
-        if (x + 1 + cells > g->width) break;
-        x += 1 + sonde_grid_text(g, x + 1, 0, cells,
-                                 active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
+        if (g->width < 78 && !active) continue;
+        if (x + cells > g->width) break;
+        x += sonde_grid_text(g, x, 0, cells, active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
     }
 
     char clock[16] = "", right[256];
@@ -90,6 +89,7 @@ static size_t key_hints(const struct sonde_top_state *s, struct key_hint *out)
                                 : s->page == SONDE_TOP_MEMORY   ? memory
                                 : s->page == SONDE_TOP_INFERENCE ? inference
                                 : s->page == SONDE_TOP_FINDINGS ? findings
+                                : s->page == SONDE_TOP_GPU      ? findings
                                 : s->view == SONDE_TOP_TRACE    ? trace : spans;
     size_t n = 0;
     for (; from[n].key; n++) out[n] = from[n];
@@ -127,7 +127,7 @@ static void draw_keys(const struct sonde_top_state *s, struct sonde_grid *g)
 
 static const char *const help_lines[] = {
     "Keys",
-    "  Tab 1 … 6       next page; overview, series, spans, memory, inference, findings",
+    "  Tab 1 … 7       next page; overview, series, spans, memory, inference, findings, gpu",
     "  ↑ ↓ j k         move; PgUp PgDn by a screen, Home End g G to the ends",
     "  Enter           overview, memory: series of the process; spans: open it;",
     "                  inference: the trace of the request",
@@ -203,6 +203,7 @@ int sonde_top_draw(struct sonde_top_state *s, const struct sonde_top_data *d,
         [SONDE_TOP_MEMORY] = sonde_top_page_memory,
         [SONDE_TOP_INFERENCE] = sonde_top_page_infer,
         [SONDE_TOP_FINDINGS] = sonde_top_page_findings,
+        [SONDE_TOP_GPU] = sonde_top_page_gpu,
     };
     s->row_count = s->rows_shown = 0;
     s->row_pid = 0;

@@ -9,7 +9,7 @@
 
 enum sonde_top_page {
     SONDE_TOP_OVERVIEW, SONDE_TOP_SERIES, SONDE_TOP_SPANS, SONDE_TOP_MEMORY, SONDE_TOP_INFERENCE,
-    SONDE_TOP_FINDINGS, SONDE_TOP_PAGES
+    SONDE_TOP_FINDINGS, SONDE_TOP_GPU, SONDE_TOP_PAGES
 };
 
 /* The lists of the span page. TRACE is one level below LATEST and SLOWEST, and the inference

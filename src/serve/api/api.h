@@ -107,4 +107,16 @@ int sonde_api_engine(const struct sonde_model *m, struct sonde_buf *out);
  * no program tells of any (sonde/ml.h). 0 or SONDE_ENOMEM. */
 int sonde_api_ml(const struct sonde_model *m, struct sonde_buf *out);
 
+/* {"time","enabled","sources":[{"name","summary","looked_for","state","note","read_seconds",
+ *  "restarts","hangs","crashes"}],
+ * 
+ * "devices":[{"gpu","mig","name","uuid","pci","driver","driver_version","by","state","partitioned",
+ *  "figures":{"utilization_ratio","temperature_celsius.core",…},"absent":{figure: why},
+ *  "xid_errors":{number: count}}],
+ *  "processes":[{"gpu","mig","pid","program","watched","memory_bytes","utilization_ratio"}]}
+ * Figures are families without "sonde_gpu_", and what follows a dot is the value of their label. g
+ * NULL: GPUs are not read. */
+struct sonde_gpu;
+void sonde_api_gpu(const struct sonde_gpu *g, const struct sonde_model *m, struct sonde_buf *out);
+
 #endif

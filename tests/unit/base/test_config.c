@@ -205,7 +205,8 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
         "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
         "storage.recent_megabytes", "storage.recent_hours",
-        "health",
+        "health", "gpu.enabled", "gpu.poll_interval_ms", "gpu.burst_interval_ms", "gpu.activity",
+        "gpu.root",
     };
     char name[128];
     int works = 0;
@@ -383,9 +384,9 @@ static void test_void_settings(void **state)
         { "{\"cpu\": {\"capture_threads\": false}, \"flamegraph\": {\"interactive\": false}}",
           "cpu.capture_threads flamegraph.interactive" },
         { "{\"gpu\": {\"enabled\": false}, \"storage\": {\"persist_to_hana\": false}}", "" },
-        { "{\"gpu\": {\"enabled\": true, \"poll_interval_ms\": 100}, "
+        { "{\"gpu\": {\"enabled\": true, \"track_kernels\": true}, "
           "\"storage\": {\"persist_to_hana\": true}}",
-          "gpu.enabled gpu.poll_interval_ms storage.persist_to_hana" },
+          "gpu.track_kernels storage.persist_to_hana" },
         { "{\"memory\": {\"sample_rate\": 7, \"enabled\": false}}", "" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -440,6 +441,7 @@ static const struct {
       "f:1:10: unknown setting gpu.enable = \"a\\\"b\"; did you mean gpu.enabled?" },
     { "{\"gpu\": {\"q\": {\"deep\": [1, \"}\"]}}}",
       "f:1:10: unknown setting gpu.q = an object; gpu has enabled, poll_interval_ms, "
+      "burst_interval_ms, activity, root, "
       "track_kernels" },
     { "{\"cpu\": {\"enabled\": 1}}", "f:1:10: cpu.enabled is 1, but must be true or false" },
     { "{\"cpu\": {\"enabled\": \"true\"}}",
@@ -541,9 +543,9 @@ static const struct {
     { "SONDE_SERVER_LISTN=x", "SONDE_SERVER_LISTN: unknown setting server.listn = \"x\"; did you "
                               "mean server.listen?" },
     { "SONDE_GPU_QQQQ=1", "SONDE_GPU_QQQQ: unknown setting gpu.qqqq = \"1\"; gpu has enabled, "
-                          "poll_interval_ms, track_kernels" },
+                          "poll_interval_ms, burst_interval_ms, activity, root, track_kernels" },
     { "SONDE_GPU_=1", "SONDE_GPU_: unknown setting gpu. = \"1\"; gpu has enabled, "
-                      "poll_interval_ms, track_kernels" },
+                      "poll_interval_ms, burst_interval_ms, activity, root, track_kernels" },
 };
 
 static void test_bad_env(void **state)

@@ -1,18 +1,18 @@
-// GPUs: a chart of every series about them that the agent has. This version reads no GPU itself, and
-// says so instead of showing zeros.
+// GPUs: those that the agent reads and who uses them, then a chart of every series about GPUs that it has,
+// be it its own or an exporter's. Where there is none it says what was looked for instead of showing zeros.
 
 import { Api, apiAt } from '../core/api';
 import { clear, make } from '../core/dom';
-import { percent } from '../core/format';
 import { isFrozen } from '../core/frozen';
 import { addTerms } from '../core/glossary';
 import { Page } from '../core/page';
 import { failed, loading } from '../core/states';
-import { Family, Health, SeriesAnswer } from '../core/types';
-import { deviceLabel, gpuFamilies } from './gpu_figures';
+import { Family, SeriesAnswer } from '../core/types';
+import { GpuDevices } from './gpu_devices';
+import { GpuAnswer, deviceLabel, gpuFamilies, whyNone } from './gpu_figures';
 import { Following, chart, follow, grid, heading } from './kit';
 
-const AGAIN_MS = 15000;
+const AGAIN_MS = 5000;
 
 function familyChart(f: Family): HTMLElement {
     const metric = `series:${f.name}`;
@@ -26,18 +26,13 @@ function step(title: string, text: string, command: string): HTMLElement {
         make('pre', { class: 'command', tabindex: '0', 'aria-label': `Command: ${title}` }, command));
 }
 
-function healthText(h: Health | null): string {
-    if (!h) return 'Its health report could not be read.';
-    const { utilization_ratio: ratio, reason } = h.gpu;
-    return ratio === null ? `Its health report says: ${reason ?? 'unknown'}.` : `Its health report says: ${percent(ratio)} busy.`;
-}
-
-function nothing(h: Health | null): HTMLElement {
+function nothing(a: GpuAnswer | null): HTMLElement {
     return make('div', { class: 'stack' },
         make('div', { class: 'banner', role: 'status' }, make('i'), make('b', {}, 'No GPU metrics'),
-            make('span', { class: 'soft' }, `This version of sonde reads no GPU itself, whether there is one or not. ${healthText(h)}`)),
+            make('span', { class: 'soft' }, whyNone(a))),
         heading('Meanwhile'),
         grid(
+            step('See what each source says', 'Which libraries and files were looked for, which counters each card has, and why not the others.', 'sonde doctor'),
             step('Have the agent read an exporter', 'Any exporter for Prometheus will do. Its series show up on this page, in history and in queries, beside everything else.',
                 'sonde run --scrape http://127.0.0.1:9400/metrics \\\n    -- ./server'),
             step('Look at NVIDIA GPUs', 'The driver\'s own tool: utilisation, memory, temperature and power, every second.', 'nvidia-smi dmon -s pucm'),
@@ -49,6 +44,8 @@ function nothing(h: Health | null): HTMLElement {
 class GpuPage {
     private readonly api: Api = apiAt('');
     private readonly stack = make('div', { class: 'stack' }, loading('Loading GPU series'));
+    private readonly devices = new GpuDevices(this.api);
+    private readonly charts = make('div', { class: 'stack' });
     private readonly following: Following;
     private timer = 0;
     private open = true;
@@ -79,13 +76,16 @@ class GpuPage {
             if (this.shown === null) clear(this.stack, failed(e, () => void this.load()));
             return;
         }
+        const answer = await this.devices.load();
         const key = families.map((f) => f.name).join();
-        if (key === this.shown) return;
-        const health = families.length ? null : await this.api.get<Health>('/health').catch(() => null);
-        if (!this.open) return;
+        if (key === this.shown || !this.open) return;
         this.shown = key;
-        if (families.length) clear(this.stack, grid(...families.map((f) => familyChart(f))));
-        else clear(this.stack, nothing(health));
+        if (families.length) {
+            clear(this.charts, grid(...families.map((f) => familyChart(f))));
+            clear(this.stack, this.devices.element, this.charts);
+        } else {
+            clear(this.stack, nothing(answer));
+        }
         this.following.apply(this.stack);
     }
 }

@@ -15,6 +15,7 @@ export interface Report {
     summary?: Row;
     recommendations?: { severity: string; message: string; details: string }[];
     system?: Row & { processes: Row[] };
+    gpus?: { list: Row[]; processes: Row[] };
     ml?: Record<string, Row[]>;
     [key: string]: unknown;
 }
@@ -122,6 +123,28 @@ function systemSection(processes: readonly Row[]): Section {
     return { ...s, names: ['Program', 'PID'], rows: flat.map((r, i) => ({ names: [textOf(r['program']), textOf(r['pid'])], figures: s.rows[i].figures })) };
 }
 
+function gpuSections(list: readonly Row[], processes: readonly Row[]): Section[] {
+    const flat = list.map((g): Row => {
+        const row: Row = { gpu: textOf(g['gpu']), name: g['name'] ?? '', energy: g['energy_joules'], total: g['memory_total_bytes'] };
+        for (const [key, v] of Object.entries(g)) {
+            const f = v as { mean?: number; max?: number } | null;
+            if (f && typeof f === 'object') {
+                row[`${key}_mean`] = f.mean;
+                row[`${key}_max`] = f.max;
+            }
+        }
+        return row;
+    });
+    const out = [sectionOf('GPUs', flat, [['gpu', 'GPU'], ['name', 'Name']], [['utilization_ratio_mean', 'Busy', 'percent'], ['utilization_ratio_max', 'Most', 'percent'],
+        ['memory_used_bytes_max', 'Memory, most', 'bytes'], ['total', 'Of', 'bytes'], ['power_watts_mean', 'Watts', 'count'], ['energy', 'Joules', 'count'],
+        ['temperature_celsius_max', '°C, most', 'count'], ['throttled_power_ratio_mean', 'Lowered by power', 'percent'], ['throttled_thermal_ratio_mean', 'By heat', 'percent']], false)];
+    if (processes.length) {
+        out.push(sectionOf('Processes on GPUs', processes.map((p): Row => ({ ...p, gpu: textOf(p['gpu']) })), [['program', 'Program'], ['gpu', 'GPU']],
+            [['memory_max_bytes', 'Memory, most', 'bytes'], ['utilization_ratio', 'Busy', 'percent']], false));
+    }
+    return out;
+}
+
 export function sectionsOf(r: Report): Section[] {
     const out: Section[] = [];
     for (const [key, title, names, wanted] of LISTS) {
@@ -130,6 +153,7 @@ export function sectionsOf(r: Report): Section[] {
     }
     if (r.ml) out.push(...mlSections(r.ml));
     if (r.system?.processes.length) out.push(systemSection(r.system.processes));
+    if (r.gpus?.list.length) out.push(...gpuSections(r.gpus.list, r.gpus.processes));
     return out;
 }
 

@@ -65,14 +65,15 @@ static void load_findings(struct sonde_top_data *d)
 }
 
 /* All there is to see: pages, and of the spans all views; the last are the pages on memory, on
- * inference and on findings. */
+ * inference, on findings and on GPUs. */
 enum { VIEWS = SONDE_TOP_PAGES + SONDE_TOP_TRACE };
 static struct sonde_top_state fresh_nth(int nth)
 {
     struct sonde_top_state s = fresh(nth < SONDE_TOP_SPANS ? (enum sonde_top_page)nth
-                                     : nth == VIEWS - 1    ? SONDE_TOP_FINDINGS
-                                     : nth == VIEWS - 2    ? SONDE_TOP_INFERENCE
-                                     : nth == VIEWS - 3    ? SONDE_TOP_MEMORY
+                                     : nth == VIEWS - 1    ? SONDE_TOP_GPU
+                                     : nth == VIEWS - 2    ? SONDE_TOP_FINDINGS
+                                     : nth == VIEWS - 3    ? SONDE_TOP_INFERENCE
+                                     : nth == VIEWS - 4    ? SONDE_TOP_MEMORY
                                                            : SONDE_TOP_SPANS);
     if (s.page == SONDE_TOP_SPANS) s.view = (enum sonde_top_spans_view)(nth - SONDE_TOP_SPANS);
     return s;
@@ -124,7 +125,7 @@ static void overview(void **state)
     struct sonde_top_state s = fresh(SONDE_TOP_OVERVIEW);
     load(&d);
     char *text = frame(&s, &d, 120, 20, 0);
-    has(text, "sonde [1 overview]  2 series   3 spans");
+    has(text, "sonde [1 overview] 2 series  3 spans");
     has(text, "http://127.0.0.1:6060");
     has(text, "CPU 42.5 %");
     has(text, "memory 4.00 GiB of 8.00 GiB, 50.0 %");
@@ -152,7 +153,7 @@ static void memory_page(void **state)
     struct sonde_top_state s = fresh(SONDE_TOP_MEMORY);
     load_memory(&d);
     char *text = frame(&s, &d, 180, 20, 0);
-    has(text, " 3 spans  [4 memory]");
+    has(text, " 3 spans [4 memory]");
     has(text, "2 processes · the heap of 1 is profiled · by in use");
     has(text, "     71  server            100 MiB  ↑    110 MiB   2.00 MiB    1.50k  4.20k    "
               "150 MiB   8.00 MiB");
@@ -199,7 +200,7 @@ static void inference_page(void **state)
     sonde_top_data_init(&d);
     load_inference(&d);
     char *text = frame(&s, &d, 120, 24, 0);
-    has(text, " 4 memory  [5 inference]");
+    has(text, " 4 memory [5 inference]");
     has(text, "15.4 requests/s · 4 running · 2 waiting · 4 failed, 5 cancelled · goodput 90.0 % · "
               "3 events not used");
     has(text,
@@ -260,7 +261,7 @@ static void findings_page(void **state)
     load(&d);
     load_findings(&d);
     char *text = frame(&s, &d, 120, 20, 0);
-    has(text, " 5 inference  [6 findings]");
+    has(text, " 5 inference [6 findings]");
     has(text, "critical  Memory leak     document_read  document.c:12   90.0 %");
     has(text, "warning   Requests queue  requests");
     has(text, "2.00 min\n");
@@ -608,12 +609,61 @@ static void filter_words(void **state)
     assert_true(sonde_top_name_passes(&w, "anything"));
 }
 
+static void gpu_page(void **state)
+{
+    (void)state;
+    static const char sample[] =
+        "{\"time\":1,\"enabled\":true,\"sources\":[],\"devices\":["
+        "{\"gpu\":0,\"mig\":null,\"name\":\"Card A\",\"state\":\"ok\",\"figures\":{"
+        "\"utilization_ratio\":0.5,\"memory_used_bytes\":1073741824,"
+        "\"memory_total_bytes\":2147483648,\"temperature_celsius.core\":61,\"power_watts\":300.5,"
+        "\"power_limit_watts\":700,\"clock_hertz.graphics\":1980000000,"
+        "\"throttled_ratio.thermal\":0.5}},"
+        "{\"gpu\":0,\"mig\":2,\"name\":\"Part\",\"state\":\"ok\",\"figures\":{}},"
+        "{\"gpu\":1,\"mig\":null,\"name\":\"Card B\",\"state\":\"lost\",\"figures\":{}},"
+        "{\"gpu\":\"x\",\"name\":7,\"figures\":[]},7],\"processes\":["
+        "{\"gpu\":0,\"mig\":2,\"pid\":42,\"program\":\"server\",\"memory_bytes\":1048576,"
+        "\"utilization_ratio\":0.25},{}]}";
+    static const struct { const char *answer, *part; } none[] = {
+        { "{\"time\":1,\"devices\":[],\"enabled\":true}", "No GPU found." },
+        { "{\"time\":1,\"devices\":[],\"enabled\":false}", "gpu.enabled is false" },
+        { "{\"time\":1,\"devices\":[],\"enabled\":true,\"sources\":[{\"state\":\"broken\",\"note\":"
+          "\"it crashed\"}]}", "it crashed" },
+    };
+    struct sonde_top_state s = fresh(SONDE_TOP_GPU);
+    struct sonde_top_data d;
+    struct sonde_err err;
+    sonde_top_data_init(&d);
+    assert_int_equal(sonde_top_read_gpu(&d, sample, sizeof(sample) - 1, &err), 0);
+    char *text = frame(&s, &d, 120, 20, 0);
+    has(text, "[7 gpu]");
+    has(text, "0     Card A");
+    has(text, "50.0 %   1.00 GiB   2.00 GiB     50.0 %    61     300     700    1980");
+    has(text, "thermal");
+    has(text, "0.2   Part");
+    has(text, "lost");
+    has(text, "     42  server   0.2    1.00 MiB     25.0 %");
+    sonde__free(text);
+    assert_true(sonde_top_key(&s, '1') & SONDE_TOP_REFETCH);
+    assert_true(sonde_top_key(&s, '7') & SONDE_TOP_REFETCH);
+    assert_int_equal(s.page, SONDE_TOP_GPU);
+    sonde_top_data_release(&d);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        sonde_top_data_init(&d);
+        assert_int_equal(sonde_top_read_gpu(&d, none[i].answer, strlen(none[i].answer), &err), 0);
+        text = frame(&s, &d, 80, 20, 0);
+        has(text, none[i].part);
+        sonde__free(text);
+        sonde_top_data_release(&d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overview),         cmocka_unit_test(series_page),
         cmocka_unit_test(memory_page),      cmocka_unit_test(inference_page),
-        cmocka_unit_test(findings_page),
+        cmocka_unit_test(findings_page),    cmocka_unit_test(gpu_page),
         cmocka_unit_test(spans_page),       cmocka_unit_test(nothing_and_lost),
         cmocka_unit_test(sizes),            cmocka_unit_test(hostile),
         cmocka_unit_test(keys),             cmocka_unit_test(cursor),

@@ -189,6 +189,7 @@ static const struct {
     { "POST", "/api/inference/reset", "", 404, "inference" },
     { "GET", "/api/engine", "", 200, "\"pools\":" },
     { "GET", "/api/ml", "", 200, "\"ml\":null" },
+    { "GET", "/api/gpu", "", 200, "\"enabled\":false,\"sources\":[],\"devices\":[]" },
     { "GET", "/api/export", "", 200, "\"families\":[]" },
     { "GET", "/api/export?from=1", "", 400, "parameter from: there is no history to read from" },
     { "GET", "/api/export?from=1&format=protobuf", "", 400, "parameter format: " },
