@@ -68,7 +68,7 @@ static inline void fixture_init(struct fixture *f, const struct sonde_probe_ops 
     mkdir(f->proc, 0700);
     mkdir(f->sys, 0700);
     assert_int_equal(sonde_model_create(NULL, &f->model), 0);
-    f->env = (struct sonde_probe_env){ f->model, f->proc, f->sys, 1000 };
+    f->env = (struct sonde_probe_env){ f->model, f->proc, f->sys, 1000, NULL };
 }
 
 static inline void fixture_open(struct fixture *f)
