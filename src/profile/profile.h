@@ -38,7 +38,9 @@
     X(TEMPORARY, "temporary", "bytes", "memory freed before the next allocation")              \
     X(OTHER, "samples", "count", "samples of an imported profile")                            \
     X(WALL, "wall", "nanoseconds", "time from begin to end")                                   \
-    X(RUNNABLE, "runnable", "nanoseconds", "time runnable, but not running")
+    X(RUNNABLE, "runnable", "nanoseconds", "time runnable, but not running")                   \
+    X(GPU, "gpu", "nanoseconds", "GPU time")                                                   \
+    X(GPU_WAIT, "gpu-wait", "nanoseconds", "time waiting for the GPU")
 
 enum sonde_sample_kind {
 #define SONDE__X(id, name, unit, title) SONDE_SAMPLE_##id,
@@ -205,6 +207,7 @@ struct sonde_profile_cost {
 };
 
 struct sonde_heap;
+struct sonde_gpu;
 struct sonde_infer_run;
 struct sonde_final;
 struct sonde_tracks;
@@ -243,6 +246,7 @@ struct sonde_profile {
     uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs (MODEL)"; ""
                                     * = unknown */
     struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */
+    struct sonde_gpu *gpu;         /* owned: facts of GPUs (gpu.h); NULL = none was used */
     struct sonde_infer_run *infer; /* owned: inference requests (infer.h); NULL = none */
     struct sonde_final *final;     /* owned: series at its end (final.h); NULL = none */
     struct sonde_tracks *tracks;   /* owned: series over its time (track.h); NULL = none */

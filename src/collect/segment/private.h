@@ -103,7 +103,7 @@ struct sonde_segment {
     uint32_t ring_count;
     uint32_t ring_windows;             /* rings whose first page is mapped by itself */
     uint64_t rings_blocks;               /* bytes of blocks handed out when rings were looked for */
-    struct segment_sampler sampler;
+    struct segment_sampler sampler, kernels;
     struct segment_heap heap;
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
     uint32_t attr_next;
