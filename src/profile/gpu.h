@@ -85,7 +85,7 @@ struct sonde_gpu {
     uint64_t off_calls;         /* while recording was off */
     uint64_t own_ns;            /* that recording took of the program's threads */
     uint64_t waits, wait_ns;    /* of the program for commands */
-    uint64_t doubt_ns;          /* the most that times are uncertain by, against the host's clock */
+    uint64_t doubt_ns;          /* of times against the host's clock, as of the last command */
 };
 
 struct sonde_profile;

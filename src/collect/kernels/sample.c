@@ -241,7 +241,7 @@ void kernels_add_command(struct kernels_reader *r, struct kernels_target *t,
     c.kernel = kernel_of(r, t, k, device);
     c.thread = thread_of(r, t, k->tid);
     if (c.kernel == UINT32_MAX) return;
-    if (k->doubt_ns > g->doubt_ns) g->doubt_ns = k->doubt_ns;
+    if (k->doubt_ns) g->doubt_ns = k->doubt_ns;
     sonde_gpu_add(r->profile, &c, unix_of(r, k->queued_ns));
     if (c.start_ns) command_sample(r, t, k, &c);
 }

@@ -142,7 +142,7 @@ void sonde__kernels_forked(int wanted)
     struct sonde__kernels_state *s = &sonde__kernels_state;
     s->area = NULL;
     s->lock = 0;
-    s->looked_ns = 0;
+    s->looked_ticks = 0;
     s->full_until = 0;
     s->on = sonde__gpu_config.on != 0;
     s->wanted = wanted != 0;

@@ -29,7 +29,7 @@ struct sonde__kernels_state {
     uint32_t depth_max;
     uint32_t walks;               /* stacks can be walked */
     uint64_t own_low, own_high;   /* code of this library */
-    uint64_t looked_ns;           /* for the file that switches */
+    uint64_t looked_ticks;        /* when the file that switches was last looked for; 0 = never */
 };
 extern struct sonde__kernels_state sonde__kernels_state;
 
@@ -50,8 +50,8 @@ static inline void sonde__kernels_count(uint64_t *of, uint64_t n)
 
 /* ---- switch.c --------------------------------------------------------------------------------- */
 
-/* 1: what is queued now is to be recorded. now_ns: CLOCK_MONOTONIC. May change errno. */
-int sonde__kernels_on(struct sonde__kernels *k, uint64_t now_ns);
+/* 1: what is queued now is to be recorded. May change errno. */
+int sonde__kernels_on(struct sonde__kernels *k);
 
 /* What a file of these bytes says of a process: 1 on, 0 off, -1 nothing. */
 int sonde__kernels_switch_read(const char *text, size_t len, uint32_t pid, uint64_t now_ns);

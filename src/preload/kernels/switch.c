@@ -95,14 +95,15 @@ static void switch_set(struct sonde__kernels *k, uint32_t on)
     sonde__kernels_count(&k->switched, 1);
 }
 
-int sonde__kernels_on(struct sonde__kernels *k, uint64_t now_ns)
+int sonde__kernels_on(struct sonde__kernels *k)
 {
     struct sonde__kernels_state *s = &sonde__kernels_state;
-    uint64_t looked = __atomic_load_n(&s->looked_ns, __ATOMIC_RELAXED);
-    if (now_ns - looked >= SONDE__KERNEL_SWITCH_NS &&
-        __atomic_compare_exchange_n(&s->looked_ns, &looked, now_ns, 0, __ATOMIC_RELAXED,
+    uint64_t looked = __atomic_load_n(&s->looked_ticks, __ATOMIC_RELAXED);
+    const uint64_t now = sonde_ticks() | 1;
+    if ((!looked || sonde_ticks_ns(now - looked) >= SONDE__KERNEL_SWITCH_NS) &&
+        __atomic_compare_exchange_n(&s->looked_ticks, &looked, now, 0, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED)) {
-        const int said = switch_look(now_ns);
+        const int said = switch_look(sonde__mono_ns());
         switch_set(k, said < 0 ? sonde__gpu_config.on != 0 : said != 0);
     }
     return (int)__atomic_load_n(&s->on, __ATOMIC_RELAXED);

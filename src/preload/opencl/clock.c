@@ -4,9 +4,11 @@
  * driver has it, and some tell another clock than the one of their events. What always holds: a
  * command was queued, by the clock of its events, while the call that queued it ran. So each
  * command says between which two numbers the offset lies; the narrowest of the last seconds wins,
- * and a timer that contradicts it by a millisecond is not believed again. Clocks drift apart (PoCL's
+ * and a timer that contradicts it by a millisecond is not believed again. Where a clock of the host
+ * has an offset between the bounds, it is taken to be the device's. Clocks drift apart (PoCL's
  * is CLOCK_MONOTONIC_RAW, which nobody steers), by 500 ppm at most: the bounds widen by that. */
 #include <string.h>
+#include <time.h>
 
 #include "preload/opencl/opencl.h"
 #include "record/state.h"
@@ -56,10 +58,28 @@ void sonde__opencl_clock_start(struct sonde__opencl_device *d)
     d->clock.by_timer = clock_has_timer(d->handle) && !clock_measure(d->handle, &d->clock);
 }
 
+/* Between the two numbers: the offset of a clock of the host's, which a driver for a CPU is likely
+ * to use, if there is one; else the middle. A wrong guess is no worse than the bounds are, and the
+ * next command may rule it out. */
+static int64_t clock_likely(int64_t low, int64_t high)
+{
+    static const clockid_t clocks[] = { CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC, CLOCK_REALTIME,
+                                        CLOCK_BOOTTIME };
+    for (size_t i = 0; i < sizeof(clocks) / sizeof(clocks[0]); i++) {
+        struct timespec t;
+        if (clock_gettime(clocks[i], &t)) continue;
+        const int64_t ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+        const int64_t offset = (int64_t)sonde__mono_ns() - ns;
+        if (offset >= low && offset <= high) return offset;
+    }
+    return low + (high - low) / 2;
+}
+
 void sonde__opencl_clock_bracket(struct sonde__opencl_clock *c, uint64_t queued, uint64_t call_ns,
                                  uint64_t end_ns)
 {
     const int64_t low = (int64_t)(call_ns - queued), high = (int64_t)(end_ns - queued);
+    int inside = 0;
     if (c->at_ns && end_ns - c->at_ns < OLD_NS) {
         const int64_t drift = (int64_t)((end_ns - c->at_ns) / DRIFT_SHARE);
         c->low -= drift;
@@ -69,13 +89,17 @@ void sonde__opencl_clock_bracket(struct sonde__opencl_clock *c, uint64_t queued,
         c->low = low;
         c->high = high;
     } else {
+        inside = c->by_timer || (c->offset >= low && c->offset <= high);
         if (low > c->low) c->low = low;
         if (high < c->high) c->high = high;
     }
     c->at_ns = end_ns;
     if (c->by_timer && (c->offset < low - TRUST_NS || c->offset > high + TRUST_NS)) c->by_timer = 0;
     if (c->by_timer) return;
-    c->offset = c->low + (c->high - c->low) / 2;
+    if (!inside || end_ns - c->guessed_ns > EVERY_NS) {
+        c->offset = clock_likely(c->low, c->high);
+        c->guessed_ns = end_ns;
+    }
     c->doubt = (uint64_t)(c->high - c->low) / 2 + 1;
 }
 
@@ -84,12 +108,11 @@ void sonde__opencl_clock_convert(struct sonde__opencl_device *d, struct sonde__k
     struct sonde__opencl_clock *c = &d->clock;
     if (!__atomic_exchange_n(&d->lock, 1, __ATOMIC_ACQUIRE)) {
         const uint64_t end_ns = r->call_ns + r->took_ns;
-        const uint64_t now = sonde__mono_ns();
         /* A blocking call lasts as long as its command, which says little of when it was queued;
          * nor does one that ended before the last comparison. */
         if (end_ns >= c->at_ns) sonde__opencl_clock_bracket(c, r->queued_ns, r->call_ns, end_ns);
-        if (c->by_timer && now - c->measured_ns > EVERY_NS) {
-            c->measured_ns = now;
+        if (c->by_timer && end_ns > c->measured_ns + EVERY_NS) {
+            c->measured_ns = end_ns;
             if (clock_measure(d->handle, c)) c->by_timer = 0;
         }
         __atomic_store_n(&d->lock, 0, __ATOMIC_RELEASE);

@@ -58,6 +58,7 @@ struct sonde__opencl_clock {
     int64_t low, high;      /* between which it is, by commands' times */
     uint64_t at_ns;         /* of the command that low and high are by; 0 = none yet */
     uint64_t measured_ns;   /* when the timer was last asked */
+    uint64_t guessed_ns;    /* when clocks of the host were last looked at */
     int by_timer;           /* the driver tells both clocks at once; 0 = not, or what it tells is
                              * not the clock of its events */
 };
@@ -111,7 +112,7 @@ void sonde__opencl_unlock(void);
 struct sonde__opencl_call {
     struct sonde__kernels *k;
     struct sonde__opencl_queue *q;
-    uint64_t own_ns;         /* when our own part began */
+    uint64_t own_ticks;      /* that our part before the call took */
     uint32_t slot;
     struct sonde__kernels_record r;
 };

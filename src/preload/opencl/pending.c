@@ -171,11 +171,11 @@ static void poll_some(struct sonde__opencl_queue *q, uint32_t most)
 
 void sonde__opencl_poll(struct sonde__opencl_queue *q, uint32_t most)
 {
-    const uint64_t from = __atomic_load_n(&q->head, __ATOMIC_RELAXED) ? sonde__mono_ns() : 0;
-    if (!from) return;
+    if (!__atomic_load_n(&q->head, __ATOMIC_RELAXED)) return;
+    const uint64_t from = sonde_ticks();
     poll_some(q, most);
     struct sonde__kernels *k = sonde__kernels_state.area;
-    if (k) sonde__kernels_count(&k->own_ns, sonde__mono_ns() - from);
+    if (k) sonde__kernels_count(&k->own_ns, sonde_ticks_ns(sonde_ticks() - from));
 }
 
 void sonde__opencl_poll_all(void)
@@ -239,12 +239,13 @@ int sonde__opencl_begin(struct sonde__opencl_call *c, cl_command_queue queue,
 {
     const int saved = errno;
     int recorded = 0;
+    const uint64_t from = sonde_ticks();
     c->k = sonde__kernels_ready();
     if (c->k) {
-        c->own_ns = sonde__mono_ns();
-        if (sonde__kernels_on(c->k, c->own_ns)) recorded = begin_on(c, queue, op, blocking);
+        if (sonde__kernels_on(c->k)) recorded = begin_on(c, queue, op, blocking);
         else sonde__kernels_count(&c->k->off_calls, 1);
-        c->r.call_ns = sonde__mono_ns();
+        c->own_ticks = sonde_ticks() - from;
+        if (recorded) c->r.call_ns = sonde__mono_ns();
     }
     errno = saved;
     return recorded;
@@ -253,7 +254,7 @@ int sonde__opencl_begin(struct sonde__opencl_call *c, cl_command_queue queue,
 void sonde__opencl_end(struct sonde__opencl_call *c, cl_int rc, cl_event event, int shared)
 {
     const int saved = errno;
-    const uint64_t now = sonde__mono_ns();
+    const uint64_t now = sonde__mono_ns(), from = sonde_ticks();
     const int queued = rc == CL_SUCCESS && event;
     if (queued && shared) sonde__opencl_next.clRetainEvent(event);
     c->r.took_ns = now - c->r.call_ns;
@@ -274,7 +275,7 @@ void sonde__opencl_end(struct sonde__opencl_call *c, cl_int rc, cl_event event, 
                                 c->r.stack);
         poll_some(c->q, SONDE__OPENCL_ALL);
     }
-    sonde__kernels_count(&c->k->own_ns, c->r.call_ns - c->own_ns + (sonde__mono_ns() - now));
+    sonde__kernels_count(&c->k->own_ns, sonde_ticks_ns(c->own_ticks + sonde_ticks() - from));
     errno = saved;
 }
 
@@ -284,10 +285,7 @@ void sonde__opencl_wait_begin(struct sonde__opencl_waiting *w)
 {
     const int saved = errno;
     w->k = sonde__kernels_ready();
-    if (w->k) {
-        const uint64_t now = sonde__mono_ns();
-        if (!sonde__kernels_on(w->k, now)) w->k = NULL;
-    }
+    if (w->k && !sonde__kernels_on(w->k)) w->k = NULL;
     if (w->k) {
         sonde__thread_setup();
         w->stack = sonde__kernels_stack(w->k);
