@@ -256,6 +256,12 @@ void sonde_profile_drop_heap(struct sonde_profile *p)
     p->heap = NULL;
 }
 
+void sonde_profile_drop_gpu(struct sonde_profile *p)
+{
+    sonde_gpu_destroy(p->gpu);
+    p->gpu = NULL;
+}
+
 /* ---- Interning ------------------------------------------------------------------------------- */
 
 /* The beginning of a text that is too long, up to the end of a character. */

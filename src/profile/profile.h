@@ -310,6 +310,7 @@ int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h);
 
 /* p has no heap facts from now on. */
 void sonde_profile_drop_heap(struct sonde_profile *p);
+void sonde_profile_drop_gpu(struct sonde_profile *p);   /* nor of GPUs */
 
 /* Add all of from's samples, spans and tables to p. SONDE_ENOMEM or SONDE_EFORMAT, as adding a
  * sample says: p holds a part of them. Heap facts are copied if p has none; they cannot be added up
