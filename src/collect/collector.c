@@ -211,6 +211,8 @@ struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c)
     return c->tracker;
 }
 
+const char *sonde_collector_dir(const struct sonde_collector *c) { return c->dir; }
+
 struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c)
 {
     return c ? &c->readers : NULL;

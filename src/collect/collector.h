@@ -45,6 +45,9 @@ struct sonde_model *sonde_collector_model(struct sonde_collector *c);
 /* Under the model's lock as infer/tracker.h says; NULL = there is none. */
 struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c);
 
+/* Where segments are. */
+const char *sonde_collector_dir(const struct sonde_collector *c);
+
 /* For engines and heap readers of this process (their options): files of segments stay until they
  * have them open. They end before the collector does. NULL, if c is. */
 struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c);
