@@ -11,7 +11,8 @@ SONDE_INT(memory, sample_rate, 100, 1, 1000000, "sampled allocations per 50 MiB 
 SONDE_BOOL(memory, leak_detection, 1, "look for leaks")
 SONDE_BOOL(gpu, enabled, 1, "read GPU counters")
 SONDE_INT(gpu, poll_interval_ms, 100, 10, 60000, "between readings")
-SONDE_BOOL(gpu, track_kernels, 1, "record commands of GPUs from the start in run and record; 0: once they are switched on")
+SONDE_BOOL(gpu, track_kernels, 1,
+    "record commands of GPUs from the start in run and record; 0: once they are switched on")
 SONDE_NUM(flamegraph, min_width_percent, 0.1, 0, 100, "narrower frames are left out")
 SONDE_ENUM(flamegraph, color_scheme, "hot", "hot|cold|rainbow|monochrome|module", "colours")
 SONDE_BOOL(flamegraph, interactive, 1, "zoom, search and tooltips")

@@ -52,7 +52,7 @@ static size_t list_pass(char *list, char *out, size_t out_size)
     return (size_t)(to - list);
 }
 
-/* ---- SONDE_SAMPLER, SONDE_HEAP, SONDE_LLAMA, SONDE_GPU ---------------------------------------------- */
+/* ---- SONDE_SAMPLER, SONDE_HEAP, SONDE_LLAMA, SONDE_GPU ------------------------------------ */
 
 static const char *preload_env_field(const char *text, const char *name)
 {

@@ -5,7 +5,7 @@
 
 #include "preload/llama/llama.h"
 #include "preload/heap/heap.h"
-#include "preload/kernels/kernels.h"
+#include "preload/kernels/recorder.h"
 #include "preload/opencl/opencl.h"
 #include "preload/preload.h"
 #include "preload/sandbox.h"

@@ -1,7 +1,7 @@
-/* gpu.h - what a profile says of GPUs beyond its samples: every kernel by name with how often and how
- * long it ran, queues with the time they stood still, the commands themselves as far as there is
- * room (for traces), and what is missing. The samples (kinds gpu, gpu-wait) say from where commands
- * were queued.
+/* gpu.h - what a profile says of GPUs beyond its samples: every kernel by name with how often and
+ * how long it ran, queues with the time they stood still, the commands themselves as far as there
+ * is room (for traces), and what is missing. The samples (kinds gpu, gpu-wait) say from where
+ * commands were queued.
  *
  * Belongs to a struct sonde_profile (its field gpu), is written to run files and read back. Texts
  * and threads are ids of that profile. */

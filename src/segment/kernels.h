@@ -6,7 +6,8 @@
  *                       device[], queue[]                      append-only, counted
  *                       ring of chunks, as the sampler's (segment.h)
  *   name number ─▶ struct sonde__kernel_name                   append-only: kernels and devices
- *   stack number ─▶ struct sonde__kernel_stack                 append-only: from where it was queued
+ *   stack number ─▶ struct sonde__kernel_stack                 append-only: from where it was
+ * queued
  *
  * A number is an offset from the segment's start in units of 64 bytes; 0 = none, or there was no
  * room for it. Stacks and names are stored once, so a record is 128 bytes however deep the stack.
@@ -147,7 +148,7 @@ struct sonde__kernels {
     uint64_t recorded;                  /* … has a record */
     uint64_t crowded;                   /* … has none: too many had not ended */
     uint64_t full;                      /* … has none: there was no room for the ring */
-    uint64_t foreign;                   /* … has none: on a queue of which no times are to be had */
+    uint64_t foreign;                   /* … has none: on a queue that tells no times */
     uint64_t failed;                    /* calls that returned an error: nothing was queued */
     uint64_t unnamed;                   /* recorded without a name, for lack of room */
     uint64_t stackless;                 /* recorded without a stack, alike */

@@ -1,8 +1,8 @@
 /* kernels.h - what a process has its GPUs do, into a profile: reads what libsonde_preload writes to
  * the segment (segment/kernels.h), as it comes.
  *
- * A command becomes a sample of kind GPU: its time on the device is the weight, the stack is that of
- * the thread that queued it with the kernel on top, and the time of the sample is when it was
+ * A command becomes a sample of kind GPU: its time on the device is the weight, the stack is that
+ * of the thread that queued it with the kernel on top, and the time of the sample is when it was
  * queued. So spans, phases and requests are joined as they are for CPU samples (profile/select/): a
  * kernel belongs to whoever launched it, whenever it ran. A time that the program waited for its
  * commands becomes a sample of kind GPU_WAIT. What is known besides goes into the facts of the

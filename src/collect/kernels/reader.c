@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "collect/kernels/private.h"
+#include "collect/kernels/reading.h"
 #include "sonde/sonde.h"
 
 #define WAIT_MS 50
@@ -25,7 +25,7 @@ struct sonde_kernel_reader {
     size_t env_size;
     struct sonde_thread thread;
     int wake_fd;
-    struct sonde_preload_targets found; /* struct kernels_target; the thread's, until it has ended */
+    struct sonde_preload_targets found; /* struct kernels_target; the thread's */
     struct kernels_reader reader;
 };
 
@@ -34,7 +34,7 @@ static struct kernels_target *kernels_target_at(const struct sonde_kernel_reader
     return (struct kernels_target *)(void *)r->found.targets[i];
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading ----------------------------------------------------------------------------- */
 
 static void reader_target(struct sonde_kernel_reader *r, struct kernels_target *t, int last)
 {
@@ -73,7 +73,7 @@ static void *reader_loop(void *arg)
     return NULL;
 }
 
-/* ---- Starting ---------------------------------------------------------------------------------- */
+/* ---- Starting ---------------------------------------------------------------------------- */
 
 static void reader_free(struct sonde_kernel_reader *r)
 {

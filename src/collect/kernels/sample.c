@@ -4,21 +4,21 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "collect/kernels/private.h"
+#include "collect/kernels/reading.h"
 #include "collect/python/location.h"
 #include "sonde/sonde.h"
 
 #define NAME_EVERY_NS 1000000000u
 
-static const char *const op_names[] = {
+static const char *const gpu_op_names[] = {
 #define SONDE__X(id, name, text) name,
     SONDE__KERNEL_OPS(SONDE__X)
 #undef SONDE__X
 };
 
-/* ---- Numbers of the segment: looked up once ------------------------------------------------------ */
+/* ---- Numbers of the segment: looked up once ---------------------------------------------- */
 
-static struct kernels_number *number_find(struct sonde_map *map, struct kernels_number *rows,
+static struct kernels_number *gpu_number_find(struct sonde_map *map, struct kernels_number *rows,
                                           uint32_t number)
 {
     const uint32_t hash = (uint32_t)sonde_hash_u64(number);
@@ -29,7 +29,7 @@ static struct kernels_number *number_find(struct sonde_map *map, struct kernels_
     return NULL;
 }
 
-static void number_put(struct sonde_map *map, struct kernels_number **rows, uint32_t *count,
+static void gpu_number_put(struct sonde_map *map, struct kernels_number **rows, uint32_t *count,
                        uint32_t *cap, struct kernels_number n)
 {
     if (sonde_map_reserve(map)) return;
@@ -49,7 +49,7 @@ static uint32_t sample_python(void *arg, uint64_t ip, int *final)
     return sonde_python_location(g->r->profile, g->t->base.segment, ip, final);
 }
 
-static uint32_t stack_read(struct kernels_reader *r, struct kernels_target *t, uint32_t number)
+static uint32_t gpu_stack_read(struct kernels_reader *r, struct kernels_target *t, uint32_t number)
 {
     struct sonde_segment_kernel_stack s;
     struct sample_python g = { r, t };
@@ -67,21 +67,21 @@ static uint32_t stack_read(struct kernels_reader *r, struct kernels_target *t, u
     return stack;
 }
 
-static uint32_t stack_of(struct kernels_reader *r, struct kernels_target *t, uint32_t number)
+static uint32_t gpu_stack_of(struct kernels_reader *r, struct kernels_target *t, uint32_t number)
 {
-    const struct kernels_number *known = number_find(&t->by_stack, t->stacks, number);
+    const struct kernels_number *known = gpu_number_find(&t->by_stack, t->stacks, number);
     if (known) return known->row;
-    const uint32_t row = stack_read(r, t, number);
+    const uint32_t row = gpu_stack_read(r, t, number);
     if (row) {
-        number_put(&t->by_stack, &t->stacks, &t->stack_count, &t->stack_cap,
+        gpu_number_put(&t->by_stack, &t->stacks, &t->stack_count, &t->stack_cap,
                    (struct kernels_number){ number, row });
     }
     return row;
 }
 
-/* ---- Threads, queues and kernels --------------------------------------------------------------- */
+/* ---- Threads, queues and kernels --------------------------------------------------------- */
 
-static uint32_t thread_of(struct kernels_reader *r, struct kernels_target *t, uint32_t tid)
+static uint32_t gpu_thread_of(struct kernels_reader *r, struct kernels_target *t, uint32_t tid)
 {
     char name[64] = "";
     const uint32_t at = tid % KERNELS_NAMES;
@@ -96,7 +96,7 @@ static uint32_t thread_of(struct kernels_reader *r, struct kernels_target *t, ui
     return sonde_profile_thread(r->profile, t->base.id.pid, tid, name);
 }
 
-static uint32_t device_of(struct kernels_reader *r, struct kernels_target *t, uint32_t queue,
+static uint32_t gpu_device_of(struct kernels_reader *r, struct kernels_target *t, uint32_t queue,
                           struct sonde__kernel_queue *q, uint32_t *api)
 {
     char name[SONDE_SEGMENT_KERNEL_TEXT];
@@ -112,7 +112,7 @@ static uint32_t device_of(struct kernels_reader *r, struct kernels_target *t, ui
     return sonde_profile_string(r->profile, name, strlen(name));
 }
 
-static uint32_t queue_of(struct kernels_reader *r, struct kernels_target *t, uint32_t number,
+static uint32_t gpu_queue_of(struct kernels_reader *r, struct kernels_target *t, uint32_t number,
                          uint32_t *device)
 {
     struct sonde__kernel_queue q;
@@ -122,7 +122,7 @@ static uint32_t queue_of(struct kernels_reader *r, struct kernels_target *t, uin
         *device = g->queues[row - 1].device;
         return row - 1;
     }
-    *device = device_of(r, t, number, &q, &api);
+    *device = gpu_device_of(r, t, number, &q, &api);
     const struct sonde_gpu_queue fresh = { .device = *device, .pid = t->base.id.pid,
                                            .number = number, .context = q.context,
                                            .out_of_order = q.out_of_order, .api = api };
@@ -132,18 +132,18 @@ static uint32_t queue_of(struct kernels_reader *r, struct kernels_target *t, uin
 }
 
 /* The row of a kernel on a device; one number for both. */
-static uint32_t kernel_of(struct kernels_reader *r, struct kernels_target *t,
+static uint32_t gpu_kernel_of(struct kernels_reader *r, struct kernels_target *t,
                           const struct sonde_segment_kernel *k, uint32_t device)
 {
     char name[SONDE_SEGMENT_KERNEL_TEXT];
     struct sonde_err err;
     const uint32_t key = (uint32_t)sonde_hash_u64((uint64_t)k->op << 58 ^
                                                   (uint64_t)device << 32 ^ k->name) | 1;
-    const struct kernels_number *known = number_find(&t->by_name, t->names, key);
+    const struct kernels_number *known = gpu_number_find(&t->by_name, t->names, key);
     if (known) return known->row;
     const int is_kernel = k->op == SONDE__KERNEL_OP_KERNEL;
     if (!is_kernel) {
-        snprintf(name, sizeof(name), "%s", op_names[k->op]);
+        snprintf(name, sizeof(name), "%s", gpu_op_names[k->op]);
     } else if (sonde_segment_kernel_name(t->base.segment, k->name, name, &err) != 0) {
         snprintf(name, sizeof(name), "(unnamed kernel)");
     }
@@ -152,15 +152,15 @@ static uint32_t kernel_of(struct kernels_reader *r, struct kernels_target *t,
                                           is_kernel ? sonde_gpu_class_of(name)
                                           : moves   ? SONDE_GPU_COPY : SONDE_GPU_OTHER, device);
     if (row != UINT32_MAX) {
-        number_put(&t->by_name, &t->names, &t->name_count, &t->name_cap,
+        gpu_number_put(&t->by_name, &t->names, &t->name_count, &t->name_cap,
                    (struct kernels_number){ key, row });
     }
     return row;
 }
 
-/* ---- Samples ----------------------------------------------------------------------------------- */
+/* ---- Samples ----------------------------------------------------------------------------- */
 
-static uint64_t unix_of(const struct kernels_reader *r, uint64_t mono_ns)
+static uint64_t gpu_unix_of(const struct kernels_reader *r, uint64_t mono_ns)
 {
     return mono_ns ? r->clock.unix_ns + mono_ns : 0;
 }
@@ -193,7 +193,7 @@ static void sample_put(struct kernels_reader *r, const struct sonde_profile_samp
     sonde_map_put(&r->by_slice, hash, p->samples_count);
 }
 
-static uint16_t flags_of(struct kernels_target *t, uint32_t stack)
+static uint16_t gpu_flags_of(struct kernels_target *t, uint32_t stack)
 {
     struct sonde_segment_kernel_stack s;
     struct sonde_err err;
@@ -214,22 +214,22 @@ static void command_sample(struct kernels_reader *r, struct kernels_target *t,
     const char *text = sonde_profile_str(p, row->name);
     if (row->is_kernel) snprintf(name, sizeof(name), "%s", text);
     else snprintf(name, sizeof(name), "[gpu %s]", text);
-    const uint32_t parent = stack_of(r, t, k->stack);
+    const uint32_t parent = gpu_stack_of(r, t, k->stack);
     const uint32_t location = sonde_profile_named_location(p, name, strlen(name));
     const struct sonde_profile_sample s = {
         .time_ns = c->call_ns, .weight = k->end_ns - k->start_ns,
         .stack = parent && location ? sonde_profile_stack(p, parent, location) : 0,
         .thread = c->thread, .count = 1, .kind = SONDE_SAMPLE_GPU,
-        .flags = flags_of(t, k->stack) };
+        .flags = gpu_flags_of(t, k->stack) };
     sample_put(r, &s);
 }
 
 void kernels_add_command(struct kernels_reader *r, struct kernels_target *t,
                          const struct sonde_segment_kernel *k)
 {
-    struct sonde_gpu_command c = { .call_ns = unix_of(r, k->call_ns),
-                                   .start_ns = unix_of(r, k->start_ns),
-                                   .end_ns = unix_of(r, k->end_ns), .bytes = k->bytes };
+    struct sonde_gpu_command c = { .call_ns = gpu_unix_of(r, k->call_ns),
+                                   .start_ns = gpu_unix_of(r, k->start_ns),
+                                   .end_ns = gpu_unix_of(r, k->end_ns), .bytes = k->bytes };
     struct sonde_gpu *g = sonde_gpu_of(r->profile);
     uint32_t device = 0;
     /* Markers and barriers take no time of the device: theirs is that of what they wait for. */
@@ -237,12 +237,12 @@ void kernels_add_command(struct kernels_reader *r, struct kernels_target *t,
     if (!g) return;
     if (orders) c.start_ns = c.end_ns = 0;
     r->seen++;
-    c.queue = queue_of(r, t, k->queue, &device);
-    c.kernel = kernel_of(r, t, k, device);
-    c.thread = thread_of(r, t, k->tid);
+    c.queue = gpu_queue_of(r, t, k->queue, &device);
+    c.kernel = gpu_kernel_of(r, t, k, device);
+    c.thread = gpu_thread_of(r, t, k->tid);
     if (c.kernel == UINT32_MAX) return;
     if (k->doubt_ns) g->doubt_ns = k->doubt_ns;
-    sonde_gpu_add(r->profile, &c, unix_of(r, k->queued_ns));
+    sonde_gpu_add(r->profile, &c, gpu_unix_of(r, k->queued_ns));
     if (c.start_ns) command_sample(r, t, k, &c);
 }
 
@@ -250,8 +250,8 @@ void kernels_add_wait(struct kernels_reader *r, struct kernels_target *t,
                       const struct sonde_segment_kernel_wait *w)
 {
     const struct sonde_profile_sample s = {
-        .time_ns = unix_of(r, w->begin_ns), .weight = w->end_ns - w->begin_ns,
-        .stack = stack_of(r, t, w->stack), .thread = thread_of(r, t, w->tid), .count = 1,
-        .kind = SONDE_SAMPLE_GPU_WAIT, .flags = flags_of(t, w->stack) };
+        .time_ns = gpu_unix_of(r, w->begin_ns), .weight = w->end_ns - w->begin_ns,
+        .stack = gpu_stack_of(r, t, w->stack), .thread = gpu_thread_of(r, t, w->tid), .count = 1,
+        .kind = SONDE_SAMPLE_GPU_WAIT, .flags = gpu_flags_of(t, w->stack) };
     sample_put(r, &s);
 }

@@ -9,8 +9,8 @@
 #include "base/err.h"
 
 /* In the directory of segments dir (NULL or "" = the default one): pid (0 = every process) records,
- * or does not, for so many seconds from now; then it does as it began. 0, or SONDE_EACCES, SONDE_EIO
- * and why. */
+ * or does not, for so many seconds from now; then it does as it began. 0, or SONDE_EACCES,
+ * SONDE_EIO and why. */
 int sonde_kernel_switch(const char *dir, uint32_t pid, int on, double seconds,
                         struct sonde_err *err);
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collect/kernels/private.h"
+#include "collect/kernels/reading.h"
 #include "sonde/sonde.h"
 
 struct kernels_reading {

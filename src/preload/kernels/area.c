@@ -4,8 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "preload/kernels/kernels.h"
-#include "preload/kernels/private.h"
+#include "preload/kernels/recorder.h"
 #include "preload/preload.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"

@@ -4,8 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "preload/kernels/kernels.h"
-#include "preload/kernels/private.h"
+#include "preload/kernels/recorder.h"
 #include "preload/preload.h"
 #include "preload/walk/walk.h"
 #include "record/state.h"
@@ -17,7 +16,7 @@
 static uint64_t name_slot[NAME_SLOTS];
 static uint64_t stack_slot[STACK_SLOTS];
 
-/* ---- Where code is ------------------------------------------------------------------------------ */
+/* ---- Where code is ----------------------------------------------------------------------- */
 
 #define MODULES_KNOWN 256u
 
@@ -51,7 +50,7 @@ static void kernels_modules_announce(struct sonde__kernels *k, uint64_t ip)
     __atomic_store_n(slot, what, __ATOMIC_RELEASE);
 }
 
-/* ---- Indexes ----------------------------------------------------------------------------------- */
+/* ---- Indexes ----------------------------------------------------------------------------- */
 
 struct kernels_wanted {         /* what is looked for */
     const void *data;
@@ -60,16 +59,16 @@ struct kernels_wanted {         /* what is looked for */
     uint64_t unloads;
 };
 
-static uint32_t number_of(uint64_t off) { return (uint32_t)(off >> 6); }
+static uint32_t kernels_number_of(uint64_t off) { return (uint32_t)(off >> 6); }
 
-static int name_is(uint32_t number, const struct kernels_wanted *w)
+static int kernels_name_is(uint32_t number, const struct kernels_wanted *w)
 {
     const struct sonde__kernel_name *n =
         (const struct sonde__kernel_name *)(void *)sonde__at(sonde__kernel_off(number));
     return n->bytes == w->bytes && !memcmp(n->text, w->data, w->bytes);
 }
 
-static int stack_is(uint32_t number, const struct kernels_wanted *w)
+static int kernels_stack_is(uint32_t number, const struct kernels_wanted *w)
 {
     const struct sonde__kernel_stack *s =
         (const struct sonde__kernel_stack *)(void *)sonde__at(sonde__kernel_off(number));
@@ -124,9 +123,9 @@ static void kernels_unlock(void)
     __atomic_store_n(&sonde__kernels_state.lock, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- Names ------------------------------------------------------------------------------------- */
+/* ---- Names ------------------------------------------------------------------------------- */
 
-static uint32_t name_store(struct sonde__kernels *k, const char *text, size_t len)
+static uint32_t kernels_name_store(struct sonde__kernels *k, const char *text, size_t len)
 {
     if (k->name_count >= SONDE__KERNEL_NAMES_MAX) return 0;
     const uint64_t off = sonde__block_take(sizeof(struct sonde__kernel_name) + len);
@@ -137,7 +136,7 @@ static uint32_t name_store(struct sonde__kernels *k, const char *text, size_t le
     memcpy(n->text, text, len);
     __atomic_store_n(&n->ready, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&k->name_count, k->name_count + 1, __ATOMIC_RELAXED);
-    return number_of(off);
+    return kernels_number_of(off);
 }
 
 uint32_t sonde__kernels_name(struct sonde__kernels *k, const char *text, size_t len)
@@ -146,16 +145,16 @@ uint32_t sonde__kernels_name(struct sonde__kernels *k, const char *text, size_t 
     const struct kernels_wanted w = { .data = text, .bytes = len };
     const uint64_t hash = kernels_hash(&w);
     uint64_t *slot;
-    uint32_t number = kernels_find(name_slot, NAME_SLOTS, hash, &w, name_is, &slot);
+    uint32_t number = kernels_find(name_slot, NAME_SLOTS, hash, &w, kernels_name_is, &slot);
     if (number || !len || kernels_lock()) return number;
-    number = kernels_find(name_slot, NAME_SLOTS, hash, &w, name_is, &slot);
-    if (!number) number = name_store(k, text, len);
+    number = kernels_find(name_slot, NAME_SLOTS, hash, &w, kernels_name_is, &slot);
+    if (!number) number = kernels_name_store(k, text, len);
     if (number) kernels_slot_put(slot, hash, number);
     kernels_unlock();
     return number;
 }
 
-/* ---- Devices and queues ------------------------------------------------------------------------ */
+/* ---- Devices and queues ------------------------------------------------------------------ */
 
 uint32_t sonde__kernels_device(struct sonde__kernels *k, uint32_t name, uint32_t api)
 {
@@ -184,7 +183,7 @@ uint32_t sonde__kernels_queue(struct sonde__kernels *k, const struct sonde__kern
     return number;
 }
 
-/* ---- Stacks ------------------------------------------------------------------------------------ */
+/* ---- Stacks ------------------------------------------------------------------------------ */
 
 static uint32_t kernels_stack_store(struct sonde__kernels *k, const struct kernels_wanted *w)
 {
@@ -199,7 +198,7 @@ static uint32_t kernels_stack_store(struct sonde__kernels *k, const struct kerne
     memcpy(s->ip, w->data, w->bytes);
     __atomic_store_n(&s->ready, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&k->stack_count, k->stack_count + 1, __ATOMIC_RELAXED);
-    return number_of(off);
+    return kernels_number_of(off);
 }
 
 uint32_t sonde__kernels_stack_add(struct sonde__kernels *k, const uint64_t *ips, uint32_t depth,
@@ -208,12 +207,12 @@ uint32_t sonde__kernels_stack_add(struct sonde__kernels *k, const uint64_t *ips,
     const struct kernels_wanted w = { ips, depth * 8u, flags, unloads };
     const uint64_t hash = kernels_hash(&w);
     uint64_t *slot;
-    uint32_t number = kernels_find(stack_slot, STACK_SLOTS, hash, &w, stack_is, &slot);
+    uint32_t number = kernels_find(stack_slot, STACK_SLOTS, hash, &w, kernels_stack_is, &slot);
     if (number) return number;
     /* Before anybody can have its number: code that the stack is in has been told of. */
     for (uint32_t i = 0; i < depth; i++) kernels_modules_announce(k, ips[i]);
     if (kernels_lock()) return 0;
-    number = kernels_find(stack_slot, STACK_SLOTS, hash, &w, stack_is, &slot);
+    number = kernels_find(stack_slot, STACK_SLOTS, hash, &w, kernels_stack_is, &slot);
     if (!number) number = kernels_stack_store(k, &w);
     if (number) kernels_slot_put(slot, hash, number);
     kernels_unlock();

@@ -1,7 +1,7 @@
 /* record_hot.c - records into the ring; see segment/kernels.h. */
 #include <string.h>
 
-#include "preload/kernels/kernels.h"
+#include "preload/kernels/recorder.h"
 #include "preload/ring.h"
 #include "record/state.h"
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "preload/kernels/kernels.h"
+#include "preload/kernels/recorder.h"
 #include "preload/walk/python_walk.h"
 #include "preload/walk/walk.h"
 #include "unwind/arch_here.h"

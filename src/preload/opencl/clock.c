@@ -19,7 +19,7 @@
 #define TRUST_NS 1000000
 #define OLD_NS 5000000000ull       /* bounds as old as that say nothing */
 
-/* CL_DEVICE_VERSION: "OpenCL 2.1 …". Drivers before that may not even have the function's place. */
+/* "OpenCL 2.1 …". Drivers before that may not even have the function's place. */
 static int clock_has_timer(cl_device_id device)
 {
     char version[64] = "";

@@ -25,7 +25,7 @@ static struct {
 
 void sonde__opencl_start(void) { __atomic_store_n(&layer.wanted, 1, __ATOMIC_RELEASE); }
 
-/* ---- Being loaded -------------------------------------------------------------------------------- */
+/* ---- Being loaded ------------------------------------------------------------------------ */
 
 /* Ours in front of those that the program wants. What does not fit is left as it is. */
 static char *layer_value(char *theirs)
@@ -62,7 +62,7 @@ EXPORT char *secure_getenv(const char *name)
     return SONDE__LIKELY(!layer_is_asked(name)) ? value : layer_value(value);
 }
 
-/* ---- The layer ----------------------------------------------------------------------------------- */
+/* ---- The layer --------------------------------------------------------------------------- */
 
 EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param, size_t size, void *value,
                                                       size_t *size_ret)

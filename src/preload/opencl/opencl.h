@@ -17,8 +17,8 @@
  * the program the driver is not asked any more, as it may be gone: what nobody waited for is not
  * recorded, and that it was queued is counted.
  *
- * Locks. One word (spin.c), held while a list is changed and never while the driver is called, which
- * has locks of its own and may be calling the program back. */
+ * Locks. One word (spin.c), held while a list is changed and never while the driver is called,
+ * which has locks of its own and may be calling the program back. */
 #ifndef SONDE_PRELOAD_OPENCL_OPENCL_H
 #define SONDE_PRELOAD_OPENCL_OPENCL_H
 
@@ -31,9 +31,9 @@
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 #include <CL/cl_layer.h>
 
-#include "preload/kernels/kernels.h"
+#include "preload/kernels/recorder.h"
 
-/* ---- layer.c ----------------------------------------------------------------------------------- */
+/* ---- layer.c ----------------------------------------------------------------------------- */
 
 /* What is behind this layer. */
 extern cl_icd_dispatch sonde__opencl_next;
@@ -50,7 +50,7 @@ void sonde__opencl_queue_hooks(cl_icd_dispatch *d);     /* queue.c */
 void sonde__opencl_event_hooks(cl_icd_dispatch *d);     /* event.c */
 void sonde__opencl_kernel_hooks(cl_icd_dispatch *d);    /* kernel.c */
 
-/* ---- clock.c: a device's clock on ours --------------------------------------------------------- */
+/* ---- clock.c: a device's clock on ours --------------------------------------------------- */
 
 struct sonde__opencl_clock {
     int64_t offset;         /* CLOCK_MONOTONIC less the device's */
@@ -77,7 +77,7 @@ void sonde__opencl_clock_bracket(struct sonde__opencl_clock *c, uint64_t queued,
 void sonde__opencl_clock_convert(struct sonde__opencl_device *d, struct sonde__kernels_record *r);
 void sonde__opencl_clock_start(struct sonde__opencl_device *d);
 
-/* ---- queue.c ------------------------------------------------------------------------------------ */
+/* ---- queue.c ----------------------------------------------------------------------------- */
 
 #define SONDE__OPENCL_PROPERTIES 15u   /* words kept of a list that a queue was made with */
 
@@ -104,7 +104,7 @@ struct sonde__opencl_queue *sonde__opencl_queue_at(uint32_t i); /* NULL = that w
 int sonde__opencl_lock(void);
 void sonde__opencl_unlock(void);
 
-/* ---- pending.c ---------------------------------------------------------------------------------- */
+/* ---- pending.c --------------------------------------------------------------------------- */
 
 #define SONDE__OPENCL_PENDING 16384u   /* commands at once that had not ended */
 
@@ -137,7 +137,7 @@ void sonde__opencl_wait_begin(struct sonde__opencl_waiting *w);
 void sonde__opencl_wait_end(struct sonde__opencl_waiting *w, cl_command_queue queue,
                             enum sonde__kernel_wait kind);
 
-/* ---- kernel.c ------------------------------------------------------------------------------------ */
+/* ---- kernel.c ---------------------------------------------------------------------------- */
 
 uint32_t sonde__opencl_kernel_name(struct sonde__kernels *k, cl_kernel kernel);
 void sonde__opencl_kernels_forget(void);

@@ -1,9 +1,9 @@
 /* pending.c - commands that have been queued and had not ended when we last looked.
  *
  * Each queue has a list, oldest first. Whoever calls OpenCL next looks at the head of that queue's,
- * and goes on while it finds commands that have ended: in order, so one look tells that nothing has;
- * a queue that is out of order is looked through, a few at a time. One thread at a time looks at a
- * queue; others pass by. The driver is asked without our lock. */
+ * and goes on while it finds commands that have ended: in order, so one look tells that nothing
+ * has; a queue that is out of order is looked through, a few at a time. One thread at a time looks
+ * at a queue; others pass by. The driver is asked without our lock. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ void sonde__opencl_pending_forget(void)
     pool.used = pool.free = 0;
 }
 
-/* ---- Slots: numbers from 1, with the lock held -------------------------------------------------- */
+/* ---- Slots: numbers from 1, with the lock held ------------------------------------------- */
 
 static struct opencl_pending *pending_at(uint32_t slot) { return &pool.slot[slot - 1]; }
 
@@ -77,7 +77,7 @@ static void pending_unlink(struct sonde__opencl_queue *q, uint32_t before, uint3
     pending_give(slot);
 }
 
-/* ---- Commands that have ended --------------------------------------------------------------------- */
+/* ---- Commands that have ended ------------------------------------------------------------ */
 
 static int pending_times(struct opencl_pending *e)
 {
@@ -200,7 +200,7 @@ cl_uint sonde__opencl_held(cl_event event)
     return held;
 }
 
-/* ---- A command that is queued ---------------------------------------------------------------------- */
+/* ---- A command that is queued ------------------------------------------------------------ */
 
 static int begin_slot(struct sonde__opencl_call *c)
 {
@@ -279,7 +279,7 @@ void sonde__opencl_end(struct sonde__opencl_call *c, cl_int rc, cl_event event, 
     errno = saved;
 }
 
-/* ---- The program waits ------------------------------------------------------------------------------ */
+/* ---- The program waits ------------------------------------------------------------------- */
 
 void sonde__opencl_wait_begin(struct sonde__opencl_waiting *w)
 {

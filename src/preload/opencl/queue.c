@@ -31,7 +31,7 @@ void sonde__opencl_forked(void)
     sonde__opencl_kernels_forget();
 }
 
-/* ---- Finding ------------------------------------------------------------------------------------- */
+/* ---- Finding ----------------------------------------------------------------------------- */
 
 static uint32_t queue_place(cl_command_queue handle)
 {
@@ -55,7 +55,7 @@ struct sonde__opencl_queue *sonde__opencl_queue_at(uint32_t i)
     return i < QUEUES ? &known.queue[i] : NULL;
 }
 
-/* ---- Devices and contexts ------------------------------------------------------------------------ */
+/* ---- Devices and contexts ---------------------------------------------------------------- */
 
 /* With the lock held. */
 static struct sonde__opencl_device *device_known(cl_device_id handle)
@@ -99,7 +99,7 @@ static uint32_t context_number(cl_context context)
     return ++known.context_count;
 }
 
-/* ---- Adding -------------------------------------------------------------------------------------- */
+/* ---- Adding ------------------------------------------------------------------------------ */
 
 /* With the lock held: the place for a handle. One that is known under it was freed unseen. */
 static struct sonde__opencl_queue *queue_take(cl_command_queue handle)
@@ -132,7 +132,7 @@ static struct sonde__opencl_queue *queue_add(struct sonde__kernels *k, cl_comman
         .out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0 };
     struct sonde__opencl_queue *q = queue_take(handle);
     if (q) {
-        const uint32_t head = q->head, tail = q->tail; /* of the one before: still to be looked at */
+        const uint32_t head = q->head, tail = q->tail; /* of the one before it */
         *q = (struct sonde__opencl_queue){
             .handle = q->handle, .device = d, .refs = 1, .asked = asked,
             .timed = timed || (properties & CL_QUEUE_PROFILING_ENABLE) != 0,
@@ -156,7 +156,7 @@ struct sonde__opencl_queue *sonde__opencl_queue(struct sonde__kernels *k, cl_com
     return queue_add(k, handle, (p & CL_QUEUE_PROFILING_ENABLE) != 0, 0);
 }
 
-/* ---- Making -------------------------------------------------------------------------------------- */
+/* ---- Making ------------------------------------------------------------------------------ */
 
 static CL_API_ENTRY cl_command_queue CL_API_CALL
 layer_clCreateCommandQueue(cl_context context, cl_device_id device,
@@ -250,7 +250,7 @@ layer_clCreateCommandQueueWithProperties(cl_context context, cl_device_id device
     return q;
 }
 
-/* ---- What the program is told -------------------------------------------------------------------- */
+/* ---- What the program is told ------------------------------------------------------------ */
 
 static cl_int queue_answer(const void *from, size_t bytes, size_t size, void *value, size_t *ret)
 {

@@ -137,7 +137,7 @@ LAYER(clEnqueueUnmapMemObject)(cl_command_queue queue, cl_mem object, void *at, 
                NEXT.clEnqueueUnmapMemObject(queue, object, at, waits, list, event));
 }
 
-/* ---- Mappings: they return an address, and their error by pointer ------------------------------- */
+/* ---- Mappings: they return an address, and their error by pointer ------------------------ */
 
 static CL_API_ENTRY void *CL_API_CALL
 layer_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,

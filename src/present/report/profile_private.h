@@ -7,7 +7,7 @@
 #include "present/report/activity.h"
 #include "present/report/engine.h"
 #include "present/report/finding.h"
-#include "present/report/gpu.h"
+#include "present/report/gpu_section.h"
 #include "present/report/heap.h"
 #include "present/report/infer.h"
 #include "present/report/ml.h"

@@ -356,7 +356,8 @@ extern const struct sonde_format_ops sonde_format_chrome;
 const struct sonde_format_ops sonde_format_chrome = {
     .name = "chrome",
     .summary =
-        "trace events as JSON, for Perfetto and chrome://tracing: spans, requests, GPU commands and samples",
+        "trace events as JSON, for Perfetto and chrome://tracing: spans, requests, GPU commands "
+        "and samples",
     .content_type = "application/json",
     .suffix = ".trace.json",
     .write = chrome_write,

@@ -20,7 +20,7 @@ void sonde_chrome_gpu_release(struct sonde_chrome_gpu *g);
 /* When the first of them was queued; UINT64_MAX = there is none. */
 uint64_t sonde_chrome_gpu_base(const struct sonde_chrome_gpu *g);
 
-/* Processes of queues have the numbers from 3 × pids on. Otherwise as sonde_chrome_requests_put. */
+/* Their process has the number 3 × pids. Otherwise as sonde_chrome_requests_put. */
 void sonde_chrome_gpu_put(const struct sonde_chrome_gpu *g, uint64_t base_ns, uint32_t pids,
                           uint64_t *events, struct sonde_buf *out);
 

@@ -119,7 +119,8 @@ SONDE_PARAM_WORDS("/admin/profile/memory", "type", "live|peak|leaked|alloc|tempo
 SONDE_PARAM_COUNT("/admin/profile/memory", "limit", 100000, "maximum number of rows per table")
 SONDE_PARAM_WORDS("/admin/profile/memory", "keep", "0|1", "0: do not store the profile, for pages that poll")
 SONDE_PARAM_NUMBER("/admin/profile/gpu", "duration", 0.1, 86400, "for so many seconds; default 30")
-SONDE_PARAM_WORDS("/admin/profile/gpu", "enabled", "true|false", "default true; false: nothing is recorded for that long")
+SONDE_PARAM_WORDS("/admin/profile/gpu", "enabled", "true|false",
+    "default true; false: nothing is recorded for that long")
 SONDE_PARAM_COUNT("/admin/profile/gpu", "pid", 4194304, "process id; default all")
 SONDE_PARAM_COUNT("/admin/profile/mark", "pid", 4194304, "process id; default all")
 SONDE_PARAM_WORDS("/admin/profile/last", "format", "json|svg|html|pprof|pprof-heap|folded|speedscope|chrome|report-json", "default json")

@@ -1,5 +1,5 @@
-/* switch.c - on or off, as a file beside the segments says (segment/kernels.h): the agent has no
- * other way in. What the file says is nobody's but the user's: the directory is his alone, and a
+/* switch_look.c - on or off, as a file beside the segments says (segment/kernels.h): the agent has
+ * no other way in. What the file says is nobody's but the user's: the directory is his alone, and a
  * file that is not, or that makes no sense, says nothing. */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "preload/kernels/kernels.h"
+#include "preload/kernels/recorder.h"
 #include "preload/preload.h"
 #include "record/state.h"
 

@@ -1,12 +1,12 @@
-/* gpu.h - for whom a GPU worked: its time by phase and by request, out of the samples of a profile
- * and the spans that they were queued in.
+/* gpu_use.h - for whom a GPU worked: its time by phase and by request, out of the samples of a
+ * profile and the spans that they were queued in.
  *
  * As profile/select/ has it: a command is of the innermost span of its thread when it was queued;
  * from there upwards, by parent and then by what encloses it, the first phase and the first request
  * are the ones that it is of. In a batch it counts for each request, and for prefill and decode, by
  * tokens. So the parts of one figure add up to the time of all samples, less what is in none. */
-#ifndef SONDE_ANALYZE_GPU_H
-#define SONDE_ANALYZE_GPU_H
+#ifndef SONDE_ANALYZE_GPU_USE_H
+#define SONDE_ANALYZE_GPU_USE_H
 
 #include "profile/gpu.h"
 #include "profile/infer.h"

@@ -1,5 +1,5 @@
-/* gpu.c - see gpu.h. */
-#include "analyze/gpu.h"
+/* gpu_use.c - see gpu_use.h. */
+#include "analyze/gpu_use.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct gpu_sum {
     unsigned char *phase_of;    /* by string: enum sonde_phase_kind, 0 = none */
 };
 
-/* ---- Finding ---------------------------------------------------------------------------------- */
+/* ---- Finding ----------------------------------------------------------------------------- */
 
 static uint32_t gpu_request(const struct gpu_sum *g, uint64_t id)
 {
@@ -58,9 +58,13 @@ static const struct sonde_profile_part *gpu_parts(const struct sonde_profile *p,
     return p->parts + low;
 }
 
-/* ---- One command ------------------------------------------------------------------------------ */
+/* ---- One command ------------------------------------------------------------------------- */
 
-struct gpu_owner { uint32_t phase, request; const struct sonde_profile_part *parts; uint32_t count; };
+struct gpu_owner {
+    uint32_t phase, request;
+    const struct sonde_profile_part *parts;
+    uint32_t count;
+};
 
 /* What is around span (index + 1), from the inside out. */
 static void gpu_owner_find(const struct gpu_sum *g, uint32_t span, struct gpu_owner *o)
@@ -119,7 +123,7 @@ static void gpu_add_sample(struct gpu_sum *g, uint32_t i)
     }
 }
 
-/* ---- All of them ------------------------------------------------------------------------------ */
+/* ---- All of them ------------------------------------------------------------------------- */
 
 static int gpu_index(struct sonde_map *map, uint64_t id, uint32_t row)
 {

@@ -1,4 +1,4 @@
-/* kernels.h - what is recorded of a program's GPUs (segment/kernels.h), for whichever interface
+/* recorder.h - what is recorded of a program's GPUs (segment/kernels.h), for whichever interface
  * sees it: names, stacks, devices and queues that are stored once, the ring of records, and whether
  * anything is recorded at all.
  *
@@ -9,9 +9,9 @@
  *
  * Switching. Recording may begin off and be switched on while the program runs, by a file that an
  * agent puts beside the segments: looked for at most ten times a second, and only while commands
- * are queued (switch.c). */
-#ifndef SONDE_PRELOAD_KERNELS_KERNELS_H
-#define SONDE_PRELOAD_KERNELS_KERNELS_H
+ * are queued (switch_look.c). */
+#ifndef SONDE_PRELOAD_KERNELS_RECORDER_H
+#define SONDE_PRELOAD_KERNELS_RECORDER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct sonde__kernels_state {
 };
 extern struct sonde__kernels_state sonde__kernels_state;
 
-/* ---- area.c ----------------------------------------------------------------------------------- */
+/* ---- area.c ------------------------------------------------------------------------------ */
 
 void sonde__kernels_start(void);   /* it is wanted: from the environment */
 void sonde__kernels_forked(int wanted); /* in a child */
@@ -48,7 +48,7 @@ static inline void sonde__kernels_count(uint64_t *of, uint64_t n)
     __atomic_fetch_add(of, n, __ATOMIC_RELAXED);
 }
 
-/* ---- switch.c --------------------------------------------------------------------------------- */
+/* ---- switch_look.c ----------------------------------------------------------------------- */
 
 /* 1: what is queued now is to be recorded. May change errno. */
 int sonde__kernels_on(struct sonde__kernels *k);
@@ -56,7 +56,10 @@ int sonde__kernels_on(struct sonde__kernels *k);
 /* What a file of these bytes says of a process: 1 on, 0 off, -1 nothing. */
 int sonde__kernels_switch_read(const char *text, size_t len, uint32_t pid, uint64_t now_ns);
 
-/* ---- name.c: numbers, 0 = no room -------------------------------------------------------------- */
+/* In a child: numbers are of the parent's segment. */
+void sonde__kernels_forget(void);   /* name.c */
+
+/* ---- name.c: numbers, 0 = no room -------------------------------------------------------- */
 
 uint32_t sonde__kernels_name(struct sonde__kernels *k, const char *text, size_t len);
 uint32_t sonde__kernels_device(struct sonde__kernels *k, uint32_t name, uint32_t api);
@@ -65,12 +68,12 @@ uint32_t sonde__kernels_queue(struct sonde__kernels *k, const struct sonde__kern
 uint32_t sonde__kernels_stack_add(struct sonde__kernels *k, const uint64_t *ips, uint32_t depth,
                                   uint32_t flags, uint64_t unloads);
 
-/* ---- stack_hot.c ------------------------------------------------------------------------------- */
+/* ---- stack_hot.c ------------------------------------------------------------------------- */
 
 /* The stack of the caller, out of this library. Any thread, not in a signal handler. */
 uint32_t sonde__kernels_stack(struct sonde__kernels *k);
 
-/* ---- record_hot.c ------------------------------------------------------------------------------ */
+/* ---- record_hot.c ------------------------------------------------------------------------ */
 
 struct sonde__kernels_record {
     uint64_t call_ns, took_ns;      /* of the call that queued it */

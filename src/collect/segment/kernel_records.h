@@ -1,6 +1,6 @@
-/* kernels.h - commands of GPUs out of a segment (segment/kernels.h), checked. */
-#ifndef SONDE_COLLECT_SEGMENT_KERNELS_H
-#define SONDE_COLLECT_SEGMENT_KERNELS_H
+/* kernel_records.h - commands of GPUs out of a segment (segment/kernels.h), checked. */
+#ifndef SONDE_COLLECT_SEGMENT_KERNEL_RECORDS_H
+#define SONDE_COLLECT_SEGMENT_KERNEL_RECORDS_H
 
 #include "collect/segment/read.h"
 #include "segment/kernels.h"

@@ -1,6 +1,7 @@
-/* gpu.c - what GPUs did, as text, Markdown and JSON: where their time went, by class of operation,
- * by kernel, by phase and request; queues and how long they stood still; and what is missing. */
-#include "present/report/gpu.h"
+/* gpu_section.c - what GPUs did, as text, Markdown and JSON: where their time went, by class of
+ * operation, by kernel, by phase and request; queues and how long they stood still; and what is
+ * missing. */
+#include "present/report/gpu_section.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-/* ---- What it is made of --------------------------------------------------------------------- */
+/* ---- What it is made of ------------------------------------------------------------------ */
 
 static int gpu_report_by_ns(const void *a, const void *b, void *arg)
 {
@@ -49,7 +50,7 @@ static uint64_t gpu_report_missing(const struct sonde_gpu *g)
     return g->crowded + g->full + g->unprofiled + g->lost + g->unread;
 }
 
-/* ---- Text ----------------------------------------------------------------------------------- */
+/* ---- Text -------------------------------------------------------------------------------- */
 
 struct gpu_text {
     const struct gpu_report *r;
@@ -272,7 +273,7 @@ void gpu_report_text(const struct gpu_report *r, const struct sonde_report_optio
     gpu_text_queues(&x);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------- */
 
 static void gpu_json_kernel(const struct gpu_report *r, const struct sonde_gpu_kernel *k,
                             struct sonde_buf *out)

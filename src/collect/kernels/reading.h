@@ -1,17 +1,17 @@
-/* private.h - what the files of this room share. */
-#ifndef SONDE_COLLECT_KERNELS_PRIVATE_H
-#define SONDE_COLLECT_KERNELS_PRIVATE_H
+/* reading.h - what the files of this room share. */
+#ifndef SONDE_COLLECT_KERNELS_READING_H
+#define SONDE_COLLECT_KERNELS_READING_H
 
 #include "base/map.h"
 #include "collect/cpu/stack.h"
 #include "collect/kernels/kernels.h"
 #include "collect/preload_targets.h"
-#include "collect/segment/kernels.h"
+#include "collect/segment/kernel_records.h"
 #include "collect/tick_clock.h"
 #include "profile/gpu.h"
 
 #define KERNELS_NAMES 256u
-#define KERNELS_EXACT_MAX (1u << 20)    /* commands with a sample each; later ones are added up … */
+#define KERNELS_EXACT_MAX (1u << 20)    /* commands with a sample each; later ones are summed … */
 #define KERNELS_SLICE_NS 100000000u     /* … by stack and thread, in slices of this */
 
 struct kernels_number {                 /* of a segment, and what it is in the profile */
@@ -42,14 +42,14 @@ struct kernels_reader {                 /* what reading a target needs */
     uint64_t seen;                      /* commands */
 };
 
-/* ---- target.c: one segment --------------------------------------------------------------------- */
+/* ---- target.c: one segment --------------------------------------------------------------- */
 
 /* All that is new. SONDE_ENOENT: no GPU was used yet. */
 int kernels_target_read(struct kernels_reader *r, struct kernels_target *t, int last,
                         struct sonde_err *err);
 void kernels_target_release(struct kernels_target *t);
 
-/* ---- sample.c: commands into the profile --------------------------------------------------------- */
+/* ---- sample.c: commands into the profile ------------------------------------------------- */
 
 void kernels_add_command(struct kernels_reader *r, struct kernels_target *t,
                          const struct sonde_segment_kernel *k);

@@ -1,5 +1,5 @@
-/* gpu.c - POST /admin/profile/gpu: recording of GPU commands, on or off for a while in processes
- * that run (collect/kernels/switch.h). */
+/* gpu_switch.c - POST /admin/profile/gpu: recording of GPU commands, on or off for a while in
+ * processes that run (collect/kernels/switch.h). */
 #include <string.h>
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* gpu.c - facts of GPUs in a run file: tables of structures, see rows.h.
+/* gpu_rows.c - facts of GPUs in a run file: tables of structures, see rows.h.
  *
  *   gpu             one row: all that is said once
  *   gpu_kernels     id 1 … : by name and device
@@ -71,7 +71,7 @@ int sonde_run_gpu_write(sqlite3 *db, const struct sonde_profile *p)
     return run_rows_write(db, p, &gpu_commands, g->commands, g->command_count);
 }
 
-/* ---- Reading --------------------------------------------------------------------------------- */
+/* ---- Reading ----------------------------------------------------------------------------- */
 
 /* command_cap: one was there. */
 static int gpu_take_facts(struct run_reader *r, void *row, void *arg)

@@ -1,4 +1,4 @@
-/* kernels_series.c - commands of GPUs as series, for every agent that reads the segment: how many
+/* kernel_series.c - commands of GPUs as series, for every agent that reads the segment: how many
  * there were and how long they took by class, kernel and device, bytes moved, how long queues stood
  * still between commands, and how long the program waited. Each process has KERNELS_MAX kernels of
  * its own at most, the rest is one; what is missing is counted by reason. */
@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/utf8.h"
-#include "collect/segment/kernels.h"
+#include "collect/segment/kernel_records.h"
 #include "collect/segment/private.h"
 #include "profile/gpu.h"
 #include "sonde/sonde.h"
@@ -74,7 +74,7 @@ static void gpu_series_add(struct sonde_model_series *s, uint64_t n)
     if (s) s->counter += n;
 }
 
-/* ---- Devices and kernels ----------------------------------------------------------------------- */
+/* ---- Devices and kernels ----------------------------------------------------------------- */
 
 /* 0 … SONDE__KERNEL_DEVICES: of a queue. */
 static uint32_t gpu_series_device(const struct gpu_series_work *w, uint32_t queue)
@@ -159,7 +159,7 @@ static struct gpu_series_kernel *gpu_series_kernel(const struct gpu_series_work 
     return row;
 }
 
-/* ---- Records ----------------------------------------------------------------------------------- */
+/* ---- Records ----------------------------------------------------------------------------- */
 
 static void gpu_series_queue(const struct gpu_series_work *w, const struct sonde_segment_kernel *k,
                              uint32_t device)
@@ -214,7 +214,7 @@ static void gpu_series_on_map(void *arg, const struct sonde_mapping *map)
     (void)map;
 }
 
-/* ---- What the process counts itself ------------------------------------------------------------ */
+/* ---- What the process counts itself ------------------------------------------------------ */
 
 static void gpu_series_figures(const struct gpu_series_work *w,
                                const struct sonde_segment_kernels_info *info, uint64_t lost)

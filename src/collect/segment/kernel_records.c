@@ -1,6 +1,6 @@
-/* kernels.c - commands of GPUs out of the ring of libsonde_preload; see segment/kernels.h. What a
- * record says is checked before it is used; one that makes no sense counts as lost. */
-#include "collect/segment/kernels.h"
+/* kernel_records.c - commands of GPUs out of the ring of libsonde_preload; see segment/kernels.h.
+ * What a record says is checked before it is used; one that makes no sense counts as lost. */
+#include "collect/segment/kernel_records.h"
 
 #include <assert.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define RECORD_CHUNKS_MAX 32u     /* more than the largest record has */
 #define TIME_MAX (1ull << 62)
 
-static const struct sonde__kernels *kernels_at(const struct sonde_segment *s)
+static const struct sonde__kernels *segment_kernels_at(const struct sonde_segment *s)
 {
     return (const struct sonde__kernels *)(const void *)(s->map.base + s->kernels.off);
 }
@@ -20,7 +20,7 @@ static const struct sonde__kernels *kernels_at(const struct sonde_segment *s)
 static uint32_t kernels_load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
 
 /* Find it, and check that all its chunks are there. */
-static int kernels_find(struct sonde_segment *s, struct sonde_err *err)
+static int segment_kernels_find(struct sonde_segment *s, struct sonde_err *err)
 {
     struct segment_counts c;
     struct segment_sampler *k = &s->kernels;
@@ -50,10 +50,10 @@ static int kernels_find(struct sonde_segment *s, struct sonde_err *err)
 int sonde_segment_kernels(struct sonde_segment *s, struct sonde_segment_kernels_info *out,
                           struct sonde_err *err)
 {
-    const int rc = kernels_find(s, err);
+    const int rc = segment_kernels_find(s, err);
     if (rc == SONDE_ENOENT) return rc;
     if (rc != 0) return segment_verdict(s, rc, err);
-    const struct sonde__kernels *at = kernels_at(s);
+    const struct sonde__kernels *at = segment_kernels_at(s);
     const struct sonde_segment_kernels_info i = {
         .session = segment_load(&at->session), .start_ns = segment_load(&at->start_ns),
         .depth_max = kernels_load32(&at->depth_max), .state = kernels_load32(&at->state),
@@ -80,18 +80,18 @@ void sonde_segment_kernel_device(struct sonde_segment *s, uint32_t i,
                                  struct sonde__kernel_device *out)
 {
     assert(s->kernels.off && i < SONDE__KERNEL_DEVICES);
-    *out = kernels_at(s)->device[i];
+    *out = segment_kernels_at(s)->device[i];
 }
 
 void sonde_segment_kernel_queue(struct sonde_segment *s, uint32_t i,
                                 struct sonde__kernel_queue *out)
 {
     assert(s->kernels.off && i < SONDE__KERNEL_QUEUES);
-    *out = kernels_at(s)->queue[i];
+    *out = segment_kernels_at(s)->queue[i];
     if (out->device > SONDE__KERNEL_DEVICES) out->device = 0;
 }
 
-/* ---- Names and stacks ---------------------------------------------------------------------- */
+/* ---- Names and stacks -------------------------------------------------------------------- */
 
 /* What a number leads to, if so many bytes are there. */
 static const void *kernels_block(struct sonde_segment *s, uint32_t number, uint64_t bytes)
@@ -152,7 +152,7 @@ int sonde_segment_kernel_stack(struct sonde_segment *s, uint32_t number,
     return segment_verdict(s, 0, err);
 }
 
-/* ---- Records -------------------------------------------------------------------------------- */
+/* ---- Records ----------------------------------------------------------------------------- */
 
 static uint32_t kernels_record_chunks(uint32_t type, const uint64_t *w)
 {
@@ -233,7 +233,7 @@ int sonde_segment_kernel_records(struct sonde_segment *s,
                                  uint64_t *lost, struct sonde_err *err)
 {
     assert(sink && sink->kernel && sink->wait && sink->map && lost);
-    int rc = kernels_find(s, err);
+    int rc = segment_kernels_find(s, err);
     if (rc == 0) {
         rc = segment_chunks_drain(&s->kernels.ring, &kernels_records, (void *)(uintptr_t)sink,
                                   s->fresh, last, err);

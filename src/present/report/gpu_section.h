@@ -1,8 +1,8 @@
-/* gpu.h - what GPUs did (profile/gpu.h, analyze/gpu.h) as a part of a report. */
-#ifndef SONDE_PRESENT_REPORT_GPU_H
-#define SONDE_PRESENT_REPORT_GPU_H
+/* gpu_section.h - what GPUs did (profile/gpu.h, analyze/gpu.h) as a part of a report. */
+#ifndef SONDE_PRESENT_REPORT_GPU_SECTION_H
+#define SONDE_PRESENT_REPORT_GPU_SECTION_H
 
-#include "analyze/gpu.h"
+#include "analyze/gpu_use.h"
 #include "base/buf.h"
 #include "present/report/profile.h"
 
