@@ -25,6 +25,8 @@ static struct {
 
 void sonde__opencl_start(void) { __atomic_store_n(&layer.wanted, 1, __ATOMIC_RELEASE); }
 
+void sonde__opencl_layer_forked(void) { layer.lock = 0; }
+
 /* ---- Being loaded ------------------------------------------------------------------------ */
 
 /* Ours in front of those that the program wants. What does not fit is left as it is. */

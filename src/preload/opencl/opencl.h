@@ -40,7 +40,8 @@ extern cl_icd_dispatch sonde__opencl_next;
 
 /* Commands are to be seen from now on: the loader will be told of this library. */
 void sonde__opencl_start(void);
-void sonde__opencl_forked(void);   /* in a child: nothing of the parent's is known */
+void sonde__opencl_layer_forked(void);
+void sonde__opencl_forked(void);   /* queue.c; in a child: nothing of the parent's is known */
 
 /* The table of this layer, over the one behind it. */
 void sonde__opencl_enqueue_hooks(cl_icd_dispatch *d);   /* enqueue.c */

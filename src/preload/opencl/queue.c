@@ -27,6 +27,7 @@ void sonde__opencl_unlock(void) { __atomic_store_n(&known.lock, 0, __ATOMIC_RELE
 void sonde__opencl_forked(void)
 {
     memset(&known, 0, sizeof(known));
+    sonde__opencl_layer_forked();
     sonde__opencl_pending_forget();
     sonde__opencl_kernels_forget();
 }
