@@ -75,10 +75,11 @@ static int fuzz_read(struct sonde_segment *s, const struct edits *late, struct s
 #ifdef SONDE_FUZZ_MAIN
 static uint32_t fuzz_offset(void)
 {
-    const uint32_t part = draw() % 4;
-    const uint32_t area = (uint32_t)seed.h->kernels;
-    if (part == 0) return draw() % (uint32_t)sizeof(struct sonde__header);
-    if (part == 1) return area + draw() % 384;
-    return area + draw() % (uint32_t)(sizeof(struct sonde__kernels) + 64 * 64 + 1024);
+    const uint64_t area = seed.h->kernels;
+    switch (draw() % 4) {
+    case 0: return (uint32_t)(draw() % sizeof(struct sonde__header));
+    case 1: return (uint32_t)(area + draw() % 384);
+    default: return (uint32_t)(area + draw() % (sizeof(struct sonde__kernels) + 64 * 64 + 1024));
+    }
 }
 #endif

@@ -81,7 +81,7 @@ static int switch_look(uint64_t now_ns)
     ssize_t n = -1;
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
         !(st.st_mode & 022)) {
-        n = pread(fd, text, sizeof(text), 0);
+        n = read(fd, text, sizeof(text)); /* a call that sandboxes are asked about */
     }
     close(fd);
     return n > 0 ? sonde__kernels_switch_read(text, (size_t)n, sonde__g.h->pid, now_ns) : -1;
