@@ -71,7 +71,6 @@ counts() { [ "$(metric sonde_gpu_commands_total)" -gt 100 ]; }
 until_true counts
 curl -s -X POST "$(url)/admin/profile/gpu?enabled=false&duration=3600" | grep -q '"enabled":false' || complain "it is not switched off"
 until_true tracks 0
-kill -INT $agent
+kill "$(sed -n 's/^pid //p' out)"
 wait $agent || true
-kill "$(sed -n 's/^pid //p' out)" 2>/dev/null || true
 finish

@@ -24,8 +24,12 @@ static void route_gpu(const struct sonde_http_request *r, struct sonde_response 
         !sonde_http_count(r, answer, "pid", PID_MAX, &pid)) {
         return;
     }
-    const char *dir = r->agent->collector ? sonde_collector_dir(r->agent->collector) : NULL;
-    const int rc = sonde_kernel_switch(dir, (uint32_t)pid, on, seconds, &err);
+    if (!r->agent->collector) {
+        sonde_response_error(answer, 404, "this agent watches no processes");
+        return;
+    }
+    const int rc = sonde_kernel_switch(sonde_collector_dir(r->agent->collector), (uint32_t)pid, on,
+                                       seconds, &err);
     if (rc) {
         sonde_response_failed(answer, rc, &err);
         return;
@@ -49,4 +53,5 @@ const struct sonde_route sonde_route_admin_profile_gpu = {
     .params = (const char *const[]){ "duration", "enabled", "pid", NULL },
     .handle = route_gpu,
     .keys = "enabled,duration_seconds,until,pid,note",
+    .statuses = "404",
 };
