@@ -229,7 +229,6 @@ static const struct {
     { "GET", "/debug/pprof/heap", "", 404, NO_PROFILES },
     { "POST", "/admin/profile/memory", "", 404, NO_PROFILES },
     { "POST", "/admin/profile/mark", "", 404, NO_PROFILES },
-    { "POST", "/admin/profile/gpu", "", 404, "watches no processes" },
     { "POST", "/admin/profile/gpu?duration=0", "", 400, "duration" },
     { "GET", "/admin/profile/continuous", "", 404, NO_CONTINUOUS },
     { "POST", "/admin/profile/continuous", "", 400, NULL },
