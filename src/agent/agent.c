@@ -273,6 +273,20 @@ static int agent_is_python(char *const *argv)
            sonde_python_program(program);
 }
 
+static int agent_record_gpu(struct sonde_agent *a, const struct sonde_agent_recording *o,
+                            struct sonde_err *err)
+{
+    struct sonde_recording *r = &a->life->recording;
+    const struct sonde_kernel_reader_options gpu = {
+        .pid = o->pid, .off = o->gpu_off, .children = o->children,
+        .dir = o->heap_options.dir ? o->heap_options.dir : o->cpu_options.dir,
+        .readers = sonde_collector_readers(a->collector) };
+    const int rc = o->argv ? sonde_kernel_reader_start_on_exec(&gpu, &r->gpu_reader, err)
+                           : sonde_kernel_reader_start(&gpu, &r->gpu_reader, err);
+    if (rc) r->gpu_reader = NULL;
+    return agent_without(a, SONDE_AGENT_GPU, rc, err);
+}
+
 int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording *o,
                        struct sonde_err *err)
 {
@@ -308,6 +322,7 @@ int sonde_agent_record(struct sonde_agent *a, const struct sonde_agent_recording
         if (rc) r->heap_reader = NULL;
         rc = agent_without(a, SONDE_AGENT_HEAP, rc, err);
     }
+    if (!rc && o->gpu) rc = agent_record_gpu(a, o, err);
     if (rc) return rc;
     if (a->profiler && r->cpu) sonde_profiler_use(a->profiler, r->cpu);
     if (a->profiler && r->heap_reader) {

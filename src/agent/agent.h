@@ -82,6 +82,7 @@ enum sonde_agent_part {
     SONDE_AGENT_REGRESSIONS,
     SONDE_AGENT_CPU,
     SONDE_AGENT_HEAP,
+    SONDE_AGENT_GPU,
     SONDE_AGENT_PROBES,
     SONDE_AGENT_CONTINUOUS,
     SONDE_AGENT_SESSIONS,
@@ -134,6 +135,8 @@ struct sonde_agent_recording {
                                 * Borrowed until the recording is finished */
     int children;              /* also processes that it starts */
     int cpu, heap, llama;      /* what is wanted */
+    int gpu;                   /* commands of GPUs */
+    int gpu_off;               /* … from when they are switched on */
     int leaks;                 /* judge growth of the heap */
     struct sonde_cpu_options cpu_options;         /* without pid, children and returns */
     struct sonde_heap_reader_options heap_options; /* without pid and children */

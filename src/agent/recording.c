@@ -167,21 +167,30 @@ static int recording_stop_heap(struct sonde_recording *r)
     return 0;
 }
 
+static int recording_stop_gpu(struct sonde_recording *r)
+{
+    struct sonde_kernel_reader *gpu_reader = r->gpu_reader;
+    r->gpu_reader = NULL;
+    return gpu_reader ? sonde_kernel_reader_stop(gpu_reader, &r->gpu) : 0;
+}
+
 int sonde_recording_stop(struct sonde_recording *r)
 {
     const int cpu = recording_stop_cpu(r), heap_reader = recording_stop_heap(r);
-    return cpu ? cpu : heap_reader;
+    const int gpu = recording_stop_gpu(r);
+    return cpu ? cpu : heap_reader ? heap_reader : gpu;
 }
 
-/* Both kinds of samples in one profile: r->samples. */
+/* All kinds of samples in one profile: r->samples. */
 static int recording_join(struct sonde_recording *r)
 {
     if (!r->samples) {
         r->samples = r->heap;
         r->heap = NULL;
     }
-    if (!r->samples) return sonde_profile_create(0, &r->samples);
-    return r->heap ? sonde_profile_merge(r->samples, r->heap) : 0;
+    int rc = r->samples ? 0 : sonde_profile_create(0, &r->samples);
+    if (!rc && r->heap) rc = sonde_profile_merge(r->samples, r->heap);
+    return rc || !r->gpu ? rc : sonde_profile_merge(r->samples, r->gpu);
 }
 
 int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
@@ -207,13 +216,14 @@ void sonde_recording_cancel(struct sonde_recording *r)
     sonde_recording_stop(r);
     sonde_profile_destroy(r->samples);
     sonde_profile_destroy(r->heap);
+    sonde_profile_destroy(r->gpu);
     sonde_profile_destroy(r->spans);
-    r->samples = r->heap = r->spans = NULL;
+    r->samples = r->heap = r->gpu = r->spans = NULL;
 }
 
 void sonde_recording_release(struct sonde_recording *r)
 {
-    assert(!r->cpu && !r->heap_reader && !r->probes);
+    assert(!r->cpu && !r->heap_reader && !r->gpu_reader && !r->probes);
     sonde_uprobe_returns_destroy(r->returns);
     r->returns = NULL;
 }

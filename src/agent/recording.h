@@ -1,5 +1,6 @@
 /* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
- * of collect/cpu/cpu.h, its heap, by collect/heap/heap.h, and all its spans, as the collector
+ * of collect/cpu/cpu.h, its heap, by collect/heap/heap.h, commands of its GPUs, by
+ * collect/kernels/kernels.h, and all its spans, as the collector
  * drains them; one profile in the end. */
 #ifndef SONDE_AGENT_RECORDING_H
 #define SONDE_AGENT_RECORDING_H
@@ -8,6 +9,7 @@
 #include "base/err.h"
 #include "collect/cpu/cpu.h"
 #include "collect/heap/heap.h"
+#include "collect/kernels/kernels.h"
 #include "collect/uprobe/returns.h"
 #include "model/model.h"
 #include "profile/infer.h"
@@ -16,9 +18,11 @@
 struct sonde_recording {
     struct sonde_cpu *cpu;         /* NULL = not sampling */
     struct sonde_heap_reader *heap_reader;         /* NULL = the heap is not profiled */
+    struct sonde_kernel_reader *gpu_reader;        /* NULL = commands of GPUs are not recorded */
     struct sonde_profile *samples; /* what cpu saw, once stopped */
     struct sonde_profile *heap;    /* what heap_reader saw, once stopped; NULL = it never found the
                                     * heap */
+    struct sonde_profile *gpu;     /* what gpu_reader saw, alike; NULL = no command */
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */

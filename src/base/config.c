@@ -60,7 +60,6 @@ static const struct {
     const char *why;
 } no_effect[] = {
     { "cpu.capture_threads", 1, "threads are always told apart" },
-    { "gpu.track_kernels", 0, "kernels are not timed" },
     { "flamegraph.interactive", 1, "flame graphs are always interactive" },
     { "storage.persist_to_hana", 0, "nothing is written to a SQL warehouse; storage.path names a "
                                     "file" },

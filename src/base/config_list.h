@@ -16,7 +16,8 @@ SONDE_BOOL(gpu, activity, 1,
     "read activity counters (GPM) of NVIDIA's GPUs; DCGM uses the same ones")
 SONDE_STR(gpu, root, "",
     "folder that has dev, proc and sys of the machine, for an agent in a container; empty = /")
-SONDE_BOOL(gpu, track_kernels, 1, "time kernels")
+SONDE_BOOL(gpu, track_kernels, 0,
+    "record commands of GPUs from the start in run and record; 0: once they are switched on")
 SONDE_NUM(flamegraph, min_width_percent, 0.1, 0, 100, "narrower frames are left out")
 SONDE_ENUM(flamegraph, color_scheme, "hot", "hot|cold|rainbow|monochrome|module", "colours")
 SONDE_BOOL(flamegraph, interactive, 1, "zoom, search and tooltips")

@@ -54,6 +54,7 @@ static int cmd_attach_run(struct sonde_cli *cli)
         .cpu_options = sonde_cli_cpu_options(cli),
         .children = !v->children.off,
         .llama = !v->no_inference,
+        .gpu = cli->config.gpu_enabled,
         .record = v->record,
         .recent = !v->no_continuous,
     };

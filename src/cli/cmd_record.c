@@ -76,6 +76,7 @@ static int cmd_record_run(struct sonde_cli *cli)
         .cpu_options = sonde_cli_cpu_options(cli),
         .children = !v->children.off,
         .llama = !v->no_inference,
+        .gpu = cli->config.gpu_enabled,
         .record = v->output ? v->output : file,
     };
     o.cpu_options.rate_hz = v->rate_hz > 0 ? v->rate_hz : RATE_DEFAULT_HZ;

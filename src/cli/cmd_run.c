@@ -62,6 +62,7 @@ static int cmd_run_run(struct sonde_cli *cli)
         .cpu_options = sonde_cli_cpu_options(cli),
         .children = !v->children.off,
         .llama = !v->no_inference,
+        .gpu = cli->config.gpu_enabled,
         .record = v->record,
         .store = 1,
         .continuous = v->continuous,

@@ -13,7 +13,8 @@ struct sonde_cli_filter {
     int workers;
 };
 
-#define SONDE_CLI_TYPES "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall|runnable"
+#define SONDE_CLI_TYPES                                                                        \
+    "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall|runnable|gpu|gpu-wait"
 #define SONDE_OPT_FILTER(values, field) SONDE_OPT_TYPE(values, field),                         \
     SONDE_OPT_FILTER_BUT_TYPE(values, field)
 #define SONDE_OPT_TYPE(values, field)                                                          \

@@ -80,6 +80,7 @@ static int watch_on_missing(enum sonde_agent_part part, int rc, const struct son
         s->from_outside = 1;
         sonde_rss_watch_start(&s->outside, s->pid, watch_clock_s());
         return 0;
+    case SONDE_AGENT_GPU: what = "what it has GPUs do is not recorded"; break;
     case SONDE_AGENT_PROBES: what = "what llama.cpp does is not seen"; break;
     case SONDE_AGENT_CONTINUOUS:
         if (rc != SONDE_EOFF && rc != SONDE_EINVAL) what = "continuous profiling is disabled";
@@ -139,7 +140,8 @@ static int watch_record(struct watch *s)
     const struct sonde_agent_recording o = {
         .pid = s->pid, .argv = s->o->argv, .children = s->o->children,
         .cpu = s->o->cpu != SONDE_WATCH_NO, .heap = s->o->heap != SONDE_WATCH_NO,
-        .llama = s->o->llama, .leaks = s->o->leaks,
+        .llama = s->o->llama, .leaks = s->o->leaks, .gpu = s->o->gpu,
+        .gpu_off = !s->cli->config.gpu_track_kernels,
         .cpu_options = s->o->cpu_options, .heap_options = s->o->heap_options,
     };
     struct sonde_uprobe_status status = { 0 };
@@ -348,7 +350,7 @@ static size_t child_environment(struct watch *s, char out[SONDE_CHILD_ENV_MAX])
                    "the timer engine)", s->refused);
         return 0;
     }
-    size_t cpu_size = 0, heap_size = 0, llama_size = llama_environment(s, llama);
+    size_t cpu_size = 0, heap_size = 0, gpu_size = 0, llama_size = llama_environment(s, llama);
     const struct sonde_recording *r = s->agent->recording;
     const char *cpu = r->cpu ? sonde_cpu_environment(r->cpu, &cpu_size) : NULL;
     const char *heap_reader =
@@ -358,7 +360,12 @@ static size_t child_environment(struct watch *s, char out[SONDE_CHILD_ENV_MAX])
     if (heap_size) memcpy(out + cpu_size, heap_reader, heap_size);
     if (cpu_size + heap_size + llama_size > SONDE_CHILD_ENV_MAX) llama_size = 0;
     memcpy(out + cpu_size + heap_size, llama, llama_size);
-    return cpu_size + heap_size + llama_size;
+    const size_t used = cpu_size + heap_size + llama_size;
+    const char *gpu =
+        r->gpu_reader ? sonde_kernel_reader_environment(r->gpu_reader, &gpu_size) : NULL;
+    if (used + gpu_size > SONDE_CHILD_ENV_MAX) gpu_size = 0;
+    if (gpu_size) memcpy(out + used, gpu, gpu_size);
+    return used + gpu_size;
 }
 
 static double look_below(void *arg, double now_s) { return sonde_unseen_look(arg, now_s); }

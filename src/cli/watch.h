@@ -43,6 +43,7 @@ struct sonde_watch_options {
     int told;                /* stderr is ours: tell even if it is no terminal, unless --quiet */
     enum sonde_watch_want cpu, heap;
     int children;            /* also processes that it starts, or has started */
+    int gpu;                 /* commands that it has GPUs do */
     int llama;               /* calls of llama.cpp's functions, if it uses them */
     struct sonde_cpu_options cpu_options; /* without pid and children */
     struct sonde_heap_reader_options heap_options; /* alike */

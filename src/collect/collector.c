@@ -232,6 +232,8 @@ void sonde_collector_gpu_burst(struct sonde_collector *c, int on)
     sonde_rwunlock(&c->model->lock);
 }
 
+const char *sonde_collector_dir(const struct sonde_collector *c) { return c->dir; }
+
 struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c)
 {
     return c ? &c->readers : NULL;

@@ -52,6 +52,9 @@ struct sonde_infer_tracker *sonde_collector_tracker(struct sonde_collector *c);
 const struct sonde_gpu *sonde_collector_gpu(const struct sonde_collector *c);
 void sonde_collector_gpu_burst(struct sonde_collector *c, int on);
 
+/* Where segments are. */
+const char *sonde_collector_dir(const struct sonde_collector *c);
+
 /* For engines and heap readers of this process (their options): files of segments stay until they
  * have them open. They end before the collector does. NULL, if c is. */
 struct sonde_preload_readers *sonde_collector_readers(struct sonde_collector *c);

@@ -52,7 +52,7 @@ static size_t list_pass(char *list, char *out, size_t out_size)
     return (size_t)(to - list);
 }
 
-/* ---- SONDE_SAMPLER, SONDE_HEAP, SONDE_LLAMA ------------------------------------------------- */
+/* ---- SONDE_SAMPLER, SONDE_HEAP, SONDE_LLAMA, SONDE_GPU ------------------------------------ */
 
 static const char *preload_env_field(const char *text, const char *name)
 {
@@ -129,6 +129,22 @@ static int parse_heap(struct sonde__heap_config *c)
     return 0;
 }
 
+static int parse_gpu(struct sonde__gpu_config *c)
+{
+    uint64_t depth, on, children;
+    if (preload_env_number(c->text, "session", 16, &c->session) ||
+        preload_env_number(c->text, "depth", 10, &depth) ||
+        preload_env_number(c->text, "on", 10, &on) ||
+        preload_env_number(c->text, "children", 10, &children) || !depth_ok(depth) || on > 1 ||
+        children > 1) {
+        return -1;
+    }
+    c->depth_max = (uint32_t)depth;
+    c->on = (int)on;
+    c->children = (int)children;
+    return 0;
+}
+
 static int parse_llama(struct sonde__llama_config *c)
 {
     uint64_t children;
@@ -190,7 +206,8 @@ static void environ_clean(struct sonde__host *host)
         char *preload = preload_env_value_of(*at, "LD_PRELOAD");
         const int ours = preload_env_value_of(*at, SONDE__SAMPLER_ENV) ||
                          preload_env_value_of(*at, SONDE__HEAP_ENV) ||
-                         preload_env_value_of(*at, SONDE__LLAMA_ENV);
+                         preload_env_value_of(*at, SONDE__LLAMA_ENV) ||
+                         preload_env_value_of(*at, SONDE__GPU_ENV);
         const int alone = preload && !list_pass(preload, host->library, sizeof(host->library));
         if (ours || alone) *at = NULL;
     }
@@ -199,19 +216,22 @@ static void environ_clean(struct sonde__host *host)
 }
 
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
-                        struct sonde__llama_config *llama, struct sonde__host *host)
+                        struct sonde__llama_config *llama, struct sonde__gpu_config *gpu,
+                        struct sonde__host *host)
 {
     if (!secure_getenv(SONDE__SAMPLER_ENV) && !secure_getenv(SONDE__HEAP_ENV) &&
-        !secure_getenv(SONDE__LLAMA_ENV)) {
+        !secure_getenv(SONDE__LLAMA_ENV) && !secure_getenv(SONDE__GPU_ENV)) {
         return;
     }
     host->pid = (uint32_t)getpid();
     preload_env_copy(sampler->text, sizeof(sampler->text), SONDE__SAMPLER_ENV);
     preload_env_copy(heap->text, sizeof(heap->text), SONDE__HEAP_ENV);
     preload_env_copy(llama->text, sizeof(llama->text), SONDE__LLAMA_ENV);
+    preload_env_copy(gpu->text, sizeof(gpu->text), SONDE__GPU_ENV);
     preload_env_copy(host->dir, sizeof(host->dir), "SONDE_DIR");
     if (parse_sampler(sampler)) sampler->text[0] = 0;
     if (parse_heap(heap)) heap->text[0] = 0;
     if (parse_llama(llama)) llama->text[0] = 0;
+    if (parse_gpu(gpu)) gpu->text[0] = 0;
     environ_clean(host);
 }

@@ -51,8 +51,9 @@ struct ours {
     char sampler[sizeof(SONDE__SAMPLER_ENV "=") + sizeof(sonde__config.text)];
     char heap[sizeof(SONDE__HEAP_ENV "=" LATER) + sizeof(sonde__heap_config.text)];
     char llama[sizeof(SONDE__LLAMA_ENV "=") + sizeof(sonde__llama_config.text)];
+    char gpu[sizeof(SONDE__GPU_ENV "=") + sizeof(sonde__gpu_config.text)];
     char dir[sizeof("SONDE_DIR=") + sizeof(sonde__host.dir)];
-    char *entry[6];           /* NULL-terminated; the first is LD_PRELOAD */
+    char *entry[7];           /* NULL-terminated; the first is LD_PRELOAD */
 };
 
 static const char *entry_value(const char *entry, const char *name, size_t len)
@@ -74,7 +75,8 @@ static int is_others(char *const *envp)
 {
     return preload_exec_value_of(envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) ||
            preload_exec_value_of(envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1) ||
-           preload_exec_value_of(envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1);
+           preload_exec_value_of(envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1) ||
+           preload_exec_value_of(envp, SONDE__GPU_ENV, sizeof(SONDE__GPU_ENV) - 1);
 }
 
 /* 1 if there is something to hand on. itself: it is this process that executes. */
@@ -96,6 +98,10 @@ static int ours_make(struct ours *o, char *const *envp, int itself)
     if (sonde__llama_config.text[0] && (itself || sonde__llama_config.children)) {
         stpcpy(stpcpy(o->llama, SONDE__LLAMA_ENV "="), sonde__llama_config.text);
         *next++ = o->llama;
+    }
+    if (sonde__gpu_config.text[0] && (itself || sonde__gpu_config.children)) {
+        stpcpy(stpcpy(o->gpu, SONDE__GPU_ENV "="), sonde__gpu_config.text);
+        *next++ = o->gpu;
     }
     if (next == o->entry + 1) return 0;
     if (sonde__host.dir[0] && !preload_exec_value_of(envp, "SONDE_DIR", 9)) {

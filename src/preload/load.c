@@ -5,6 +5,8 @@
 
 #include "preload/llama/llama.h"
 #include "preload/heap/heap.h"
+#include "preload/kernels/recorder.h"
+#include "preload/opencl/opencl.h"
 #include "preload/preload.h"
 #include "preload/sandbox.h"
 #include "preload/timer/timer.h"
@@ -17,6 +19,7 @@
 struct sonde__sampler_config sonde__config;
 struct sonde__heap_config sonde__heap_config;
 struct sonde__llama_config sonde__llama_config;
+struct sonde__gpu_config sonde__gpu_config;
 struct sonde__host sonde__host;
 
 static void *preload_found[SONDE__REAL_COUNT];
@@ -69,6 +72,10 @@ static void preload_in_child(void)
     else if (sampled) sonde__signal_release();
     sonde__heap_forked(sonde__heap_config.children && !sonde__g.silent);
     if (!sonde__llama_config.children) sonde__llama_stop();
+    if (sonde__gpu_config.text[0]) {
+        sonde__kernels_forked(sonde__gpu_config.children);
+        sonde__opencl_forked();
+    }
 }
 
 void sonde__preload_start(void)
@@ -76,8 +83,10 @@ void sonde__preload_start(void)
     static uint32_t started;
     if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL)) return;
     preload_resolve();
-    sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__llama_config, &sonde__host);
-    if (sonde__config.text[0] || sonde__heap_config.text[0] || sonde__llama_config.text[0]) {
+    sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__llama_config,
+                       &sonde__gpu_config, &sonde__host);
+    if (sonde__config.text[0] || sonde__heap_config.text[0] || sonde__llama_config.text[0] ||
+        sonde__gpu_config.text[0]) {
         sonde__image_start();
         sonde__python_start();
         pthread_atfork(before_fork, in_parent, preload_in_child);
@@ -88,6 +97,10 @@ void sonde__preload_start(void)
         else sonde__heap_start();
     }
     if (sonde__llama_config.text[0]) sonde__llama_start();
+    if (sonde__gpu_config.text[0]) {
+        sonde__kernels_start();
+        sonde__opencl_start();
+    }
     sonde__heap_decided();
 }
 

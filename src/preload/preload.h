@@ -4,12 +4,13 @@
  *
  * libsonde_preload.so comes in by LD_PRELOAD and does nothing unless the agent that started the
  * program asks for it in the environment, for CPU samples, for a heap profile, for calls of
- * llama.cpp, or for several of them:
+ * llama.cpp, for commands of GPUs, or for several of them:
  *
  *     SONDE_SAMPLER=session=<hex>,period=<ns>,depth=<frames>,children=<0|1>
  *     SONDE_HEAP=session=<hex>,mode=<sampled|full>,mean=<bytes>,depth=<frames>,children=<0|1>,
  *                scan=<0|1>,seed=<number, 0 = any>[,later=1]
  *     SONDE_LLAMA=children=<0|1>
+ *     SONDE_GPU=session=<hex>,depth=<frames>,on=<0|1>,children=<0|1>
  *
  * Variables are taken out of the environment again; exec.c hands them on when the program replaces
  * itself, and, if children are wanted too, to what it starts. */
@@ -22,6 +23,7 @@
 #define SONDE__SAMPLER_ENV "SONDE_SAMPLER"
 #define SONDE__HEAP_ENV "SONDE_HEAP"
 #define SONDE__LLAMA_ENV "SONDE_LLAMA"
+#define SONDE__GPU_ENV "SONDE_GPU"
 
 /* ---- load.c: functions behind ours --------------------------------------------------------- */
 
@@ -33,7 +35,7 @@
     X(sigaltstack) X(sigwait) X(sigwaitinfo) X(sigtimedwait) X(signalfd) X(sigpending)         \
     X(sigsuspend) X(ppoll) X(pselect) X(epoll_pwait) X(epoll_pwait2) X(prctl)                  \
     X(execve) X(execv) X(execvp) X(execvpe) X(fexecve) X(execveat) X(posix_spawn)              \
-    X(posix_spawnp) X(system) X(popen)
+    X(posix_spawnp) X(system) X(popen) X(getenv) X(secure_getenv)
 
 enum sonde__real_id {
 #define SONDE__X(name) SONDE__REAL_##name,
@@ -75,6 +77,14 @@ struct sonde__llama_config {
     char text[64];             /* as above */
 };
 
+struct sonde__gpu_config {
+    uint64_t session;
+    uint32_t depth_max;
+    int on;                    /* from the beginning; else it waits to be switched on */
+    int children;
+    char text[96];             /* as above */
+};
+
 struct sonde__host {           /* how the program was started */
     char library[512];         /* LD_PRELOAD's entry for this library; "" = it has none */
     char dir[256];             /* SONDE_DIR; "" = not set */
@@ -83,13 +93,15 @@ struct sonde__host {           /* how the program was started */
 
 /* From environ, and out of it. What makes no sense is not asked for. */
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
-                        struct sonde__llama_config *llama, struct sonde__host *host);
+                        struct sonde__llama_config *llama, struct sonde__gpu_config *gpu,
+                        struct sonde__host *host);
 
 /* ---- load.c ------------------------------------------------------------------------------- */
 
 extern struct sonde__sampler_config sonde__config;
 extern struct sonde__heap_config sonde__heap_config;
 extern struct sonde__llama_config sonde__llama_config;
+extern struct sonde__gpu_config sonde__gpu_config;
 extern struct sonde__host sonde__host;
 
 /* What the library's constructor does, once; also when another library's constructor needs it

@@ -4,6 +4,7 @@
 
 #include "profile/copy.h"
 #include "profile/final.h"
+#include "profile/gpu.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "profile/track.h"
@@ -42,6 +43,7 @@ int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *fro
         p->unsampled_ns += from->unsampled_ns;
     }
     sonde_profile_copy_release(&c);
+    if (!rc) rc = sonde_gpu_merge(p, from);
     if (!rc) rc = sonde_infer_run_merge(p, from);
     if (!rc) rc = sonde_final_merge(p, from);
     return rc ? rc : sonde_tracks_merge(p, from);

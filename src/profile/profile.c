@@ -18,6 +18,7 @@
 #include "base/intern.h"
 #include "profile/final.h"
 #include "profile/track.h"
+#include "profile/gpu.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
@@ -202,6 +203,7 @@ void sonde_profile_destroy(struct sonde_profile *p)
     SONDE_PROFILE_TABLES(PROFILE_FREE)
 #undef PROFILE_FREE
     sonde_heap_destroy(p->heap);
+    sonde_gpu_work_destroy(p->gpu);
     sonde_infer_run_destroy(p->infer);
     sonde_final_destroy(p->final);
     sonde_tracks_destroy(p->tracks);
@@ -220,7 +222,7 @@ size_t sonde_profile_rows_bytes(const struct sonde_profile *p)
 
 void sonde_profile_forget(struct sonde_profile *p)
 {
-    assert(!p->heap && !p->infer); /* they would refer to rows that are gone */
+    assert(!p->heap && !p->infer && !p->gpu); /* they would refer to rows that are gone */
     struct sonde_profile_index *x = p->index;
     struct sonde_map *indexes[] = { &x->modules, &x->functions, &x->stacks,
                                     &x->threads, &x->places,    &x->contents };
@@ -252,6 +254,12 @@ void sonde_profile_drop_heap(struct sonde_profile *p)
     p->bytes -= sonde_heap_bytes(p->heap);
     sonde_heap_destroy(p->heap);
     p->heap = NULL;
+}
+
+void sonde_profile_drop_gpu(struct sonde_profile *p)
+{
+    sonde_gpu_work_destroy(p->gpu);
+    p->gpu = NULL;
 }
 
 /* ---- Interning ------------------------------------------------------------------------------- */

@@ -38,7 +38,9 @@
     X(TEMPORARY, "temporary", "bytes", "memory freed before the next allocation")              \
     X(OTHER, "samples", "count", "samples of an imported profile")                            \
     X(WALL, "wall", "nanoseconds", "time from begin to end")                                   \
-    X(RUNNABLE, "runnable", "nanoseconds", "time runnable, but not running")
+    X(RUNNABLE, "runnable", "nanoseconds", "time runnable, but not running")                   \
+    X(GPU, "gpu", "nanoseconds", "GPU time")                                                   \
+    X(GPU_WAIT, "gpu-wait", "nanoseconds", "time waiting for the GPU")
 
 enum sonde_sample_kind {
 #define SONDE__X(id, name, unit, title) SONDE_SAMPLE_##id,
@@ -205,6 +207,7 @@ struct sonde_profile_cost {
 };
 
 struct sonde_heap;
+struct sonde_gpu_work;
 struct sonde_infer_run;
 struct sonde_final;
 struct sonde_tracks;
@@ -245,6 +248,7 @@ struct sonde_profile {
     uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs (MODEL)"; ""
                                     * = unknown */
     struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */
+    struct sonde_gpu_work *gpu;         /* owned: facts of GPUs (gpu.h); NULL = none was used */
     struct sonde_infer_run *infer; /* owned: inference requests (infer.h); NULL = none */
     struct sonde_final *final;     /* owned: series at its end (final.h); NULL = none */
     struct sonde_tracks *tracks;   /* owned: series over its time (track.h); NULL = none */
@@ -308,6 +312,7 @@ int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h);
 
 /* p has no heap facts from now on. */
 void sonde_profile_drop_heap(struct sonde_profile *p);
+void sonde_profile_drop_gpu(struct sonde_profile *p);   /* nor of GPUs */
 
 /* Add all of from's samples, spans and tables to p. SONDE_ENOMEM or SONDE_EFORMAT, as adding a
  * sample says: p holds a part of them. Heap facts are copied if p has none; they cannot be added up

@@ -13,6 +13,7 @@
 #include "base/strip.h"
 #include "profile/final.h"
 #include "profile/track.h"
+#include "profile/gpu.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
@@ -82,6 +83,17 @@ static void mark_heap(struct marks *m, const struct sonde_heap *h)
     profile_strip_mark(m, h->allocator, PATH);
     for (uint32_t i = 0; i < h->pool_count; i++) {
         profile_strip_mark(m, h->pools[i].name, h->pools[i].mapped ? PATH : TEXT);
+    }
+}
+
+static void mark_gpu(struct marks *m, const struct sonde_gpu_work *g)
+{
+    for (uint32_t i = 0; i < g->kernel_count; i++) {
+        profile_strip_mark(m, g->kernels[i].name, g->kernels[i].is_kernel ? TEXT : KEEP);
+        profile_strip_mark(m, g->kernels[i].device, TEXT);
+    }
+    for (uint32_t i = 0; i < g->queue_count; i++) {
+        profile_strip_mark(m, g->queues[i].device, TEXT);
     }
 }
 
@@ -195,6 +207,7 @@ int sonde_profile_strip(struct sonde_profile *p)
         strip_span_attrs(p);
         mark_tables(&m);
         if (p->heap) mark_heap(&m, p->heap);
+        if (p->gpu) mark_gpu(&m, p->gpu);
         if (p->infer) mark_infer(&m, p->infer);
         if (p->infer) strip_attrs(p->infer);
         if (p->final) mark_final(&m, p->final);

@@ -190,6 +190,7 @@ struct sonde__header {
     char name[64];         /* as program, above */
 
     uint64_t python;       /* offset of struct sonde__python (python.h); 0 = none was met */
+    uint64_t kernels;      /* offset of struct sonde__kernels (kernels.h); 0 = no GPU was used */
 };
 
 enum sonde__named { SONDE__NAMED_NOT, SONDE__NAMED_NOW, SONDE__NAMED };

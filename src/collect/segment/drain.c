@@ -173,8 +173,9 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
     if (m->shared) sonde_assert_held_write(&m->lock);
     struct segment_drain d = { s, m, p, clock };
     s->ring_fullest = 0;
-    const int rc = rings_drain(&d, last, err);
+    int rc = rings_drain(&d, last, err);
     segment_llama_drained(&d, last);
+    if (rc == 0) rc = segment_gpu_drain(&d, last, err);
     return segment_verdict(s, rc, err);
 }
 

@@ -198,7 +198,9 @@ void sonde_segment_close(struct sonde_segment *s)
     sonde__free(s->part);
     sonde__free(s->told);
     segment_llama_free(s);
+    segment_gpu_free(s);
     sonde__free(s->sampler.ring.words);
+    sonde__free(s->kernels.ring.words);
     sonde__free(s->heap.ring.words);
     sonde_guarded_map_close(&s->map);
     sonde__free(s);

@@ -103,8 +103,9 @@ struct sonde_segment {
     uint32_t ring_count;
     uint32_t ring_windows;             /* rings whose first page is mapped by itself */
     uint64_t rings_blocks;               /* bytes of blocks handed out when rings were looked for */
-    struct segment_sampler sampler;
+    struct segment_sampler sampler, kernels;
     struct segment_heap heap;
+    struct segment_gpu *gpu;           /* kernel_series.c; with the first command */
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
     uint32_t attr_next;
     uint64_t attrs_pending;
@@ -182,6 +183,12 @@ int segment_llama_gap(struct segment_drain *d, const struct sonde__span_rec *r);
 /* All rings have been read. last: nothing more will come. */
 void segment_llama_drained(struct segment_drain *d, int last);
 void segment_llama_free(struct sonde_segment *s);
+
+/* ---- kernel_series.c ---- */
+
+/* Series of what is new of GPUs. 0, SONDE_ENOMEM or SONDE_EFORMAT. */
+int segment_gpu_drain(struct segment_drain *d, int last, struct sonde_err *err);
+void segment_gpu_free(struct sonde_segment *s);
 
 /* ---- read.c ---- */
 

@@ -22,6 +22,9 @@ const char *sonde_flame_title(const struct sonde_tree *t,
     case SONDE_SAMPLE_RUNNABLE:
         return diff ? "Time runnable, but not running, before and after"
                     : "Time runnable, but not running";
+    case SONDE_SAMPLE_GPU: return diff ? "GPU time, before and after" : "GPU time";
+    case SONDE_SAMPLE_GPU_WAIT:
+        return diff ? "Time waiting for the GPU, before and after" : "Time waiting for the GPU";
     case SONDE_SAMPLE_OTHER: return diff ? "Samples, before and after" : "Samples";
     default: break;
     }

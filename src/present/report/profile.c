@@ -250,6 +250,14 @@ static int about_heap(const struct sonde_profile *p, const struct sonde_profile_
     return p->heap && asked && about_whole(f);
 }
 
+/* Nor do facts of GPUs know of a part. */
+static int about_gpu(const struct sonde_profile *p, const struct sonde_profile_filter *f)
+{
+    const int asked = f->kind < 0 || f->kind == SONDE_SAMPLE_GPU ||
+                      f->kind == SONDE_SAMPLE_GPU_WAIT;
+    return p->gpu && asked && about_whole(f);
+}
+
 /* Requests are no samples: they are told unless something is asked for that they do not have. */
 static int about_infer(const struct sonde_profile *p, const struct sonde_profile_filter *f)
 {
@@ -322,7 +330,8 @@ static int report_has_facts(const struct report *r, int heap, int inference)
 {
     const struct sonde_profile_filter *f = &r->o->filter;
     const int in_use = f->kind < 0 || f->kind == SONDE_SAMPLE_LIVE;
-    const int series = r->inside || r->activity || r->system || r->ml || r->p->spans_count;
+    const int series = r->inside || r->activity || r->system || r->ml || r->p->spans_count ||
+                       about_gpu(r->p, f);
     return (heap && in_use) ||
            ((inference || series) && (!r->p->samples_count || (f->kind < 0 && about_all(f))));
 }
@@ -339,6 +348,7 @@ static int report_init(struct report *r, struct sonde_err *err)
     if (r->tree) rc = report_samples_init(r);
     if (!rc && (r->tree || (f->kind < 0 && about_all(f)))) rc = profile_report_sum_spans(r);
     if (!rc && heap) rc = heap_report_init(&r->heap, r->p, r->o, r->limit);
+    if (!rc && about_gpu(r->p, f)) rc = gpu_report_init(&r->gpu, r->p, r->limit);
     if (!rc && inference) rc = infer_report_init(&r->infer, r->p, r->o, r->limit);
     if (!rc) rc = report_notes_init(r);
     return rc ? rc : findings_init(r);
@@ -355,6 +365,7 @@ static void report_release(struct report *r)
     heap_report_release(&r->heap);
     infer_report_release(&r->infer);
     sonde_engine_destroy(r->inside);
+    gpu_report_release(&r->gpu);
     sonde_activity_destroy(r->activity);
     sonde_system_destroy(r->system);
     sonde_gpus_destroy(r->gpus);

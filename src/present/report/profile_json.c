@@ -260,6 +260,7 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     report_samples_json(r, out);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
+    gpu_report_json(&r->gpu, out);
     sonde_activity_json(r->activity, out);
     sonde_ml_json(r->ml, out);
     report_system_json(r->system, out);

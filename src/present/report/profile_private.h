@@ -8,6 +8,7 @@
 #include "present/report/activity.h"
 #include "present/report/engine.h"
 #include "present/report/finding.h"
+#include "present/report/gpu_section.h"
 #include "present/report/heap.h"
 #include "present/report/infer.h"
 #include "present/report/ml.h"
@@ -57,6 +58,7 @@ struct report {
     size_t module_count;
     struct heap_report heap;             /* its h is NULL: there is nothing to say of the heap */
     struct infer_report infer;           /* its run is NULL: nor of inference */
+    struct gpu_report gpu;               /* its g is NULL: nor of GPUs */
     struct sonde_findings *findings;     /* NULL = the report is of a part, which has none */
     struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
     struct sonde_activity *activity;     /* operations, errors, caches, bandwidth; NULL alike */

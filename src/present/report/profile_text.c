@@ -420,6 +420,7 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     }
     if (first) heap_report_text(&r->heap, out);
     infer_report_text(&r->infer, out);
+    gpu_report_text(&r->gpu, r->o, out);
     sonde_activity_report(r->activity, r->o, r->limit, out);
     sonde_ml_report(r->ml, r->o, r->limit, out);
     report_system_text(r->system, r->o, r->limit, out);

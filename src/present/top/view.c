@@ -38,9 +38,8 @@ static void draw_title(const struct sonde_top_state *s, const struct sonde_top_d
              s->interval_s, clock, state);
     int cells = sonde_text_cells(right, g->ascii);
     for (int less = 0; less < 2 && x + 2 + cells > g->width; less++) {
-        const int origin = !less && s->origin;
-        snprintf(right, sizeof(right), "%s%s%s%s", origin ? s->origin : "", origin ? "  " : "",
-                 clock, state);
+        if (less) snprintf(right, sizeof(right), "%s%s", clock, state);
+        else snprintf(right, sizeof(right), "every %g s  %s%s", s->interval_s, clock, state);
         cells = sonde_text_cells(right, g->ascii);
     }
     if (x + 2 + cells > g->width) return;

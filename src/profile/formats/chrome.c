@@ -1,6 +1,6 @@
 /* chrome.c - the Trace Event Format, for Perfetto and chrome://tracing: spans as slices on their
  * threads, samples as slices on tracks of their own, inference requests as asynchronous tracks
- * (chrome_requests.c).
+ * (chrome_requests.c), and commands of GPUs on a track for each queue (chrome_gpu.c).
  *
  * The format's own way for samples ("stackFrames" and "samples") is not read by Perfetto, so a
  * thread's samples become the slices of a flame chart: a sample of time stands for the time it
@@ -20,6 +20,7 @@
 #include "base/array.h"
 #include "base/cmp.h"
 #include "profile/format.h"
+#include "profile/formats/chrome_gpu.h"
 #include "profile/formats/chrome_read.h"
 #include "profile/formats/chrome_requests.h"
 #include "profile/tree/frame.h"
@@ -45,6 +46,7 @@ struct chrome_writer {
     uint32_t *spans;              /* those that pass, by thread and start */
     uint32_t span_count;
     struct sonde_chrome_requests requests;
+    struct sonde_chrome_gpu gpu;
     unsigned char *used;          /* thread -> 1: has spans, 2: has samples */
     struct chrome_open *open;
     uint32_t open_count, open_cap;
@@ -264,16 +266,18 @@ static int chrome_prepare(struct chrome_writer *w, const struct sonde_profile_fi
     const struct sonde_profile *p = w->p;
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
     w->kind = (enum sonde_sample_kind)sonde_profile_match_kind(w->m);
-    w->base_ns = UINT64_MAX;
     w->order = sonde_profile_match_in_order(p, w->m);
     w->spans = sonde__alloc(p->spans_count * sizeof(*w->spans));
     w->used = sonde__calloc(p->threads_count, 1);
     if (!w->order || !w->spans || !w->used || sonde_strings_init(&w->pool, &b) ||
         sonde_frames_create(&w->frames, p, &w->pool, &b) ||
-        sonde_chrome_requests_find(&w->requests, p, f)) {
+        sonde_chrome_requests_find(&w->requests, p, f) || sonde_chrome_gpu_find(&w->gpu, p, f)) {
         return SONDE_ENOMEM;
     }
-    if (w->requests.count) w->base_ns = w->requests.list[0]->arrived_ns;
+    w->base_ns = sonde_chrome_gpu_base(&w->gpu);
+    if (w->requests.count && w->requests.list[0]->arrived_ns < w->base_ns) {
+        w->base_ns = w->requests.list[0]->arrived_ns;
+    }
     for (uint32_t i = 0; i < p->spans_count; i++) {
         if (!sonde_profile_matches_span(w->m, i) ||
             sonde_chrome_requests_has(&w->requests, p, &p->spans[i])) {
@@ -304,6 +308,7 @@ static void chrome_put_file(struct chrome_writer *w)
     const char *program = sonde_profile_str(w->p, w->p->program);
     sonde_chrome_requests_put(&w->requests, *program ? program : "process", w->base_ns, PID_MAX,
                               &w->events, w->out);
+    sonde_chrome_gpu_put(&w->gpu, w->base_ns, PID_MAX, &w->events, w->out);
     if (sonde_sample_kind_is_time(w->kind)) put_chart(w);
     else put_instants(w);
     sonde_buf_puts(w->out, "]}\n");
@@ -338,6 +343,7 @@ static int chrome_write(const struct sonde_profile *p, const struct sonde_profil
     sonde_frames_release(&w.frames);
     sonde_strings_release(&w.pool);
     sonde_chrome_requests_release(&w.requests);
+    sonde_chrome_gpu_release(&w.gpu);
     sonde__free(w.order);
     sonde__free(w.spans);
     sonde__free(w.used);
@@ -350,7 +356,8 @@ extern const struct sonde_format_ops sonde_format_chrome;
 const struct sonde_format_ops sonde_format_chrome = {
     .name = "chrome",
     .summary =
-        "trace events as JSON, for Perfetto and chrome://tracing: spans, requests and samples",
+        "trace events as JSON, for Perfetto and chrome://tracing: spans, requests, GPU commands "
+        "and samples",
     .content_type = "application/json",
     .suffix = ".trace.json",
     .write = chrome_write,

@@ -19,6 +19,8 @@ const struct pprof_kind sonde_pprof_kinds[SONDE_SAMPLE_KIND_COUNT] = {
     [SONDE_SAMPLE_OTHER] = { "samples", "weight", "count" },
     [SONDE_SAMPLE_WALL] = { "samples", "wall", "nanoseconds" },
     [SONDE_SAMPLE_RUNNABLE] = { "samples", "runnable", "nanoseconds" },
+    [SONDE_SAMPLE_GPU] = { "commands", "gpu", "nanoseconds" },
+    [SONDE_SAMPLE_GPU_WAIT] = { "waits", "gpu-wait", "nanoseconds" },
 };
 
 /* Plain protobuf has no magic number: all of its fields must be those of a profile. */

@@ -179,7 +179,8 @@ int sonde_report_short_functions(const struct sonde_profile *p,
     static const struct { const char *key; enum sonde_sample_kind kind; } parts[] = {
         { "cpu", SONDE_SAMPLE_CPU }, { "off_cpu", SONDE_SAMPLE_OFFCPU },
         { "runnable", SONDE_SAMPLE_RUNNABLE }, { "imported", SONDE_SAMPLE_OTHER },
-        { "wall", SONDE_SAMPLE_WALL },
+        { "wall", SONDE_SAMPLE_WALL }, { "gpu", SONDE_SAMPLE_GPU },
+        { "gpu_wait", SONDE_SAMPLE_GPU_WAIT },
     };
     int rc = 0;
     for (size_t i = 0; !rc && i < SONDE_COUNT(parts); i++) {

@@ -158,6 +158,7 @@ int sonde_profile_select(struct sonde_profile *p, const struct sonde_select *s,
         keep_spans(&w);
         keep_requests(&w);
         sonde_profile_drop_heap(p);
+        sonde_profile_drop_gpu(p);
     }
     if (rc) found = (struct sonde_selected){ .hint = w.hint };
     if (out) *out = found;

@@ -118,6 +118,10 @@ SONDE_PARAM_COUNT("/admin/profile/memory", "pid", 4194304, "process id; default 
 SONDE_PARAM_WORDS("/admin/profile/memory", "type", "live|peak|leaked|alloc|temporary", "what is shown; default live: what is in use")
 SONDE_PARAM_COUNT("/admin/profile/memory", "limit", 100000, "maximum number of rows per table")
 SONDE_PARAM_WORDS("/admin/profile/memory", "keep", "0|1", "0: do not store the profile, for pages that poll")
+SONDE_PARAM_NUMBER("/admin/profile/gpu", "duration", 0.1, 86400, "for so many seconds; default 30")
+SONDE_PARAM_WORDS("/admin/profile/gpu", "enabled", "true|false",
+    "default true; false: nothing is recorded for that long")
+SONDE_PARAM_COUNT("/admin/profile/gpu", "pid", 4194304, "process id; default all")
 SONDE_PARAM_COUNT("/admin/profile/mark", "pid", 4194304, "process id; default all")
 SONDE_PARAM_WORDS("/admin/profile/last", "format", "json|svg|html|pprof|pprof-heap|folded|speedscope|chrome|report-json", "default json")
 SONDE_PARAM_WORDS("/admin/profile/last", "type", "cpu|off-cpu|alloc|live|peak|leaked|temporary", "kind of samples; default cpu")
@@ -132,7 +136,7 @@ SONDE_PARAM_PATTERN("/api/flamegraph", "profile", "^[A-Za-z0-9._-]{1,100}$", "ba
 SONDE_PARAM_WORDS("/api/flamegraph", "live", "0|1", "1: heaps as they are now")
 SONDE_PARAM_COUNT("/api/flamegraph", "pid", 4194304, "process id; default all")
 SONDE_PARAM_WORDS("/api/flamegraph", "type",
-    "cpu|off-cpu|alloc|live|peak|leaked|temporary|samples|wall|runnable",
+    "cpu|off-cpu|alloc|live|peak|leaked|temporary|samples|wall|runnable|gpu|gpu-wait",
     "kind of samples; default cpu, of a profile the first kind that it has, of heaps what is in "
     "use")
 SONDE_PARAM_TEXT("/api/flamegraph", "thread", "*", "name of the thread, a glob, or its number")
@@ -182,6 +186,6 @@ SONDE_PARAM_NUMBER("/admin/profiles", "to", 0, 1e11, "began before this Unix tim
 SONDE_PARAM_COUNT("/admin/profiles", "limit", 100000, "maximum number of rows; default 1000")
 SONDE_PARAM_PATTERN("/admin/profiles/*", "id", "^[A-Za-z0-9._-]{1,100}$", "baseline", "its id, its name (the newest of that name), or prof_YYYYMMDD_HHMMSS")
 SONDE_PARAM_WORDS("/admin/profiles/*", "format", "json|run|pprof|pprof-heap|folded|speedscope|chrome|report-json|svg|html|text|markdown", "default json")
-SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall|runnable", "kind of samples; default the first kind that there is")
+SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall|runnable|gpu|gpu-wait", "kind of samples; default the first kind that there is")
 
 SONDE_PARAM_TEXT("/profiling/*", "page", "inference", "which page: inference, requests, cpu, memory, gpu, system, history, compare, findings or report")

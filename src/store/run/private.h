@@ -18,6 +18,7 @@
  *   attrs      span, key, type, value     what the program said of a span; NULL is NaN
  *   samples    seq, kind, thread, count, first_ns, data   a chunk: see below
  *   heap, heap_…            facts of a heap profile, if it is one: see heap.c
+ *   gpu, gpu_…              facts of GPUs, if one was used: see gpu_rows.c
  *   inference, inference_…  inference requests and models, if there were any: see infer.c
  *   track_ticks, tracks     series over the time of the recording: see track.c
  *
@@ -61,6 +62,11 @@ int sonde_run_unpack(const void *data, size_t len, uint64_t first_ns, uint32_t c
 /* Make the tables of p's heap facts, which it has, and fill them. SQLITE_OK, SQLITE_NOMEM, or an
  * error that db knows of. */
 int sonde_run_heap_write(sqlite3 *db, const struct sonde_profile *p);
+
+/* ---- gpu_rows.c -------------------------------------------------------------------------- */
+
+/* The same for facts of GPUs. */
+int sonde_run_gpu_write(sqlite3 *db, const struct sonde_profile *p);
 
 /* ---- infer.c ----------------------------------------------------------------------------- */
 

@@ -426,6 +426,7 @@ static int read_v1(struct run_reader *r)
     if (!rc) rc = read_attrs(r);
     if (!rc) rc = run_read_samples(r);
     if (!rc) rc = run_heap_read(r);
+    if (!rc) rc = run_gpu_read(r);
     if (!rc) rc = run_infer_read(r);
     if (!rc) rc = run_final_read(r);
     return rc ? rc : run_tracks_read(r);

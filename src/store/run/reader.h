@@ -55,6 +55,7 @@ int run_each(struct run_reader *r, const char *table, const char *sql,
 
 /* Heap facts, if the file has them. After stacks, threads and strings. */
 int run_heap_read(struct run_reader *r);
+int run_gpu_read(struct run_reader *r);   /* gpu_rows.c */
 
 /* ---- infer.c ----------------------------------------------------------------------------- */
 

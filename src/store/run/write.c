@@ -414,6 +414,12 @@ static int write_heap(const struct run_writer *w)
     return w->p->heap ? run_write_written(w, sonde_run_heap_write(w->db, w->p)) : 0;
 }
 
+static int write_gpu(const struct run_writer *w)
+{
+    errno = 0;
+    return w->p->gpu ? run_write_written(w, sonde_run_gpu_write(w->db, w->p)) : 0;
+}
+
 static int write_infer(const struct run_writer *w)
 {
     errno = 0;
@@ -440,8 +446,8 @@ static int write_database(struct run_writer *w, const char *temp)
     int (*const parts[])(const struct run_writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
         write_stacks,    write_threads, write_spans,   write_parts,     write_attrs,
-        write_samples,   write_heap,    write_infer,   write_engine,    write_tracks,
-        write_location_flags,
+        write_samples,   write_heap,    write_gpu,     write_infer,     write_engine,
+        write_tracks,    write_location_flags,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {

@@ -230,6 +230,7 @@ static const struct {
     { "GET", "/debug/pprof/heap", "", 404, NO_PROFILES },
     { "POST", "/admin/profile/memory", "", 404, NO_PROFILES },
     { "POST", "/admin/profile/mark", "", 404, NO_PROFILES },
+    { "POST", "/admin/profile/gpu?duration=0", "", 400, "duration" },
     { "GET", "/admin/profile/continuous", "", 404, NO_CONTINUOUS },
     { "POST", "/admin/profile/continuous", "", 400, NULL },
     { "POST", "/admin/profile/continuous", "{\"rate_hz\":-1}", 400, "rate_hz" },
