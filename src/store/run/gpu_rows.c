@@ -19,11 +19,13 @@
     { .name = #field, .at = offsetof(struct strct, field), .type = RUN_##kind }
 
 static const struct run_field gpu_fact_fields[] = {
-    F(sonde_gpu, enqueued, U64), F(sonde_gpu, recorded, U64), F(sonde_gpu, crowded, U64),
-    F(sonde_gpu, full, U64), F(sonde_gpu, unprofiled, U64), F(sonde_gpu, lost, U64),
-    F(sonde_gpu, failed, U64), F(sonde_gpu, unread, U64), F(sonde_gpu, off_calls, U64),
-    F(sonde_gpu, own_ns, U64), F(sonde_gpu, waits, U64), F(sonde_gpu, wait_ns, U64),
-    F(sonde_gpu, doubt_ns, U64),
+    F(sonde_gpu_work, enqueued, U64), F(sonde_gpu_work, recorded, U64),
+    F(sonde_gpu_work, crowded, U64), F(sonde_gpu_work, full, U64),
+    F(sonde_gpu_work, unprofiled, U64), F(sonde_gpu_work, lost, U64),
+    F(sonde_gpu_work, failed, U64), F(sonde_gpu_work, unread, U64),
+    F(sonde_gpu_work, off_calls, U64), F(sonde_gpu_work, own_ns, U64),
+    F(sonde_gpu_work, waits, U64), F(sonde_gpu_work, wait_ns, U64),
+    F(sonde_gpu_work, doubt_ns, U64),
 };
 
 static const struct run_field gpu_kernel_fields[] = {

@@ -206,7 +206,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
         "storage.recent_megabytes", "storage.recent_hours",
         "health", "gpu.enabled", "gpu.poll_interval_ms", "gpu.burst_interval_ms", "gpu.activity",
-        "gpu.root",
+        "gpu.root", "gpu.track_kernels",
     };
     char name[128];
     int works = 0;

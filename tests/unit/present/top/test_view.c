@@ -124,9 +124,13 @@ static void overview(void **state)
     struct sonde_top_data d;
     struct sonde_top_state s = fresh(SONDE_TOP_OVERVIEW);
     load(&d);
-    char *text = frame(&s, &d, 120, 20, 0);
+    char *text = frame(&s, &d, 130, 20, 0);
+    has(text, "http://127.0.0.1:6060  every 1 s");
+    sonde__free(text);
+    text = frame(&s, &d, 120, 20, 0);
     has(text, "sonde [1 overview] 2 series  3 spans");
-    has(text, "http://127.0.0.1:6060");
+    has(text, "every 1 s");
+    has_not(text, "http://127.0.0.1:6060"); /* only where all of it fits */
     has(text, "CPU 42.5 %");
     has(text, "memory 4.00 GiB of 8.00 GiB, 50.0 %");
     has(text, "load 0.50 1.00 1.50");
