@@ -3,7 +3,8 @@
 # and those that do nothing are told.
 . "$(dirname "$0")/common.sh"
 cd "$scratch" || exit
-shop=$SONDE_BUILD/example_shop
+# Few threads with much to do: a timer on CPU time first fires after 10 ms of it, in each thread.
+shop=("$SONDE_BUILD/example_shop" --threads 1 --rate 2000)
 code() { curl -s -o body -w '%{http_code}' "$@"; }
 sampled() { # something was: a machine that is busy may take a while
     [ "$(code -X POST "$url/admin/profile/cpu?duration=0.5")" = 200 ] &&
@@ -16,7 +17,7 @@ end() {
 }
 
 # ---- flame graphs on HTTP look as the settings say --------------------------------------------
-"$shop" >/dev/null 2>&1 &
+"${shop[@]}" >/dev/null 2>&1 &
 started+=($!)
 cat >cold.json <<'JSON'
 {"flamegraph": {"color_scheme": "cold", "min_width_percent": 5}}
@@ -59,7 +60,7 @@ run() { # LOG ENVIRONMENT… -- OPTIONS…
     while [ "$1" != -- ]; do env+=("$1"); shift; done
     shift
     : >"$log"
-    env "${env[@]}" "$sonde" run -v --listen 127.0.0.1:0 "$@" -- "$shop" 2>"$log" >/dev/null &
+    env "${env[@]}" "$sonde" run -v --listen 127.0.0.1:0 "$@" -- "${shop[@]}" 2>"$log" >/dev/null &
     agent=$!
     started+=("$agent")
     until_line 'http://' "$log" || finish
